@@ -12,14 +12,16 @@
 //!
 //! | tag | payload |
 //! |---|---|
-//! | `RING` | runtime u64 (0: none), LWP u64 (2^32 - 1: none), then events of four u64 (`event.rs`) |
+//! | `RING` | runtime u64 (0: none), LWP u32 (2^32 - 1: none), ring u32 (0: not known), then events of four u64 |
 //! | `CLCK` | count, ns, counts, ns: an anchor, and how many counts are how many ns |
 //! | `RTIM` | eight u64 for each runtime (`runtime/registry.rs`) |
 //! | `CPUS` | u64: how many CPUs the process might use |
+//! | `NAME` | for each named thread: its identity u64, the length of its name u64, its name, UTF-8 |
 //! | `WHY ` | the reason why the file was written, UTF-8 |
 //!
 //! Numbers are little-endian. A reader skips sections that it does not know. A file may end within a section:
-//! the whole events before that count. A ring may be in several sections, one after the other.
+//! the whole events before that count. Rings and names may be in several sections. Of other sections, the
+//! last one counts. `event.rs` has the four words of an event.
 
 use super::event::WORDS;
 
@@ -28,6 +30,7 @@ pub(crate) const RING: [u8; 4] = *b"RING";
 pub(crate) const CLOCK: [u8; 4] = *b"CLCK";
 pub(crate) const RUNTIMES: [u8; 4] = *b"RTIM";
 pub(crate) const CPUS: [u8; 4] = *b"CPUS";
+pub(crate) const NAMES: [u8; 4] = *b"NAME";
 pub(crate) const WHY: [u8; 4] = *b"WHY ";
 
 /// The bytes of a section before its payload.

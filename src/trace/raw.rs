@@ -6,7 +6,7 @@ use std::io::{self, Read, Write};
 
 use crate::recorder::clock::Scale;
 use crate::recorder::event::Event;
-use crate::recorder::format::{CLOCK, CPUS, HEADER, MAGIC, RING, RUNTIMES, WHY, header};
+use crate::recorder::format::{CLOCK, CPUS, HEADER, MAGIC, NAMES, RING, RUNTIMES, WHY, header};
 use crate::recorder::{rings, session};
 use crate::runtime::registry::{self, Facts};
 use crate::sys::affinity;
@@ -19,6 +19,8 @@ const LONGEST: u64 = 1 << 30;
 pub(super) struct RawRing {
     pub(super) runtime: u32,
     pub(super) lwp: u32,
+    /// Which ring it was in the process, from 1 on; 0: it is not known. It tells kernel threads apart.
+    pub(super) number: u32,
     pub(super) events: Vec<Event>,
 }
 
@@ -32,6 +34,8 @@ pub(super) struct Raw {
     pub(super) facts: Vec<Facts>,
     /// How many CPUs the process might use; 0: it is not known.
     pub(super) cpus: u64,
+    /// Names of threads that no event tells.
+    pub(super) names: Vec<(u64, String)>,
     pub(super) why: String,
 }
 
@@ -45,7 +49,9 @@ impl Raw {
     pub(super) fn take_since(seen: &mut HashMap<usize, u64>) -> Self {
         // What is left of earlier sessions has gaps.
         let began = session::current().began;
-        let rings = rings::all().map(|listed| {
+        // New rings come first in the list: so a ring keeps its number from the end.
+        let all: Vec<_> = rings::all().collect();
+        let rings = all.iter().rev().zip(1..).map(|(&listed, number)| {
             let (runtime, lwp) = listed.owner();
             let mut events = Vec::new();
             let seen = seen.entry(std::ptr::from_ref(listed).addr()).or_insert(0);
@@ -54,26 +60,40 @@ impl Raw {
                     events.push(event);
                 }
             });
-            RawRing { runtime, lwp: lwp.unwrap_or(rings::NO_LWP), events }
+            RawRing { runtime, lwp: lwp.unwrap_or(rings::NO_LWP), number, events }
         });
         let rings = rings.filter(|ring| !ring.events.is_empty()).collect();
         let (facts, cpus) = (registry::facts(), affinity::available() as u64);
-        Self { rings, scale: Some(Scale::take()), facts, cpus, why: String::new() }
+        Self { rings, scale: Some(Scale::take()), facts, cpus, names: Vec::new(), why: String::new() }
     }
 
     pub(super) fn write(&self, mut to: impl Write) -> io::Result<()> {
         to.write_all(MAGIC)?;
+        self.write_more(to)
+    }
+
+    /// Writes what comes after the first bytes of a file.
+    pub(super) fn write_more(&self, mut to: impl Write) -> io::Result<()> {
         if let Some(scale) = &self.scale {
             section(&mut to, CLOCK, &words(&scale.to_words()))?;
         }
         let facts: Vec<u64> = self.facts.iter().flat_map(|facts| facts.to_words()).collect();
         section(&mut to, RUNTIMES, &words(&facts))?;
         section(&mut to, CPUS, &words(&[self.cpus]))?;
+        if !self.names.is_empty() {
+            let mut payload = Vec::new();
+            for (id, name) in &self.names {
+                payload.extend(words(&[*id, name.len() as u64]));
+                payload.extend(name.as_bytes());
+            }
+            section(&mut to, NAMES, &payload)?;
+        }
         if !self.why.is_empty() {
             section(&mut to, WHY, self.why.as_bytes())?;
         }
         for ring in &self.rings {
-            let mut payload = words(&[u64::from(ring.runtime), u64::from(ring.lwp)]);
+            let mut payload =
+                words(&[u64::from(ring.runtime), u64::from(ring.lwp) | u64::from(ring.number) << 32]);
             ring.events.iter().for_each(|event| payload.extend(words(&event.to_words())));
             section(&mut to, RING, &payload)?;
         }
@@ -119,21 +139,40 @@ impl Raw {
             }
             RUNTIMES => {
                 let words: Vec<u64> = words.collect();
+                // A file that has grown has the latest ones last.
+                self.facts.clear();
                 self.facts.extend(words.as_chunks().0.iter().map(|&words| Facts::from_words(words)));
             }
             CPUS => self.cpus = words.next().unwrap_or(0),
+            NAMES => self.add_names(payload),
             WHY => self.why = String::from_utf8_lossy(payload).into_owned(),
             RING => {
                 let (Some(runtime), Some(lwp)) = (words.next(), words.next()) else { return };
                 let words: Vec<u64> = words.collect();
                 let events = words.as_chunks().0.iter().filter_map(|&words| Event::from_words(words));
-                self.rings.push(RawRing {
-                    runtime: runtime as u32,
-                    lwp: lwp as u32,
-                    events: events.collect(),
-                });
+                self.add_events(runtime as u32, lwp as u32, (lwp >> 32) as u32, events);
             }
             _ => {}
+        }
+    }
+
+    fn add_names(&mut self, mut payload: &[u8]) {
+        while let Some((head, rest)) = payload.split_first_chunk::<16>() {
+            let word = |at: usize| u64::from_le_bytes(head[at..at + 8].try_into().expect("eight"));
+            let length = usize::try_from(word(8)).unwrap_or(usize::MAX);
+            let Some((name, rest)) = rest.split_at_checked(length) else { return };
+            self.names.push((word(0), String::from_utf8_lossy(name).into_owned()));
+            payload = rest;
+        }
+    }
+
+    /// Adds events of a ring, which may have come before.
+    fn add_events(&mut self, runtime: u32, lwp: u32, number: u32, events: impl Iterator<Item = Event>) {
+        let same = |ring: &&mut RawRing| (ring.runtime, ring.lwp, ring.number) == (runtime, lwp, number);
+        let is_known = number != 0 || lwp != rings::NO_LWP;
+        match self.rings.iter_mut().find(same).filter(|_| is_known) {
+            Some(ring) => ring.events.extend(events),
+            None => self.rings.push(RawRing { runtime, lwp, number, events: events.collect() }),
         }
     }
 }
@@ -171,12 +210,13 @@ mod tests {
         let event = |n| Event::new(n, Kind::Dispatch, n).with(7, 1).numbered(3);
         Raw {
             rings: vec![
-                RawRing { runtime: 5, lwp: 0, events: (0..100).map(event).collect() },
-                RawRing { runtime: 0, lwp: rings::NO_LWP, events: vec![event(1)] },
+                RawRing { runtime: 5, lwp: 0, number: 2, events: (0..100).map(event).collect() },
+                RawRing { runtime: 0, lwp: rings::NO_LWP, number: 1, events: vec![event(1)] },
             ],
             scale: Scale::from_words([1, 2, 3, 4]),
             facts: vec![Facts::from_words([5, 1, 2, 64, 3, 0, 10_000_000, 1])],
             cpus: 2,
+            names: vec![(7, "seven".into()), (8, String::new())],
             why: "a test".into(),
         }
     }
@@ -192,6 +232,7 @@ mod tests {
         let raw = some();
         let read = Raw::read(&*bytes(&raw)).unwrap();
         assert_eq!((read.why, read.facts, read.cpus), (raw.why, raw.facts, raw.cpus));
+        assert_eq!(read.names, raw.names);
         assert_eq!(read.scale.map(|it| it.to_words()), Some([1, 2, 3, 4]));
         assert_eq!(read.rings.len(), 2);
         for (read, written) in read.rings.iter().zip(&raw.rings) {
@@ -200,6 +241,20 @@ mod tests {
                 (written.runtime, written.lwp, &written.events)
             );
         }
+    }
+
+    #[test]
+    fn a_file_that_grows_has_each_ring_once() {
+        let mut raw = some();
+        let other = RawRing { number: 3, ..raw.rings[1].clone() };
+        let mut grown = bytes(&raw);
+        raw.facts[0].bound_reached = 9;
+        raw.rings.push(other);
+        raw.write_more(&mut grown).unwrap();
+        let read = Raw::read(&*grown).unwrap();
+        let rings: Vec<_> = read.rings.iter().map(|it| (it.lwp, it.number, it.events.len())).collect();
+        assert_eq!(rings, [(0, 2, 200), (rings::NO_LWP, 1, 2), (rings::NO_LWP, 3, 1)]);
+        assert_eq!((read.facts.len(), read.facts[0].bound_reached), (1, 9));
     }
 
     /// Whatever a file has, it is read or refused. None is a panic, and none takes memory that is not there.

@@ -201,6 +201,16 @@ impl Recording {
         self.raw.write(to)
     }
 
+    /// Writes the recording after another one of the same process, which `to` already has. So a file grows as
+    /// events come. [`read`](Self::read) puts the parts together.
+    ///
+    /// # Errors
+    ///
+    /// What `to` returns.
+    pub fn write_more(&self, to: impl Write) -> io::Result<()> {
+        self.raw.write_more(to)
+    }
+
     fn of(raw: Raw) -> Self {
         let mut all = Vec::new();
         let mut tracks = Vec::new();
@@ -228,7 +238,24 @@ impl Recording {
             let (at, kind) = (Duration::from_nanos(span(event.count - start)), kind_of(event)?);
             Some(Event { at, track, thread: id(event.thread), kind })
         });
-        Self { events: events.collect(), names: names.finish(), tracks, length, raw }
+        let mut names = names.finish();
+        for (number, name) in &raw.names {
+            if let Some(id) = id(*number) {
+                names.entry(id).or_insert_with(|| name.clone());
+            }
+        }
+        Self { events: events.collect(), names, tracks, length, raw }
+    }
+
+    /// Adds names of threads, by `ThreadView::id` of `threadmon`: of those that were started before events were
+    /// recorded.
+    pub fn add_names(&mut self, names: impl IntoIterator<Item = (u64, String)>) {
+        for (number, name) in names {
+            if let Some(id) = id(number) {
+                self.names.entry(id).or_insert_with(|| name.clone());
+                self.raw.names.push((number, name));
+            }
+        }
     }
 
     /// Creates a recording of these events, for tests of what reads it.
@@ -275,7 +302,7 @@ impl Recording {
     }
 
     /// Returns the name of a thread, or the first 48 bytes of it, if the thread was started while events were
-    /// recorded.
+    /// recorded, or [was named](Self::add_names).
     #[must_use]
     pub fn name(&self, thread: ThreadId) -> Option<&str> {
         self.names.get(&thread).map(String::as_str)
