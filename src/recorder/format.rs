@@ -12,7 +12,7 @@
 //!
 //! | tag | payload |
 //! |---|---|
-//! | `RING` | runtime u64 (0: none), LWP u32 (2^32 - 1: none), ring u32 (0: not known), then events of four u64 |
+//! | `RING` | runtime u64 (0: none), LWP u32 (2^32 - 1: none), ring u32 (0: not known), then events |
 //! | `CLCK` | count, ns, counts, ns: an anchor, and how many counts are how many ns |
 //! | `RTIM` | eight u64 for each runtime (`runtime/registry.rs`) |
 //! | `CPUS` | u64: how many CPUs the process might use |

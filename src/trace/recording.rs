@@ -247,8 +247,8 @@ impl Recording {
         Self { events: events.collect(), names, tracks, length, raw }
     }
 
-    /// Adds names of threads, by `ThreadView::id` of `threadmon`: of those that were started before events were
-    /// recorded.
+    /// Adds names of threads, by `ThreadView::id` of `threadmon`: of those that were started before events
+    /// were recorded.
     pub fn add_names(&mut self, names: impl IntoIterator<Item = (u64, String)>) {
         for (number, name) in names {
             if let Some(id) = id(number) {

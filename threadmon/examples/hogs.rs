@@ -4,8 +4,8 @@
 //! cargo run -p selvedge-threadmon -- -- target/debug/examples/hogs
 //! ```
 //!
-//! `hogs SECONDS` ends by itself, with the status 7; without a number it ends after 60 s. `hogs SECONDS park N`
-//! has N parked threads instead. `hogs SECONDS deadlock` has two that wait for each other.
+//! `hogs SECONDS` ends by itself, with the status 7; without a number it ends after 60 s. `hogs SECONDS park
+//! N` has N parked threads instead. `hogs SECONDS deadlock` has two that wait for each other.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

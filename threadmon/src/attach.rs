@@ -70,8 +70,8 @@ impl Started {
             // Relaxed: only the flag itself is read.
             if begin.elapsed() > PATIENCE || stop.load(Ordering::Relaxed) {
                 let text = format!(
-                    "{name} (process {}) runs, but does not serve after {} s: does it use Selvedge, and build a \
-                     runtime? It runs on; its output is in {output}. If it starts the program itself, attach \
+                    "{name} (process {}) runs, but does not serve after {} s: does it use Selvedge, and build \
+                     a runtime? It runs on; its output is in {output}. If it starts the program itself, attach \
                      to that one by its number",
                     self.pid(),
                     begin.elapsed().as_secs()

@@ -75,8 +75,8 @@ impl Record {
         Ok(format!("recorded {seconds:.1} s; {}; `threadmon explain {}` says more", self.what(), self.path))
     }
 
-    /// Returns the next names of threads that were there before the recording; with `all`, all of them. Threads
-    /// that start later tell their names in events.
+    /// Returns the next names of threads that were there before the recording; with `all`, all of them.
+    /// Threads that start later tell their names in events.
     fn names(&mut self, client: &mut Client, all: bool) -> io::Result<Vec<(u64, String)>> {
         let mut left = match self.unnamed.take() {
             Some(left) => left,
