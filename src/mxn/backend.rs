@@ -116,6 +116,10 @@ impl Backend for Scheduler {
             || self.levels.len() > 0 && me.priority.get() == Priority::Low;
         if others || !lwp.slot.is_held() || self.placement.moves_always() {
             let region = scheduler.suspend_region(green);
+            if self.inject.len() > 0 {
+                // The thread itself, or another that yields, may be all that this LWP ever finds in its ring.
+                lwp.flags.look();
+            }
             scheduler.queue_behind(lwp, green);
             scheduler.leave(green);
             scheduler.resume_region(green, region);
