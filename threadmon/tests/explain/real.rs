@@ -5,8 +5,8 @@
 use std::collections::BTreeSet;
 use std::hint;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use selvedge::sync::{Barrier, Condvar, Mutex};
@@ -36,7 +36,10 @@ pub(crate) const ROLES: [(&str, fn()); 13] = [
 ];
 
 /// How often a provocation is tried.
-pub(crate) const TRIES: usize = 5;
+const TRIES: usize = 5;
+
+/// Held by each test that runs a program. Healthy programs run alone.
+pub(crate) static TURNS: RwLock<()> = RwLock::new(());
 
 /// Before the name of each finding's kind in what a program says. The threads' names follow, then the text.
 pub(crate) const FINDING: &str = "finding: ";
@@ -59,6 +62,7 @@ pub(crate) fn tell() {
 #[track_caller]
 fn provoke(role: &str, kind: Kind, names: &[&str], words: &[&str]) {
     let _watchdog = Watchdog::start(role);
+    let _turn = TURNS.read().unwrap_or_else(PoisonError::into_inner);
     let mut said = String::new();
     for _ in 0..TRIES {
         let ended = child::run(role, &[]);
