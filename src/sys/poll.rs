@@ -84,7 +84,7 @@ pub(crate) fn cpu_times() -> (Duration, Duration) {
     unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) };
     let time = |it: libc::timeval| {
         Duration::from_secs(it.tv_sec.unsigned_abs())
-            + Duration::from_micros(it.tv_usec.unsigned_abs() as u64)
+            + Duration::from_micros(u64::try_from(it.tv_usec).unwrap_or(0))
     };
     (time(usage.ru_utime), time(usage.ru_stime))
 }

@@ -205,7 +205,7 @@ fn ten_clients_are_served_at_once() {
 
 /// Another user's client is let in by the files' modes, and refused by its credentials.
 pub(super) fn other_user() {
-    const NOBODY: u32 = 65_534;
+    const OTHER: u32 = 65_534;
     // SAFETY: no arguments.
     if unsafe { libc::geteuid() } != 0 {
         println!("skipped: only root can be another user");
@@ -221,12 +221,12 @@ pub(super) fn other_user() {
     // SAFETY: the child makes system calls only, and ends.
     let child = unsafe { libc::fork() };
     if child == 0 {
-        // SAFETY: system calls of the child.
-        unsafe {
-            libc::setgroups(0, std::ptr::null());
-            libc::setgid(NOBODY);
-            libc::setuid(NOBODY);
-        }
+        // SAFETY: a system call of the child.
+        unsafe { libc::setgroups(0, std::ptr::null()) };
+        // SAFETY: a system call of the child.
+        unsafe { libc::setgid(OTHER) };
+        // SAFETY: a system call of the child.
+        unsafe { libc::setuid(OTHER) };
         let served = UnixStream::connect(&path).and_then(|mut stream| {
             stream.write_all(&Request::Hello(VERSION).to_frame())?;
             stream.read(&mut [0; 16])

@@ -2,6 +2,7 @@
 
 mod attacks;
 #[path = "../support/child.rs"]
+#[allow(dead_code, reason = "other tests use more of it")]
 mod child;
 mod errors;
 mod views;
