@@ -3,8 +3,8 @@
 //! **Problem.** A list of 100,000 threads ten times a second would cost the program more than a monitor may.
 //!
 //! **Solution.** Each refresh takes one page of each runtime, and goes on where the last page ended. The
-//! program says how much CPU time its serving thread has used. If that was more than [`SHARE`], pages become shorter,
-//! else longer again. Deadlocks are looked for seldom, and the more seldom the longer the search takes.
+//! program says how much CPU time its serving thread has used. If that was more than [`SHARE`], pages become
+//! shorter, and later longer again. Deadlocks are looked for seldom, and the more seldom the longer the search takes.
 
 use std::io;
 use std::time::{Duration, Instant};

@@ -129,7 +129,7 @@ impl<'a> Scene<'a> {
     }
 
     /// Removes the last span of each thread that was last seen before [`from`](Self::from), and off an LWP.
-    /// It may have run and ended since, on an LWP whose first events are lost.
+    /// It may have run and ended since, and the events of that may be lost.
     fn forget_old_states(&mut self) {
         for line in &mut self.threads {
             line.spans.pop_if(|span| !line.ends && span.track.is_none() && span.from < self.from);

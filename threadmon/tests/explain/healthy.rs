@@ -13,8 +13,8 @@ use crate::watchdog::Watchdog;
 pub(crate) const ROLES: [(&str, fn()); 3] =
     [("ping-pong", ping_pong), ("pool", pool), ("mostly idle", mostly_idle)];
 
-/// How often a program is run until nothing is found. LWPs that wait for a CPU look as if they were not equally
-/// busy, and the machine may have other work.
+/// How often a program is run until nothing is found. The machine may have other work, and LWPs that wait for
+/// a CPU look as if they were not equally busy.
 const HEALTHY_TRIES: u32 = 10;
 
 /// Runs a program, with no other program of these tests beside it, and again if something was found.

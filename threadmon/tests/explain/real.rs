@@ -57,8 +57,8 @@ pub(crate) fn tell() {
     println!("{END}");
 }
 
-/// Runs a program, and again if it did not say what is expected: a finding of this kind, of which the first
-/// threads have these names, and whose text has these words.
+/// Runs a program, and again if it did not say what is expected: a finding of this kind. Its first threads
+/// have these names, and its text has these words.
 #[track_caller]
 fn provoke(role: &str, kind: Kind, names: &[&str], words: &[&str]) {
     let _watchdog = Watchdog::start(role);
