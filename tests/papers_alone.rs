@@ -9,6 +9,8 @@ mod findings;
 mod front;
 #[path = "../examples/papers/html.rs"]
 mod html;
+#[path = "../examples/papers/lives.rs"]
+mod lives;
 #[path = "../examples/papers/machine.rs"]
 mod machine;
 #[path = "../examples/papers/numbers.rs"]
@@ -29,6 +31,8 @@ mod report;
 mod results;
 #[path = "../examples/papers/run.rs"]
 mod run;
+#[path = "../examples/papers/strip.rs"]
+mod strip;
 #[path = "../benches/support/mod.rs"]
 mod support;
 #[path = "../examples/papers/verdict.rs"]
@@ -220,12 +224,12 @@ fn the_list_names_everything_once(out: &Path) {
         // What is shown was measured, and what is compared was asked.
         for exhibit in &experiment.exhibits {
             let points = exhibit.columns.iter().flat_map(|column| &column.points);
-            assert!(points.into_iter().all(|&point| point < experiment.questions.len()), "{}", exhibit.id);
+            assert!(points.into_iter().all(|&point| point < experiment.points().count()), "{}", exhibit.id);
             for check in exhibit.claims.iter().flat_map(|claim| &claim.checks) {
                 for pick in [&check.of, &check.to] {
                     let verdict::Pick::Measured { contender, points } = pick else { continue };
                     let asked = |&point: &usize| {
-                        let cases = &experiment.questions[point].cases;
+                        let cases = &experiment.points().nth(point).expect("a point").0.cases;
                         // With one CPU no pair is split over two.
                         cases.is_empty() || cases.iter().any(|case| case.name == *contender)
                     };

@@ -38,6 +38,8 @@ pub(crate) struct Question {
     first: u64,
     /// The number of operations of the one run, where the workload has a size of its own.
     fixed: Option<u64>,
+    /// How many figures a run has besides.
+    further: usize,
     prepare: fn(),
     pub(crate) cases: Vec<Case>,
 }
@@ -79,24 +81,28 @@ pub(crate) struct Effort {
 }
 
 /// What one run did.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Run {
     /// What was done; or the whole, where a part is asked for.
     pub(crate) operations: u64,
     pub(crate) elapsed: Duration,
     /// What [`Unit::Percent`] counts.
     pub(crate) part: u64,
+    /// Further figures, for a question that asks for [some](Question::further).
+    pub(crate) more: Vec<f64>,
+    /// What was seen, as text; empty if nothing is to be shown.
+    pub(crate) seen: String,
 }
 
 impl Run {
     /// So many operations took so long.
     pub(crate) fn took(operations: u64, elapsed: Duration) -> Self {
-        Self { operations, elapsed, part: 0 }
+        Self { operations, elapsed, ..Self::default() }
     }
 
     /// Of this whole, so much.
     pub(crate) fn part(part: u64, whole: u64) -> Self {
-        Self { operations: whole, elapsed: Duration::ZERO, part }
+        Self { operations: whole, part, ..Self::default() }
     }
 }
 
@@ -137,7 +143,7 @@ impl Effort {
     pub(crate) fn spend(mut self, mut work: impl FnMut(u64) -> Duration) -> Run {
         loop {
             let run = Run::took(self.operations, work(self.operations));
-            match self.more_than(run) {
+            match self.more_than(&run) {
                 Some(more) => self = more,
                 None => return run,
             }
@@ -151,7 +157,7 @@ impl Effort {
     {
         loop {
             let run = Run::took(self.operations, work(self.operations).await);
-            match self.more_than(run) {
+            match self.more_than(&run) {
                 Some(more) => self = more,
                 None => return run,
             }
@@ -163,7 +169,7 @@ impl Effort {
     }
 
     /// What to do after `run`, unless it was long enough.
-    fn more_than(self, run: Run) -> Option<Self> {
+    fn more_than(self, run: &Run) -> Option<Self> {
         if run.elapsed >= self.enough / 2 {
             return None;
         }
@@ -174,7 +180,16 @@ impl Effort {
 
 impl Question {
     pub(crate) fn new(name: impl Into<String>, unit: Unit, cases: Vec<Case>) -> Self {
-        Self { name: name.into(), unit, per_operation: 1, first: 1000, fixed: None, prepare: || (), cases }
+        Self {
+            name: name.into(),
+            unit,
+            per_operation: 1,
+            first: 1000,
+            fixed: None,
+            further: 0,
+            prepare: || (),
+            cases,
+        }
     }
 
     /// The same by another name.
@@ -197,6 +212,16 @@ impl Question {
         Self { fixed: Some(operations), ..self }
     }
 
+    /// A run has so many figures besides the one that the unit names.
+    pub(crate) fn further(self, figures: usize) -> Self {
+        Self { further: figures, ..self }
+    }
+
+    /// Returns how many figures a run has.
+    pub(crate) fn figures_each(&self) -> usize {
+        1 + self.further
+    }
+
     /// What a sample's process does before anything else.
     pub(crate) fn prepare(self, prepare: fn()) -> Self {
         Self { prepare, ..self }
@@ -208,7 +233,7 @@ impl Question {
     }
 
     /// What a run says.
-    pub(crate) fn figure(&self, run: Run) -> f64 {
+    pub(crate) fn figure(&self, run: &Run) -> f64 {
         let nanos = run.elapsed.as_nanos() as f64;
         match self.unit {
             Unit::NanosEach(_) => nanos / (run.operations * self.per_operation) as f64,
@@ -216,6 +241,13 @@ impl Question {
             Unit::Number(_) => run.part as f64,
             Unit::Percent(_) => 100.0 * run.part as f64 / run.operations.max(1) as f64,
         }
+    }
+
+    /// Returns all figures of a run, the one that the unit names first. `None`: the contender has no such
+    /// figure.
+    pub(crate) fn figures<'a>(&'a self, run: &'a Run) -> impl Iterator<Item = Option<f64>> + 'a {
+        let more = (0..self.further).map(|number| run.more.get(number).copied());
+        std::iter::once(Some(self.figure(run))).chain(more)
     }
 
     /// Returns `true` if the figures are times.

@@ -180,6 +180,8 @@ pub(crate) enum Chart {
     Lines { x: Scale, y: Scale },
     /// A line for each round, of this contender and of the one that it is compared to.
     Rounds { of: &'static str, beside: &'static str },
+    /// What the threads did in one run, at each of the points of this range that has such.
+    Strips { first: usize, last: usize },
 }
 
 /// The divisions of an axis.

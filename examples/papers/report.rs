@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::exhibit::{Chart, Column, Exhibit, Paper, Then};
-use crate::findings::{Findings, Summary};
+use crate::findings::{Findings, Seen, Summary};
 use crate::machine::Machine;
 use crate::numbers::short;
 use crate::plot::style::label;
@@ -155,8 +155,27 @@ fn show(text: &mut String, part: &Part, exhibit: &Exhibit, drawn: bool) {
     if drawn {
         let _ = write!(text, "![{title}]({id}.svg)\n\n");
     }
+    if let Chart::Strips { first, last } = exhibit.chart {
+        strips(text, &part.findings.seen_at(first, last));
+    }
     for claim in &exhibit.claims {
         let _ = write!(text, "{}\n\n", words::sentence(claim, &part.findings));
+    }
+}
+
+/// What the threads did, as text.
+fn strips(text: &mut String, all: &[&Seen]) {
+    if all.is_empty() {
+        return;
+    }
+    text.push_str(
+        "A line for each thread, a mark for each moment: a digit is the LWP that it is on, `d` is \
+         dispatchable, `q` is in the run queue, and a dot is blocked.\n\n",
+    );
+    for Seen { contender, strip, .. } in all {
+        let _ = write!(text, "{}, {} a mark:\n\n```text\n", label(contender), strip.scale());
+        strip.threads.iter().for_each(|line| *text += &format!("{}\n", line.trim_end()));
+        text.push_str("```\n\n");
     }
 }
 

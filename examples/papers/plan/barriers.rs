@@ -75,7 +75,7 @@ fn fine(size: Size) -> Experiment {
 }
 
 /// Increments of each cell: one thread's round lasts some 30 ms, which is three time slices.
-const ITERATIONS: u32 = 270_000;
+pub(super) const ITERATIONS: u32 = 270_000;
 
 /// One curve's thread counts: one, and around the multiples of the CPUs; in full those of the paper,
 /// where that is not too many.
