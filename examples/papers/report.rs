@@ -198,8 +198,8 @@ fn then(text: &mut String, then: &Then) {
 /// Contenders above each other, columns beside each other; or the other way round where there are many
 /// columns.
 fn table(text: &mut String, exhibit: &Exhibit, findings: &Findings) {
-    let points: Vec<usize> = exhibit.columns.iter().flat_map(|column| column.points.clone()).collect();
-    let here: Vec<_> = findings.contenders.iter().filter(|who| findings.asked(who.name, &points)).collect();
+    let shows = |who: &str| exhibit.columns.iter().any(|column| column.shows(findings, who));
+    let here: Vec<_> = findings.contenders.iter().filter(|who| shows(who.name)).collect();
     let name = |number: usize| {
         let who = here[number];
         if who.ours { format!("**{}**", label(who.name)) } else { label(who.name) }
@@ -207,8 +207,7 @@ fn table(text: &mut String, exhibit: &Exhibit, findings: &Findings) {
     let columns = &exhibit.columns;
     let heading = |column: &Column| column.label.replace('\n', " ");
     let cell = |contender: usize, column: usize| figure(findings, here[contender].name, &columns[column]);
-    let asked =
-        |contender: usize, column: usize| findings.asked(here[contender].name, &columns[column].points);
+    let asked = |contender: usize, column: usize| columns[column].shows(findings, here[contender].name);
     let pairs =
         || (0..columns.len()).flat_map(|column| (0..here.len()).map(move |contender| (contender, column)));
     let taking_part: Vec<_> = pairs().filter(|&(contender, column)| asked(contender, column)).collect();
@@ -240,7 +239,7 @@ fn table(text: &mut String, exhibit: &Exhibit, findings: &Findings) {
 
 /// The median with least and most; or why there is none.
 fn figure(findings: &Findings, contender: &str, column: &Column) -> String {
-    if !findings.asked(contender, &column.points) {
+    if !column.shows(findings, contender) {
         return String::new();
     }
     let figures = column.figures(findings, contender);
