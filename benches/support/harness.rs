@@ -17,12 +17,14 @@
 //! other, so its figures hold the drift.
 
 mod answer;
+mod cpu_time;
 mod failure;
 pub(crate) mod sample;
 
 use std::process::ExitCode;
 use std::time::Duration;
 
+use cpu_time::CpuTime;
 pub(crate) use failure::Failure;
 
 /// How long a measured run should last.
@@ -40,6 +42,8 @@ pub(crate) struct Question {
     fixed: Option<u64>,
     /// How many figures a run has besides.
     further: usize,
+    /// These are its CPU time: user, system, and both.
+    cpu_time: bool,
     prepare: fn(),
     pub(crate) cases: Vec<Case>,
 }
@@ -88,6 +92,8 @@ pub(crate) struct Run {
     pub(crate) elapsed: Duration,
     /// What [`Unit::Percent`] counts.
     pub(crate) part: u64,
+    /// The CPU time that the process took meanwhile, where it was measured.
+    pub(crate) cpu: Option<CpuTime>,
     /// Further figures, for a question that asks for [some](Question::further).
     pub(crate) more: Vec<f64>,
     /// What was seen, as text; empty if nothing is to be shown.
@@ -98,6 +104,11 @@ impl Run {
     /// So many operations took so long.
     pub(crate) fn took(operations: u64, elapsed: Duration) -> Self {
         Self { operations, elapsed, ..Self::default() }
+    }
+
+    /// The same, with the CPU time that was taken since then.
+    fn since(self, before: CpuTime) -> Self {
+        Self { cpu: Some(CpuTime::now().since(before)), ..self }
     }
 
     /// Of this whole, so much.
@@ -142,7 +153,8 @@ impl Effort {
     /// Repeats `work`, which is given a number of operations and tells how long they took.
     pub(crate) fn spend(mut self, mut work: impl FnMut(u64) -> Duration) -> Run {
         loop {
-            let run = Run::took(self.operations, work(self.operations));
+            let before = CpuTime::now();
+            let run = Run::took(self.operations, work(self.operations)).since(before);
             match self.more_than(&run) {
                 Some(more) => self = more,
                 None => return run,
@@ -156,7 +168,8 @@ impl Effort {
         F: Future<Output = Duration>,
     {
         loop {
-            let run = Run::took(self.operations, work(self.operations).await);
+            let before = CpuTime::now();
+            let run = Run::took(self.operations, work(self.operations).await).since(before);
             match self.more_than(&run) {
                 Some(more) => self = more,
                 None => return run,
@@ -187,6 +200,7 @@ impl Question {
             first: 1000,
             fixed: None,
             further: 0,
+            cpu_time: false,
             prepare: || (),
             cases,
         }
@@ -215,6 +229,20 @@ impl Question {
     /// A run has so many figures besides the one that the unit names.
     pub(crate) fn further(self, figures: usize) -> Self {
         Self { further: figures, ..self }
+    }
+
+    /// Each run also has its CPU time, in the question's unit: in user mode, in the kernel, and both.
+    pub(crate) fn with_cpu_time(self) -> Self {
+        Self { further: 3, cpu_time: true, ..self }
+    }
+
+    /// Returns the further figures of a run.
+    fn more(&self, run: &Run) -> Vec<f64> {
+        let Some(CpuTime { user, system }) = run.cpu.filter(|_| self.cpu_time) else {
+            return run.more.clone();
+        };
+        let figure = |time| self.figure(&Run::took(run.operations, time));
+        vec![figure(user), figure(system), figure(user + system)]
     }
 
     /// Returns how many figures a run has.

@@ -63,7 +63,8 @@ impl Sample {
         unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
         let question = &questions[self.question];
         (question.prepare)();
-        let run = (question.cases[self.case].run)(self.effort);
+        let mut run = (question.cases[self.case].run)(self.effort);
+        run.more = question.more(&run);
         print!("{}", said(&run));
     }
 }
@@ -148,7 +149,7 @@ impl Taker {
 
 /// Says a run: its figures in one line, and then what was seen.
 fn said(run: &Run) -> String {
-    let Run { operations, elapsed, part, more, seen } = run;
+    let Run { operations, elapsed, part, more, seen, .. } = run;
     let more: String = more.iter().map(|figure| format!(" {figure}")).collect();
     format!("{operations} {} {part}{more}\n{seen}", elapsed.as_nanos())
 }
@@ -160,7 +161,14 @@ fn understood(text: &str) -> Option<Run> {
     let mut number = || words.next()?.parse::<u64>().ok();
     let (operations, nanos, part) = (number()?, number()?, number()?);
     let more = words.map(str::parse).collect::<Result<_, _>>().ok()?;
-    Some(Run { operations, elapsed: Duration::from_nanos(nanos), part, more, seen: seen.to_owned() })
+    Some(Run {
+        operations,
+        elapsed: Duration::from_nanos(nanos),
+        part,
+        more,
+        seen: seen.to_owned(),
+        ..Run::default()
+    })
 }
 
 /// Why a process has failed, in one line.
