@@ -82,8 +82,8 @@ fn fine(size: Size) -> Experiment {
         claim: "The penalty is up to fifteen percent, and falls as the work between two barriers grows.",
         then: Then::Words(
             "The right figure \"is extrapolated from the figure on the left, and represents the percentage \
-             penalty for using four unbound threads versus four bound threads\"; section 6 speaks of \"up to a \
-             fiteen percent performance hit\".",
+             penalty for using four unbound threads versus four bound threads\". Section 6 speaks of a hit \
+             of up to fifteen percent.",
         ),
         here:
             "The figures above: the time of M:N by that of its bound threads, of `may` and `tokio` by that \

@@ -17,8 +17,8 @@ pub(super) fn all(size: Size) -> Vec<Experiment> {
 /// Those that have threads with locks.
 const NAMES: [&str; 5] = ["mxn", "onetoone", "std", "parking_lot", "may"];
 
-/// The paper's four models, and the peers. A further figure of the first two is how many threads there are for
-/// each LWP that ran any.
+/// The paper's four models, and the peers. A further figure of the first two: how many threads there are
+/// for each LWP that ran any.
 fn models(turns: Turns) -> Vec<Case> {
     let ratio = move |lwps: usize| f64::from(turns.threads) / lwps.max(1) as f64;
     let all_lwps = |builder: selvedge::mxn::Builder| builder.max_lwps(2_047);
@@ -129,8 +129,8 @@ fn throughput(size: Size) -> Experiment {
         claim: "With 2,000 threads that compute, the M:N library made an LWP for two threads, which kept its \
                 throughput low; with mutexes that block the LWP it made one for each thread.",
         then: Then::Words(
-            "\"The ratio of Solaris Threads to LWPs was around 2:1\", and with LWP synchronization \"the ratio \
-             went to 1:1\". Bound threads and those of the 1:1 library have one each.",
+            "\"The ratio of Solaris Threads to LWPs was around 2:1\", and with LWP synchronization \"the \
+             ratio went to 1:1\". Bound threads and those of the 1:1 library have one each.",
         ),
         here: "The same threads. Counted are the LWPs that have run any of them by the end.".into(),
         quantity: "threads for each LWP",

@@ -68,9 +68,9 @@ fn fine(size: Size) -> Experiment {
         here: format!(
             "{threads} threads, 100 increments of each cell of a matrix of 2 x 2 between two barriers, \
              {} rounds. The states are those that the runtime recorded. An unbound thread that its \
-             waker's LWP will run next is dispatchable: an LWP was chosen. A kernel thread that was woken is, \
-             too, until it runs, which the paper's monitor did not see. Of kernel threads the last 100 rounds \
-             or so are kept.",
+             waker's LWP will run next is dispatchable: an LWP was chosen. So is a kernel thread that was \
+             woken, until it runs; the paper's monitor did not see that. Of kernel threads, the last 100 \
+             rounds or so are kept.",
             crate::numbers::grouped(rounds as f64)
         ),
         quantity: "share of the threads' time, %",
@@ -229,9 +229,9 @@ fn staggered(size: Size) -> Experiment {
         claim: "With one LWP more than CPUs, the kernel takes turns between LWPs, so threads do not all come \
                 to the barrier at once, and the last does not compute alone.",
         then: Then::Words(
-            "Section 5.4: \"the threads were not hitting the barrier simultaneously\"; this \"assures us that \
-             we won't get into the situation of figure 6\", so \"much better performance with five LWPs than \
-             with four\" (ten threads on four CPUs).",
+            "Section 5.4: \"the threads were not hitting the barrier simultaneously\"; this \"assures us \
+             that we won't get into the situation of figure 6\", so \"much better performance with five LWPs \
+             than with four\" (ten threads on four CPUs).",
         ),
         here: format!(
             "{} threads on {n} CPUs, {rounds} round{} of some {}: on {n} LWPs and on {} without time slices, \

@@ -43,8 +43,8 @@ pub(super) fn one_game(labels: &[&str]) -> Exhibit {
             ],
         ),
         here: "The same games as above. The CPU time is that of the whole process during the run that \
-               counts (`getrusage`). How much of it is user time the kernel knows only by its ticks, so a short run \
-               shows little of that."
+               counts (`getrusage`). The kernel divides it by its ticks, so a short run shows only \
+               roughly how much of it is user time."
             .into(),
         quantity: "CPU time, ns an iteration",
         over: "test",
