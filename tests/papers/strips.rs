@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::exhibit::Chart;
+use crate::exhibit::{Chart, Column};
 use crate::lives::{Figure, Lives, Piece};
 use crate::strip::{Doing, MOMENTS, Strip};
 use crate::support::harness::Failure;
@@ -83,6 +83,18 @@ fn a_report_shows_strips_as_text_and_as_a_figure() {
     }
     let markdown = report.markdown();
     assert!(markdown.contains("Selvedge M:N, 1.00 µs a mark:\n\n```text\n1111\nqq..\n```\n"), "{markdown}");
+}
+
+#[test]
+fn a_column_of_percentages_shows_one_contender_by_another() {
+    let found = crate::findings(
+        &[("mxn", true), ("mxn, bound", true), ("std", false)],
+        &[&[&[1.0, 3.0], &[2.0, 2.0], &[1.0, 1.0]]],
+    );
+    let column = Column::of(0, "one").percent(&[("mxn", "mxn, bound")]);
+    assert_eq!(column.figures(&found, "mxn"), [50.0, 150.0]);
+    let shown = |who| (column.shows(&found, who), column.figures(&found, who).len());
+    assert_eq!((shown("mxn"), shown("mxn, bound"), shown("std")), ((true, 2), (false, 0), (false, 0)));
 }
 
 #[test]

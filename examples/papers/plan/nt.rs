@@ -19,8 +19,19 @@ const TABLES: Then = Then::Words("The tables are not reproduced here; see the pa
 /// The number of kernel threads that NT gave a process.
 const NT_MOST: f64 = 9_817.0;
 
+/// How many threads are tried in full: more than the memory map of a process has room for, but not the last
+/// that the kernel has for all processes.
+fn full_crowd() -> u64 {
+    let limit = |name: &str| {
+        let text = std::fs::read_to_string(format!("/proc/sys/kernel/{name}")).ok()?;
+        text.trim().parse::<u64>().ok()
+    };
+    let of_all = ["pid_max", "threads-max"].into_iter().filter_map(limit).min().unwrap_or(u64::MAX);
+    (of_all / 4 * 3).min(40_000)
+}
+
 fn most(size: Size) -> Experiment {
-    let enough = size.pick(100, 11_000, 40_000);
+    let enough = size.pick(100, 11_000, full_crowd());
     let cases = some_threads(&["mxn", "onetoone", "pthread"], Most);
     let question = Question::new("as many threads as can be", Unit::Number("threads"), cases);
     let question = question.fixed(enough).further(2);
