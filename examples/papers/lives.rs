@@ -87,7 +87,8 @@ impl Lives {
     pub(crate) fn figures(&self, rounds: u32) -> Vec<f64> {
         let pieces = || self.threads.iter().flatten();
         let time = |is: fn(Doing) -> bool| -> f64 {
-            pieces().filter(|piece| is(piece.doing)).map(|piece| (piece.to - piece.from).as_secs_f64()).sum()
+            let lengths = pieces().filter(|piece| is(piece.doing)).map(|piece| piece.to - piece.from);
+            lengths.sum::<Duration>().as_secs_f64()
         };
         let all = time(|_| true).max(f64::MIN_POSITIVE);
         let share = |is| 100.0 * time(is) / all;
