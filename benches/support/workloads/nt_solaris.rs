@@ -205,13 +205,27 @@ impl Scene for Most {
 #[derive(Clone, Copy)]
 pub(crate) struct Search {
     pub(crate) threads: u32,
+    pub(crate) attributes: Attributes,
+}
+
+impl Search {
+    /// By so many threads of the library's usual kind.
+    pub(crate) fn by(threads: u32) -> Self {
+        Self { threads, attributes: ANY }
+    }
+
+    /// The same by threads that own a kernel thread each.
+    pub(crate) fn bound(self) -> Self {
+        Self { attributes: BOUND, ..self }
+    }
 }
 
 impl Scene for Search {
     fn play<C: Contender>(self, effort: Effort) -> Run {
         let searches = effort.operations();
         let instance: Arc<Instance> = Arc::new(gr17());
-        let plan = search::Plan { threads: self.threads, depth: 3, first: First::Greedy, attributes: ANY };
+        let Self { threads, attributes } = self;
+        let plan = search::Plan { threads, depth: 3, first: First::Greedy, attributes };
         let search = |_| {
             let found = search::search::<C>(&instance, plan).expect("some threads");
             assert_eq!((found.length, found.searched), (2085, found.branches));
@@ -228,14 +242,27 @@ pub(crate) struct Bursty {
     /// Of computing; idle, it is a millisecond.
     pub(crate) micros: u64,
     pub(crate) read: fn(Bursts) -> Run,
+    pub(crate) attributes: Attributes,
+}
+
+impl Bursty {
+    /// So many threads of the library's usual kind.
+    pub(crate) fn by(threads: u32, micros: u64, read: fn(Bursts) -> Run) -> Self {
+        Self { threads, micros, read, attributes: ANY }
+    }
+
+    /// The same with threads that own a kernel thread each.
+    pub(crate) fn bound(self) -> Self {
+        Self { attributes: BOUND, ..self }
+    }
 }
 
 impl Scene for Bursty {
     fn play<C: Contender>(self, effort: Effort) -> Run {
-        let Self { threads, micros, read } = self;
+        let Self { threads, micros, read, attributes } = self;
         let (bursts, steps) = (effort.operations() as u32, micros * STEPS_PER_MS / 1_000);
         let idle = Duration::from_millis(1);
-        let plan = bursts::Plan { threads, bursts, steps, idle, attributes: ANY };
+        let plan = bursts::Plan { threads, bursts, steps, idle, attributes };
         read(burst::<C>(plan).expect("some threads"))
     }
 }

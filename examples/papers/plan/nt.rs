@@ -3,7 +3,7 @@
 use super::{Experiment, cpus};
 use crate::exhibit::{Chart, Column, Exhibit, Paper, Scale, Then};
 use crate::options::Size;
-use crate::support::contender::{pick, some, some_threads};
+use crate::support::contender::{called, pick, some, some_threads};
 use crate::support::harness::{Case, Question, Unit};
 use crate::support::workloads::nt_solaris::{
     Bursty, Computing, Creation, Locks, Most, Search, bound, elapsed, shared_locks,
@@ -259,11 +259,14 @@ fn search(size: Size) -> Experiment {
     let mut threads = size.pick(vec![1, n], vec![1, n], vec![1, n, 4 * n]);
     threads.dedup();
     let names: &[&str] = match size {
-        Size::Full => &["mxn", "onetoone", "std", "parking_lot", "pthread", "may"],
+        Size::Full => &["mxn", "mxn, 1 slot", "onetoone", "std", "parking_lot", "pthread", "may"],
         _ => &["mxn", "onetoone", "std"],
     };
     let ask = |&threads: &u32| {
-        let cases = some_threads(names, Search { threads });
+        let mut cases = some_threads(names, Search::by(threads));
+        if size == Size::Full {
+            cases.push(called("mxn, bound", "mxn", Search::by(threads).bound()));
+        }
         Question::new(format!("search, {threads} threads"), Unit::MillisInAll, cases).fixed(1)
     };
     let all = threads.iter().position(|&threads| threads == n).expect("it is in the list");
@@ -311,11 +314,13 @@ fn bursts(size: Size) -> Experiment {
     let lengths: [u64; 3] = [IDLE / 4, IDLE, 4 * IDLE];
     let each = size.pick(2, 3, 20);
     let names: &[&str] = match size {
-        Size::Full => &["mxn", "onetoone", "std", "parking_lot", "pthread", "may"],
-        _ => &["mxn", "onetoone", "std", "may"],
+        Size::Full => &["mxn", "mxn, 1 slot", "onetoone", "std", "parking_lot", "pthread", "may"],
+        _ => &["mxn", "mxn, 1 slot", "onetoone", "std", "may"],
     };
     let ask = |micros: u64| {
-        let cases = some_threads(names, Bursty { threads, micros, read: elapsed });
+        let work = Bursty::by(threads, micros, elapsed);
+        let mut cases = some_threads(names, work);
+        cases.push(called("mxn, bound", "mxn", work.bound()));
         Question::new(format!("bursts of {micros} us"), Unit::MillisInAll, cases).fixed(each)
     };
     let exhibit = Exhibit {
@@ -343,7 +348,11 @@ fn bursts(size: Size) -> Experiment {
                 words: "with short bursts, M:N does better than kernel threads",
                 ratio: "time of M:N by that of kernel threads, 1/4 ms of computing after 1 ms idle",
                 bound: Bound::AtMost(1.0),
-                checks: by([("mxn", "onetoone"), ("may", "std")], 0, 0),
+                checks: vec![
+                    Check::ours("M:N by 1:1", at("mxn", 0), at("onetoone", 0)),
+                    Check::ours("M:N by its bound threads", at("mxn", 0), at("mxn, bound", 0)),
+                    Check::other("may by std", at("may", 0), at("std", 0)),
+                ],
             },
             Claim {
                 whose: Whose::Paper,
