@@ -131,7 +131,7 @@ fn output_file() -> io::Result<(File, PathBuf)> {
     unreachable!("the loop has no end")
 }
 
-/// A client whose program gets its level back.
+/// A client that gives the program its level back.
 pub(crate) struct Attached {
     pub(crate) client: Client,
     pub(crate) pid: u32,

@@ -4,7 +4,8 @@
 //!
 //! **Solution.** Each refresh takes one page of each runtime, and goes on where the last page ended. The
 //! program says how much CPU time its serving thread has used. If that was more than [`SHARE`], pages become
-//! shorter, and later longer again. Deadlocks are looked for seldom, and the more seldom the longer the search takes.
+//! shorter, and later longer again. Deadlocks are looked for seldom, and the more seldom the longer that
+//! takes.
 
 use std::io;
 use std::time::{Duration, Instant};
