@@ -51,13 +51,13 @@ fn main() -> ExitCode {
         ]);
     }
     questions.extend([1, 2, 4, 8, 16].map(|threads| {
-        let cases = parallel_threads(Search { threads });
+        let cases = parallel_threads(Search::by(threads));
         Question::new(format!("search, {threads} threads"), Unit::MillisInAll, cases).fixed(1)
     }));
     for micros in [250, 1_000, 4_000] {
         for threads in [2, 8, 32, 128] {
             let about = format!("{micros} us, 1000 us idle, {threads} threads");
-            let cases = |read| parallel_threads(Bursty { threads, micros, read });
+            let cases = |read| parallel_threads(Bursty::by(threads, micros, read));
             let (all, each) = (cases(elapsed), cases(turn_around));
             questions.extend([
                 Question::new(format!("bursts of {about}"), Unit::MillisInAll, all).fixed(BURSTS),

@@ -83,7 +83,7 @@ case $kind in
         ;;
     thread)
         # `park::fork`: a child of a process with threads may not start one under this sanitizer.
-        play selvedge park:: observe:: sync:: channel:: tsd:: --skip park::fork \
+        play selvedge recorder:: trace:: park:: observe:: sync:: channel:: tsd:: --skip park::fork \
             --skip channel::tests::the_order_of_service --skip channel::tests::passed_green_threads
         play conformance onetoone:: --skip limits::
         ;;

@@ -69,8 +69,9 @@ for file in examples/*.rs examples/*/main.rs; do
         papers)
             # A process for each sample. Branch and bound is left out: it cannot be made small.
             out=$scratch/$name
-            patience=300 run "$bin/$name" --smoke --only P3,P5 --out "$out"
-            for file in report.html report.md results.json p3-figure-3.svg p5-fairness.svg; do
+            screens=screens-fine,screens-coarse,screens-staggered
+            patience=300 run "$bin/$name" --smoke --only "P3,P5,$screens" --out "$out"
+            for file in report.html report.md results.json p3-figure-3.svg p5-fairness.svg p2-figure-5.svg; do
                 [ -s "$out/$file" ] || { echo "$name has not written $file"; exit 1; }
             done
             ;;

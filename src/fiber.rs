@@ -12,11 +12,13 @@ pub(crate) mod tls;
 
 use std::cell::Cell;
 use std::fmt;
+use std::mem::offset_of;
 
 use self::on_cpu::Mounted;
 use self::stack::Stack;
 pub use self::thread_register::ThreadRegister;
 use crate::arch::{self, Entry, SavedSp};
+use crate::park::debugger::{Fact, Facts};
 
 /// Where a fiber continues, or a kernel thread's own code while a fiber runs there. It belongs to the code
 /// that runs in it; otherwise to the kernel thread that is about to switch to it.
@@ -69,6 +71,14 @@ pub(crate) struct Fiber {
     pub(crate) context: Context,
     stack: Cell<Option<Stack>>,
 }
+
+/// For debuggers.
+pub(crate) static FACTS: Facts<4> = Facts::new([
+    Fact::address("more", &raw const stack::FACTS),
+    Fact::number("fiber.mounted", offset_of!(Fiber, mounted)),
+    Fact::number("fiber.sp", offset_of!(Fiber, context.sp)),
+    Fact::number("fiber.stack", offset_of!(Fiber, stack)),
+]);
 
 impl Fiber {
     /// Makes a fiber without a stack.

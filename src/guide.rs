@@ -8,6 +8,7 @@
 //! | [`blocking`] | What happens to the other threads when one blocks? |
 //! | [`time_slices`] | How do threads that compute share the CPUs? |
 //! | [`priorities`] | What goes first, and why does no thread starve? |
+//! | [`debugging`] | How does one look at green threads with gdb, perf and heap profilers? |
 //! | [`thread_register`] | Why do `thread_local!` and C libraries work in green threads? |
 //!
 //! The README lists the limits of soundness. The crate's front page tells how to port a program from std.
@@ -23,6 +24,7 @@
 
 pub mod blocking;
 pub mod choosing;
+pub mod debugging;
 pub mod priorities;
 pub mod thread_register;
 pub mod time_slices;

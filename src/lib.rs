@@ -70,6 +70,8 @@
 //!
 //! [`thread`] and [`sync::poison`] list what behaves differently from std.
 
+// In programs with debug information, gdb loads this by itself.
+#![debugger_visualizer(gdb_script_file = "gdb/selvedge.py")]
 // Elsewhere `mxn` is compiled, and parts of it have no caller: `build` returns an error, or preempts no thread.
 #![cfg_attr(not(all(target_os = "linux", target_env = "gnu")), allow(dead_code))]
 // In the models of programs, what `shim/model` stands in for has no use.
@@ -87,6 +89,7 @@ pub mod onetoone;
 pub mod os;
 mod park;
 mod process_default;
+mod recorder;
 mod runtime;
 mod select;
 mod settings;
@@ -96,7 +99,10 @@ pub mod signal;
 pub mod sync;
 mod sys;
 pub mod thread;
+#[cfg(unix)]
+pub mod threadmon;
 mod time;
+pub mod trace;
 pub mod tsd;
 
 pub use crate::fiber::ThreadRegister;

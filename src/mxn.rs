@@ -20,6 +20,7 @@ mod shutdown;
 mod slots;
 pub(crate) mod start;
 mod stats;
+mod threads;
 mod timer;
 mod visit;
 
@@ -30,8 +31,10 @@ use std::sync::Arc;
 pub use self::config::Builder;
 use self::sched::Scheduler;
 use crate::park::current;
+use crate::runtime::registry::Observed;
 use crate::runtime::{Runtime, RuntimeInfo, RuntimeStats, sealed};
 use crate::thread::deadlock::Deadlocks;
+use crate::thread::{ThreadCursor, ThreadInfo, ThreadPage};
 
 /// Returns `true` if the caller is a dispatcher: on an LWP's own thread register, with no green thread
 /// mounted. For the tests of I4.
@@ -123,12 +126,16 @@ impl Runtime for Mxn {
         self.scheduler.stats()
     }
 
+    fn threads(&self) -> Vec<ThreadInfo> {
+        self.scheduler.forever().threads()
+    }
+
+    fn threads_page(&self, from: ThreadCursor, max: usize) -> ThreadPage {
+        Observed::threads_page(&*self.scheduler, from, max)
+    }
+
     fn deadlocks(&self) -> Deadlocks {
-        if !self.scheduler.life.is_here() {
-            // A fork: the runtime's threads are not here.
-            return Deadlocks::default();
-        }
-        Deadlocks::of(Arc::as_ptr(&self.scheduler).addr())
+        Observed::deadlocks(&*self.scheduler)
     }
 }
 

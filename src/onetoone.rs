@@ -14,17 +14,21 @@ pub(crate) mod config;
 pub(crate) mod inner;
 mod live;
 mod shutdown;
+mod threads;
 
 use std::fmt;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 pub use self::config::Builder;
 use self::inner::Inner;
+use crate::runtime::registry::{self, Facts, Observed};
 use crate::runtime::{Runtime, RuntimeInfo, RuntimeStats, sealed};
 use crate::sys;
 use crate::thread::deadlock::Deadlocks;
 use crate::thread::kernel::Host;
+use crate::thread::{ThreadCursor, ThreadInfo, ThreadPage};
 
 /// The 1:1 runtime: each thread is a kernel thread, scheduled by the kernel.
 ///
@@ -109,26 +113,68 @@ impl Runtime for OneToOne {
     const NAME: &'static str = "onetoone";
 
     fn info(&self) -> RuntimeInfo {
-        let threads = self.inner.threads();
+        self.inner.info()
+    }
+
+    fn stats(&self) -> RuntimeStats {
+        Observed::stats(&*self.inner)
+    }
+
+    fn threads(&self) -> Vec<ThreadInfo> {
+        self.inner.list_threads()
+    }
+
+    fn threads_page(&self, from: ThreadCursor, max: usize) -> ThreadPage {
+        Observed::threads_page(&*self.inner, from, max)
+    }
+
+    fn deadlocks(&self) -> Deadlocks {
+        Observed::deadlocks(&*self.inner)
+    }
+}
+
+impl Observed for Inner {
+    fn stats(&self) -> RuntimeStats {
+        RuntimeStats::of_kernel_threads(&self.info())
+    }
+
+    fn threads_page(&self, from: ThreadCursor, max: usize) -> ThreadPage {
+        self.list_page(from, max.max(1))
+    }
+
+    fn deadlocks(&self) -> Deadlocks {
+        // In a fork, the runtime's threads do not exist.
+        if self.process.is_mine() { Deadlocks::of(self.home()) } else { Deadlocks::default() }
+    }
+
+    fn lwp_times(&self, _: usize) -> Option<[Duration; 4]> {
+        None
+    }
+
+    fn number(&self) -> u32 {
+        self.number
+    }
+
+    fn facts(&self) -> Facts {
+        let info = self.info();
+        let [lwps, concurrency] = [info.lwps, info.concurrency].map(|it| it as u64);
+        Facts { number: self.number.into(), concurrency, lwps, slice: u64::MAX, ..Facts::default() }
+    }
+
+    /// Does nothing: the trace of kernel threads is the process's.
+    fn follow_trace(&self) {}
+}
+
+impl Inner {
+    fn info(&self) -> RuntimeInfo {
+        let threads = self.threads();
         RuntimeInfo {
-            model: Self::NAME,
+            model: OneToOne::NAME,
             thread_register: None,
             concurrency: sys::affinity::available(),
             lwps: threads,
             threads,
         }
-    }
-
-    fn stats(&self) -> RuntimeStats {
-        RuntimeStats::of_kernel_threads(&self.info())
-    }
-
-    fn deadlocks(&self) -> Deadlocks {
-        if !self.inner.process.is_mine() {
-            // In a fork, the runtime's threads do not exist.
-            return Deadlocks::default();
-        }
-        Deadlocks::of(Arc::as_ptr(&self.inner).addr())
     }
 }
 
@@ -139,6 +185,7 @@ impl Drop for OneToOne {
             std::mem::forget(Arc::clone(&self.inner));
             return;
         }
+        registry::ends(&*self.inner);
         if !self.inner.is_own() {
             self.inner.live.wait();
             self.inner.reaper.close();

@@ -45,9 +45,25 @@ pub(crate) const DEADLOCK: &str = "SELVEDGE_DEADLOCK";
 /// The switch for lock statistics.
 pub(crate) const LOCK_STATS: &str = "SELVEDGE_LOCK_STATS";
 
+/// The file that the trace is written to.
+pub(crate) const TRACE: &str = "SELVEDGE_TRACE";
+
+/// The switch for the socket of `threadmon`.
+pub(crate) const MONITOR: &str = "SELVEDGE_MON";
+
+/// Returns the value of `SELVEDGE_MON`.
+pub(crate) fn monitor(lookup: Lookup<'_>) -> io::Result<bool> {
+    on_or_off(lookup, MONITOR)
+}
+
 /// Returns the value of `SELVEDGE_LOCK_STATS`.
 pub(crate) fn lock_stats(lookup: Lookup<'_>) -> io::Result<bool> {
-    let on = read(lookup, LOCK_STATS, "on or off", |value| match value {
+    on_or_off(lookup, LOCK_STATS)
+}
+
+/// Reads a switch, which is off by default.
+fn on_or_off(lookup: Lookup<'_>, name: &str) -> io::Result<bool> {
+    let on = read(lookup, name, "on or off", |value| match value {
         "on" => Some(true),
         "off" => Some(false),
         _ => None,

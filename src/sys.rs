@@ -11,8 +11,12 @@ pub(crate) mod bytes;
 #[cfg_attr(windows, path = "sys/windows/child_tests.rs")]
 pub(crate) mod child_tests;
 pub(crate) mod children;
+#[cfg_attr(windows, path = "sys/windows/clock.rs")]
+pub(crate) mod clock;
 #[cfg_attr(not(target_os = "linux"), path = "sys/cpu_other.rs")]
 pub(crate) mod cpu;
+#[cfg_attr(windows, path = "sys/windows/crash.rs")]
+pub(crate) mod crash;
 #[cfg_attr(windows, path = "sys/windows/fork.rs")]
 pub(crate) mod fork;
 #[cfg_attr(any(not(target_os = "linux"), selvedge_futex = "parking_lot"), path = "sys/futex_other.rs")]
@@ -28,6 +32,8 @@ mod objects;
 pub(crate) mod once;
 #[cfg(all(feature = "signal", target_os = "linux"))]
 pub(crate) mod per_process;
+#[cfg(unix)]
+pub(crate) mod poll;
 #[cfg_attr(
     not(all(
         target_os = "linux",

@@ -18,14 +18,19 @@ pub(crate) mod builder;
 pub(crate) mod current;
 pub(crate) mod deadlock;
 pub(crate) mod handle;
+pub(crate) mod id;
+pub(crate) mod info;
 pub(crate) mod kernel;
 mod map_headroom;
 mod no_preempt;
+pub(crate) mod page;
 #[cfg(unix)]
 pub(crate) mod pthread;
 mod scope;
 pub(crate) mod shutdown_report;
+pub(crate) mod snapshot;
 pub(crate) mod task;
+pub(crate) mod times;
 
 use std::io;
 use std::num::NonZeroUsize;
@@ -36,18 +41,22 @@ pub use std::thread::{AccessError, LocalKey, panicking};
 
 pub use self::builder::{Builder, spawn, spawn_on};
 pub use self::current::{
-    Thread, ThreadId, blocking, current, park, park_timeout, park_until, park_with, sleep, sleep_until,
-    sleep_with, take_interrupt, yield_now,
+    Thread, blocking, current, park, park_timeout, park_until, park_with, sleep, sleep_until, sleep_with,
+    take_interrupt, yield_now,
 };
 #[expect(deprecated, reason = "deprecated as in std")]
 pub use self::current::{park_timeout_ms, sleep_ms};
 pub use self::deadlock::watch::OnDeadlock;
 pub use self::deadlock::{Blocked, Cycle, Deadlocks, EndsBy, Standstill, record_owners};
 pub use self::handle::JoinHandle;
+pub use self::id::ThreadId;
+pub use self::info::{ThreadInfo, ThreadState};
 pub use self::no_preempt::no_preempt;
+pub use self::page::{ThreadCursor, ThreadPage};
 pub use self::scope::{Scope, ScopedJoinHandle, scope};
-pub use self::shutdown_report::{KernelThreadInfo, ShutdownTimeout, ThreadInfo, ThreadState};
+pub use self::shutdown_report::{KernelThreadInfo, ShutdownTimeout};
 pub use self::task::Result;
+pub use self::times::ThreadTimes;
 pub use crate::park::interrupt::Interrupted;
 pub use crate::park::priority::Priority;
 pub use crate::park::reason::WaitReason;

@@ -284,3 +284,33 @@ fn pairs_are_spread_though_no_lwp_runs_dry() {
     // Alone on an LWP, the pair would play as many rounds as all the others together.
     assert!(one < each * PAIRS as u64 / 4, "one pair played {one} rounds, each of the {PAIRS} others {each}");
 }
+
+/// A thread without a time slice computes for a while, and then lets others go first. A thread that was started
+/// from outside, and waits where all LWPs look, gets its turn at one of the first yields. (It used to wait for
+/// some hundred of them.)
+#[test]
+fn a_thread_that_yields_rarely_lets_threads_from_outside_go_first() {
+    let _watchdog = Watchdog::start("a_thread_that_yields_rarely_lets_threads_from_outside_go_first");
+    static DONE: AtomicBool = AtomicBool::new(false);
+    static BEGAN: AtomicBool = AtomicBool::new(false);
+    let rt = Mxn::builder().concurrency(1).time_slice(None).build().unwrap();
+    let hogs = [(); 2].map(|()| {
+        rt.spawn(|| {
+            let mut yields = 0;
+            while !DONE.load(Ordering::Relaxed) {
+                let start = Instant::now();
+                while start.elapsed() < Duration::from_millis(3) {
+                    std::hint::spin_loop();
+                }
+                yields += u64::from(BEGAN.load(Ordering::Relaxed));
+                thread::yield_now();
+            }
+            yields
+        })
+    });
+    std::thread::sleep(Duration::from_millis(20));
+    BEGAN.store(true, Ordering::Relaxed);
+    rt.spawn(|| DONE.store(true, Ordering::Relaxed)).join().unwrap();
+    let yields: u64 = hogs.into_iter().map(|hog| hog.join().unwrap()).sum();
+    assert!(yields <= 30, "{yields} yields before it ran");
+}

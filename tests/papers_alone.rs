@@ -9,6 +9,8 @@ mod findings;
 mod front;
 #[path = "../examples/papers/html.rs"]
 mod html;
+#[path = "../examples/papers/lives.rs"]
+mod lives;
 #[path = "../examples/papers/machine.rs"]
 mod machine;
 #[path = "../examples/papers/numbers.rs"]
@@ -29,6 +31,8 @@ mod report;
 mod results;
 #[path = "../examples/papers/run.rs"]
 mod run;
+#[path = "../examples/papers/strip.rs"]
+mod strip;
 #[path = "../benches/support/mod.rs"]
 mod support;
 #[path = "../examples/papers/verdict.rs"]
@@ -55,8 +59,9 @@ fn main() -> ExitCode {
     if std::env::var_os(PROGRAM).is_some() {
         return program::run(std::env::args_os().skip(1)).into();
     }
-    let tests: [(&str, Test); 5] = [
+    let tests: [(&str, Test); 6] = [
         ("a short run writes all files", a_short_run_writes_all_files),
+        ("a recorded run shows what its threads did", a_recorded_run_shows_what_its_threads_did),
         ("json is all that is printed", json_is_all_that_is_printed),
         ("an interrupted run leaves a report", an_interrupted_run_leaves_a_report),
         ("wrong arguments are refused", wrong_arguments_are_refused),
@@ -121,6 +126,31 @@ fn a_short_run_writes_all_files(out: &Path) {
     let page = fs::read_to_string(out.join("report.html")).expect("a page");
     assert_eq!(page.matches("<svg").count(), text.matches("![").count(), "{page}");
     assert!(!page.contains("There is no picture"), "{page}");
+}
+
+fn a_recorded_run_shows_what_its_threads_did(out: &Path) {
+    let output = run("--smoke --only screens-fine,screens-coarse", out);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let (text, results) = files(out);
+    for (experiment, svg) in [(0, "p2-figure-2.svg"), (1, "p2-figure-5.svg")] {
+        let drawn = fs::read_to_string(out.join(svg)).expect("a figure");
+        assert!(drawn.contains("thread 2") && drawn.contains("run queue"), "{drawn}");
+        let found = &results["experiments"][experiment];
+        let figures = found["figures"].as_array().expect("a list");
+        // By point and contender; what the points are says `lives::Figure`.
+        let of = |figure: lives::Figure| {
+            let here = figures.iter().filter(move |it| it["point"].as_u64() == Some(figure as u64));
+            here.map(|it| it["samples"][0].as_f64().expect("a figure")).collect::<Vec<_>>()
+        };
+        let states = [of(lives::Figure::OnLwp), of(lives::Figure::Dispatchable)];
+        let others = [of(lives::Figure::RunQueue), of(lives::Figure::Blocked)];
+        for contender in 0..3 {
+            let sum: f64 = states.iter().chain(&others).map(|state| state[contender]).sum();
+            assert!((99.9..=100.1).contains(&sum), "{found}");
+        }
+        assert!(of(lives::Figure::Lwps).iter().all(|&lwps| lwps >= 1.0), "{found}");
+    }
+    assert!(text.matches("```text\n").count() >= 6, "{text}");
 }
 
 fn json_is_all_that_is_printed(out: &Path) {
@@ -220,12 +250,12 @@ fn the_list_names_everything_once(out: &Path) {
         // What is shown was measured, and what is compared was asked.
         for exhibit in &experiment.exhibits {
             let points = exhibit.columns.iter().flat_map(|column| &column.points);
-            assert!(points.into_iter().all(|&point| point < experiment.questions.len()), "{}", exhibit.id);
+            assert!(points.into_iter().all(|&point| point < experiment.points().count()), "{}", exhibit.id);
             for check in exhibit.claims.iter().flat_map(|claim| &claim.checks) {
                 for pick in [&check.of, &check.to] {
                     let verdict::Pick::Measured { contender, points } = pick else { continue };
                     let asked = |&point: &usize| {
-                        let cases = &experiment.questions[point].cases;
+                        let cases = &experiment.points().nth(point).expect("a point").0.cases;
                         // With one CPU no pair is split over two.
                         cases.is_empty() || cases.iter().any(|case| case.name == *contender)
                     };

@@ -17,12 +17,14 @@
 //! other, so its figures hold the drift.
 
 mod answer;
+mod cpu_time;
 mod failure;
 pub(crate) mod sample;
 
 use std::process::ExitCode;
 use std::time::Duration;
 
+use cpu_time::CpuTime;
 pub(crate) use failure::Failure;
 
 /// How long a measured run should last.
@@ -38,6 +40,10 @@ pub(crate) struct Question {
     first: u64,
     /// The number of operations of the one run, where the workload has a size of its own.
     fixed: Option<u64>,
+    /// How many figures a run has besides.
+    further: usize,
+    /// These are its CPU time: user, system, and both.
+    cpu_time: bool,
     prepare: fn(),
     pub(crate) cases: Vec<Case>,
 }
@@ -79,24 +85,35 @@ pub(crate) struct Effort {
 }
 
 /// What one run did.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Run {
     /// What was done; or the whole, where a part is asked for.
     pub(crate) operations: u64,
     pub(crate) elapsed: Duration,
     /// What [`Unit::Percent`] counts.
     pub(crate) part: u64,
+    /// The CPU time that the process took meanwhile, where it was measured.
+    pub(crate) cpu: Option<CpuTime>,
+    /// Further figures, for a question that asks for [some](Question::further).
+    pub(crate) more: Vec<f64>,
+    /// What was seen, as text; empty if nothing is to be shown.
+    pub(crate) seen: String,
 }
 
 impl Run {
     /// So many operations took so long.
     pub(crate) fn took(operations: u64, elapsed: Duration) -> Self {
-        Self { operations, elapsed, part: 0 }
+        Self { operations, elapsed, ..Self::default() }
+    }
+
+    /// The same, with the CPU time that was taken since then.
+    fn since(self, before: CpuTime) -> Self {
+        Self { cpu: Some(CpuTime::now().since(before)), ..self }
     }
 
     /// Of this whole, so much.
     pub(crate) fn part(part: u64, whole: u64) -> Self {
-        Self { operations: whole, elapsed: Duration::ZERO, part }
+        Self { operations: whole, part, ..Self::default() }
     }
 }
 
@@ -136,8 +153,9 @@ impl Effort {
     /// Repeats `work`, which is given a number of operations and tells how long they took.
     pub(crate) fn spend(mut self, mut work: impl FnMut(u64) -> Duration) -> Run {
         loop {
-            let run = Run::took(self.operations, work(self.operations));
-            match self.more_than(run) {
+            let before = CpuTime::now();
+            let run = Run::took(self.operations, work(self.operations)).since(before);
+            match self.more_than(&run) {
                 Some(more) => self = more,
                 None => return run,
             }
@@ -150,8 +168,9 @@ impl Effort {
         F: Future<Output = Duration>,
     {
         loop {
-            let run = Run::took(self.operations, work(self.operations).await);
-            match self.more_than(run) {
+            let before = CpuTime::now();
+            let run = Run::took(self.operations, work(self.operations).await).since(before);
+            match self.more_than(&run) {
                 Some(more) => self = more,
                 None => return run,
             }
@@ -163,7 +182,7 @@ impl Effort {
     }
 
     /// What to do after `run`, unless it was long enough.
-    fn more_than(self, run: Run) -> Option<Self> {
+    fn more_than(self, run: &Run) -> Option<Self> {
         if run.elapsed >= self.enough / 2 {
             return None;
         }
@@ -174,7 +193,17 @@ impl Effort {
 
 impl Question {
     pub(crate) fn new(name: impl Into<String>, unit: Unit, cases: Vec<Case>) -> Self {
-        Self { name: name.into(), unit, per_operation: 1, first: 1000, fixed: None, prepare: || (), cases }
+        Self {
+            name: name.into(),
+            unit,
+            per_operation: 1,
+            first: 1000,
+            fixed: None,
+            further: 0,
+            cpu_time: false,
+            prepare: || (),
+            cases,
+        }
     }
 
     /// The same by another name.
@@ -197,6 +226,30 @@ impl Question {
         Self { fixed: Some(operations), ..self }
     }
 
+    /// A run has so many figures besides the one that the unit names.
+    pub(crate) fn further(self, figures: usize) -> Self {
+        Self { further: figures, ..self }
+    }
+
+    /// Each run also has its CPU time, in the question's unit: in user mode, in the kernel, and both.
+    pub(crate) fn with_cpu_time(self) -> Self {
+        Self { further: 3, cpu_time: true, ..self }
+    }
+
+    /// Returns the further figures of a run.
+    fn more(&self, run: &Run) -> Vec<f64> {
+        let Some(CpuTime { user, system }) = run.cpu.filter(|_| self.cpu_time) else {
+            return run.more.clone();
+        };
+        let figure = |time| self.figure(&Run::took(run.operations, time));
+        vec![figure(user), figure(system), figure(user + system)]
+    }
+
+    /// Returns how many figures a run has.
+    pub(crate) fn figures_each(&self) -> usize {
+        1 + self.further
+    }
+
     /// What a sample's process does before anything else.
     pub(crate) fn prepare(self, prepare: fn()) -> Self {
         Self { prepare, ..self }
@@ -208,7 +261,7 @@ impl Question {
     }
 
     /// What a run says.
-    pub(crate) fn figure(&self, run: Run) -> f64 {
+    pub(crate) fn figure(&self, run: &Run) -> f64 {
         let nanos = run.elapsed.as_nanos() as f64;
         match self.unit {
             Unit::NanosEach(_) => nanos / (run.operations * self.per_operation) as f64,
@@ -216,6 +269,13 @@ impl Question {
             Unit::Number(_) => run.part as f64,
             Unit::Percent(_) => 100.0 * run.part as f64 / run.operations.max(1) as f64,
         }
+    }
+
+    /// Returns all figures of a run, the one that the unit names first. `None`: the contender has no such
+    /// figure.
+    pub(crate) fn figures<'a>(&'a self, run: &'a Run) -> impl Iterator<Item = Option<f64>> + 'a {
+        let more = (0..self.further).map(|number| run.more.get(number).copied());
+        std::iter::once(Some(self.figure(run))).chain(more)
     }
 
     /// Returns `true` if the figures are times.

@@ -5,6 +5,7 @@ pub(crate) mod affinity;
 pub(crate) mod apart;
 pub(crate) mod contender;
 pub(crate) mod harness;
+pub(crate) mod kernel_object;
 pub(crate) mod ours;
 pub(crate) mod peers;
 pub(crate) mod pthread;

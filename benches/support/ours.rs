@@ -5,7 +5,7 @@ use selvedge::mxn::Builder;
 use selvedge::{Mxn, OneToOne, Runtime, thread};
 
 use super::contender::{Contender, Scene};
-use super::harness::{Case, Side};
+use super::harness::{Case, Effort, Run, Side};
 use super::selvedge::Private;
 
 impl Contender for Private {
@@ -50,6 +50,22 @@ fn mxn(name: &'static str, scene: impl Scene, set_up: fn(Builder) -> Builder) ->
     Case::new(name, Side::Ours, move |effort| {
         let rt = set_up(Mxn::builder()).build().unwrap();
         rt.run(|| scene.play::<Private>(effort))
+    })
+}
+
+/// M:N, set up like this, with a further figure: what `count` makes of the number of LWPs that have run green
+/// threads by the end.
+pub(crate) fn counting_lwps(
+    name: &'static str,
+    set_up: fn(Builder) -> Builder,
+    play: impl Fn(Effort) -> Run + Send + Sync + 'static,
+    count: impl Fn(usize) -> f64 + 'static,
+) -> Case {
+    Case::new(name, Side::Ours, move |effort| {
+        let rt = set_up(Mxn::builder()).build().unwrap();
+        let run = rt.run(|| play(effort));
+        let lwps = rt.stats().lwps.iter().filter(|lwp| lwp.dispatches > 0).count();
+        Run { more: vec![count(lwps)], ..run }
     })
 }
 

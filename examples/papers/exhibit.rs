@@ -137,12 +137,14 @@ pub(crate) struct Column {
     pub(crate) points: Vec<usize>,
     /// `true` if nanoseconds are shown as ticks of the processor's counter.
     pub(crate) ticks: bool,
+    /// If there are pairs, only their first contenders are shown: in percent of their second ones.
+    pub(crate) pairs: &'static [(&'static str, &'static str)],
 }
 
 impl Column {
     /// The point of this number.
     pub(crate) fn of(point: usize, label: impl Into<String>) -> Self {
-        Self { label: label.into(), at: point as f64, points: vec![point], ticks: false }
+        Self { label: label.into(), at: point as f64, points: vec![point], ticks: false, pairs: &[] }
     }
 
     /// The same in ticks, where there are such.
@@ -153,6 +155,11 @@ impl Column {
     /// A contender's figures of each round, as they are shown.
     pub(crate) fn figures(&self, findings: &Findings, contender: &str) -> Vec<f64> {
         let mut figures = findings.figures(contender, &self.points);
+        if !self.pairs.is_empty() {
+            let Some(whole) = self.whole_of(contender) else { return Vec::new() };
+            let wholes = findings.figures(whole, &self.points);
+            return figures.iter().zip(wholes).map(|(figure, whole)| 100.0 * figure / whole).collect();
+        }
         if self.ticks {
             let ticks = machine::ticks_per_nanosecond().unwrap_or(f64::NAN);
             figures.iter_mut().for_each(|figure| *figure *= ticks);
@@ -160,12 +167,32 @@ impl Column {
         figures
     }
 
+    /// The same as percentages, of these contenders by those.
+    pub(crate) fn percent(self, pairs: &'static [(&'static str, &'static str)]) -> Self {
+        Self { pairs, ..self }
+    }
+
+    /// Returns `true` if the contender has figures here, or should have.
+    pub(crate) fn shows(&self, findings: &Findings, contender: &str) -> bool {
+        let is_shown = self.pairs.is_empty() || self.whole_of(contender).is_some();
+        is_shown && findings.asked(contender, &self.points)
+    }
+
+    fn whole_of(&self, contender: &str) -> Option<&'static str> {
+        self.pairs.iter().find(|(part, _)| *part == contender).map(|(_, whole)| *whole)
+    }
+
     /// One for each of these, at the points from `first` on.
     pub(crate) fn each(first: usize, values: &[u32]) -> Vec<Self> {
+        Self::every(first, 1, values)
+    }
+
+    /// The same, at every such point.
+    pub(crate) fn every(first: usize, step: usize, values: &[u32]) -> Vec<Self> {
         let column = |(number, &value): (usize, &u32)| Self {
             label: crate::numbers::grouped(f64::from(value)),
             at: f64::from(value),
-            ..Self::of(first + number, "")
+            ..Self::of(first + step * number, "")
         };
         values.iter().enumerate().map(column).collect()
     }
@@ -180,6 +207,8 @@ pub(crate) enum Chart {
     Lines { x: Scale, y: Scale },
     /// A line for each round, of this contender and of the one that it is compared to.
     Rounds { of: &'static str, beside: &'static str },
+    /// What the threads did in one run, at each of the points of this range that has such.
+    Strips { first: usize, last: usize },
 }
 
 /// The divisions of an axis.

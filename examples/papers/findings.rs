@@ -1,5 +1,6 @@
 //! What was measured, without regard to how: figures by point, contender and round.
 
+use crate::strip::Strip;
 use crate::support::harness::Failure;
 
 /// The figures of one experiment.
@@ -10,6 +11,16 @@ pub(crate) struct Findings {
     pub(crate) cells: Vec<Vec<Cell>>,
     /// How many rounds there were to be.
     pub(crate) rounds: usize,
+    /// What was seen of threads, where that is shown: in the first round.
+    pub(crate) seen: Vec<Seen>,
+}
+
+/// What a contender's threads did at a point.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Seen {
+    pub(crate) point: usize,
+    pub(crate) contender: &'static str,
+    pub(crate) strip: Strip,
 }
 
 /// The contenders that were measured.
@@ -28,6 +39,8 @@ pub(crate) struct Cell {
     pub(crate) samples: Vec<f64>,
     /// Why there are no more.
     pub(crate) failure: Option<Failure>,
+    /// `true` if its figures come from the samples of another point.
+    pub(crate) further: bool,
 }
 
 /// The middle of some figures, and how far they lie apart.
@@ -54,6 +67,48 @@ impl Summary {
 }
 
 impl Findings {
+    /// Adds the figures of one sample of a contender, at the points from this one on, and what was seen.
+    pub(crate) fn add(
+        &mut self,
+        point: usize,
+        contender: &'static str,
+        figures: impl Iterator<Item = Option<f64>>,
+        seen: &str,
+    ) {
+        for (point, figure) in (point..).zip(figures) {
+            let cell = self.cell(point, contender);
+            cell.asked &= figure.is_some();
+            cell.samples.extend(figure);
+        }
+        let is_new = |known: &Seen| (known.point, known.contender) != (point, contender);
+        if self.seen.iter().all(is_new)
+            && let Some(strip) = Strip::parse(seen)
+        {
+            self.seen.push(Seen { point, contender, strip });
+        }
+    }
+
+    /// Notes that a sample of a contender has failed, which would have had so many figures.
+    pub(crate) fn fail(&mut self, point: usize, figures: usize, contender: &str, reason: Failure) {
+        self.cell(point, contender).failure = Some(reason);
+        (point + 1..point + figures).for_each(|further| self.cell(further, contender).samples.clear());
+    }
+
+    /// Returns `true` if a contender has failed at this point.
+    pub(crate) fn has_failed(&self, point: usize, contender: &str) -> bool {
+        self.failure(contender, &[point]).is_some()
+    }
+
+    /// Returns what was seen of each contender at the points from the first to the last.
+    pub(crate) fn seen_at(&self, first: usize, last: usize) -> Vec<&Seen> {
+        self.seen.iter().filter(|seen| (first..=last).contains(&seen.point)).collect()
+    }
+
+    fn cell(&mut self, point: usize, contender: &str) -> &mut Cell {
+        let number = self.contenders.iter().position(|known| known.name == contender);
+        &mut self.cells[point][number.expect("all contenders are in the list")]
+    }
+
     /// The contender's figures of each round: the least over these points, of those that it got through.
     pub(crate) fn figures(&self, contender: &str, points: &[usize]) -> Vec<f64> {
         let cells: Vec<&Cell> =
@@ -105,13 +160,15 @@ impl Findings {
     /// Each of ours, with the cells that it was asked for.
     fn ours(&self) -> impl Iterator<Item = (&'static str, Vec<&Cell>)> {
         self.contenders.iter().enumerate().filter(|(_, who)| who.ours).map(|(number, who)| {
-            (who.name, self.cells.iter().map(|point| &point[number]).filter(|cell| cell.asked).collect())
+            let asked = |cell: &&Cell| cell.asked && !cell.further;
+            (who.name, self.cells.iter().map(|point| &point[number]).filter(asked).collect())
         })
     }
 
     /// How many samples there are.
     pub(crate) fn taken(&self) -> usize {
-        self.cells.iter().flatten().map(|cell| cell.samples.len()).sum()
+        let cells = self.cells.iter().flatten().filter(|cell| !cell.further);
+        cells.map(|cell| cell.samples.len()).sum()
     }
 
     /// The fewest rounds of a contender that did not fail.

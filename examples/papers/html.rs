@@ -20,6 +20,7 @@ a { color: var(--link); }
 table { border-collapse: collapse; font-size: 0.9em; display: block; overflow-x: auto; }
 thead:not(:has(th:not(:empty))) { display: none; }
 th, td { border: 1px solid var(--line); padding: 0.2rem 0.6rem; vertical-align: top; }
+pre { overflow-x: auto; font-size: 0.8em; line-height: 1.2; }
 blockquote { border-left: 4px solid #c33; margin-left: 0; padding-left: 1rem; }
 .picture { display: block; }
 .picture svg { max-width: 100%; height: auto; background: #fff; border-radius: 4px; }

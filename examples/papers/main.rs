@@ -14,6 +14,7 @@
 //! | `exhibit.rs` | how a table or figure is described |
 //! | `run.rs` | takes the samples; each is a process of its own, by the benches' harness |
 //! | `findings.rs` | the figures |
+//! | `lives.rs`, `strip.rs` | what the threads of a recorded run did: as figures, and as text |
 //! | `verdict.rs`, `words.rs` | what they say of a claim, and how it is said |
 //! | `report.rs`, `front.rs`, `overview.rs`, `results.rs`, `html.rs`, `plot/` | how they are shown |
 
@@ -21,6 +22,7 @@ mod exhibit;
 mod findings;
 mod front;
 mod html;
+mod lives;
 mod machine;
 mod numbers;
 mod options;
@@ -31,6 +33,7 @@ mod program;
 mod report;
 mod results;
 mod run;
+mod strip;
 #[path = "../../benches/support/mod.rs"]
 mod support;
 mod verdict;

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::exhibit::{Chart, Column, Exhibit, Paper, Then};
-use crate::findings::{Findings, Summary};
+use crate::findings::{Findings, Seen, Summary};
 use crate::machine::Machine;
 use crate::numbers::short;
 use crate::plot::style::label;
@@ -155,8 +155,27 @@ fn show(text: &mut String, part: &Part, exhibit: &Exhibit, drawn: bool) {
     if drawn {
         let _ = write!(text, "![{title}]({id}.svg)\n\n");
     }
+    if let Chart::Strips { first, last } = exhibit.chart {
+        strips(text, &part.findings.seen_at(first, last));
+    }
     for claim in &exhibit.claims {
         let _ = write!(text, "{}\n\n", words::sentence(claim, &part.findings));
+    }
+}
+
+/// What the threads did, as text.
+fn strips(text: &mut String, all: &[&Seen]) {
+    if all.is_empty() {
+        return;
+    }
+    text.push_str(
+        "A line for each thread, a mark for each moment: a digit is the LWP that it is on, `d` is \
+         dispatchable, `q` is in the run queue, and a dot is blocked.\n\n",
+    );
+    for Seen { contender, strip, .. } in all {
+        let _ = write!(text, "{}, {} a mark:\n\n```text\n", label(contender), strip.scale());
+        strip.threads.iter().for_each(|line| *text += &format!("{}\n", line.trim_end()));
+        text.push_str("```\n\n");
     }
 }
 
@@ -179,8 +198,8 @@ fn then(text: &mut String, then: &Then) {
 /// Contenders above each other, columns beside each other; or the other way round where there are many
 /// columns.
 fn table(text: &mut String, exhibit: &Exhibit, findings: &Findings) {
-    let points: Vec<usize> = exhibit.columns.iter().flat_map(|column| column.points.clone()).collect();
-    let here: Vec<_> = findings.contenders.iter().filter(|who| findings.asked(who.name, &points)).collect();
+    let shows = |who: &str| exhibit.columns.iter().any(|column| column.shows(findings, who));
+    let here: Vec<_> = findings.contenders.iter().filter(|who| shows(who.name)).collect();
     let name = |number: usize| {
         let who = here[number];
         if who.ours { format!("**{}**", label(who.name)) } else { label(who.name) }
@@ -188,8 +207,7 @@ fn table(text: &mut String, exhibit: &Exhibit, findings: &Findings) {
     let columns = &exhibit.columns;
     let heading = |column: &Column| column.label.replace('\n', " ");
     let cell = |contender: usize, column: usize| figure(findings, here[contender].name, &columns[column]);
-    let asked =
-        |contender: usize, column: usize| findings.asked(here[contender].name, &columns[column].points);
+    let asked = |contender: usize, column: usize| columns[column].shows(findings, here[contender].name);
     let pairs =
         || (0..columns.len()).flat_map(|column| (0..here.len()).map(move |contender| (contender, column)));
     let taking_part: Vec<_> = pairs().filter(|&(contender, column)| asked(contender, column)).collect();
@@ -221,7 +239,7 @@ fn table(text: &mut String, exhibit: &Exhibit, findings: &Findings) {
 
 /// The median with least and most; or why there is none.
 fn figure(findings: &Findings, contender: &str, column: &Column) -> String {
-    if !findings.asked(contender, &column.points) {
+    if !column.shows(findings, contender) {
         return String::new();
     }
     let figures = column.figures(findings, contender);

@@ -25,32 +25,32 @@ impl Runner<'_> {
     pub(crate) fn measure(&mut self, experiment: &Experiment, first: usize) -> Findings {
         let mut findings = blank(experiment);
         for round in 0..experiment.rounds {
-            for (point, question) in experiment.questions.iter().enumerate() {
+            let mut point = 0;
+            for (place, question) in experiment.questions.iter().enumerate() {
                 for number in turns(question.cases.len(), round) {
                     let case = &question.cases[number];
-                    let who = findings.contenders.iter().position(|known| known.name == case.name);
-                    let cell = &mut findings.cells[point][who.expect("all cases are in the list")];
                     // A contender that has failed once is not asked again.
-                    if cell.failure.is_some() || self.taker.is_stopped() {
+                    if findings.has_failed(point, case.name) || self.taker.is_stopped() {
                         self.progress.skip();
                         continue;
                     }
                     self.progress.begin(experiment, question, case.name, round);
                     let sample = Sample {
-                        question: first + point,
+                        question: first + place,
                         case: number,
                         effort: question.effort().enough(self.size.enough()),
                         patience: experiment.patience.unwrap_or(self.size.patience()),
                     };
                     let start = Instant::now();
                     match self.taker.take(&sample) {
-                        Ok(run) => cell.samples.push(question.figure(run)),
+                        Ok(run) => findings.add(point, case.name, question.figures(&run), &run.seen),
                         // A process that was called off has not failed.
                         Err(_) if self.taker.is_stopped() => {}
-                        Err(reason) => cell.failure = Some(reason),
+                        Err(reason) => findings.fail(point, question.figures_each(), case.name, reason),
                     }
                     self.progress.end(start.elapsed());
                 }
+                point += question.figures_each();
             }
         }
         findings
@@ -70,12 +70,13 @@ pub(crate) fn blank(experiment: &Experiment) -> Findings {
             contenders.push(Contender { name: case.name, ours: case.side == Side::Ours });
         }
     }
-    let cells = |question: &Question| {
+    let cells = |(question, number): (&Question, usize)| {
         let asked = |who: &Contender| question.cases.iter().any(|case| case.name == who.name);
-        contenders.iter().map(|who| Cell { asked: asked(who), ..Cell::default() }).collect()
+        let cell = |who: &Contender| Cell { asked: asked(who), further: number > 0, ..Cell::default() };
+        contenders.iter().map(cell).collect()
     };
-    let cells = experiment.questions.iter().map(cells).collect();
-    Findings { cells, contenders, rounds: experiment.rounds }
+    let cells = experiment.points().map(cells).collect();
+    Findings { cells, contenders, rounds: experiment.rounds, seen: Vec::new() }
 }
 
 /// What runs now, and how long it will be; for a terminal.

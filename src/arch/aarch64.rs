@@ -183,6 +183,19 @@ pub(crate) unsafe fn switch_tp_syscall(save: *mut SavedSp, to: SavedSp, tp: usiz
     unsafe { switch_tp(save, to, tp, arg) }
 }
 
+/// `true`: there is a counter, which is a clock.
+pub(crate) const HAS_COUNTER: bool = true;
+
+/// Reads the virtual counter. The processor may do so earlier or later than the program says, by some
+/// instructions.
+#[inline(always)]
+pub(crate) fn counter() -> u64 {
+    let count: u64;
+    // SAFETY: the register can be read without privileges, and reading has no effect.
+    unsafe { asm!("mrs {}, cntvct_el0", out(reg) count, options(nomem, nostack, preserves_flags)) };
+    count
+}
+
 /// Begins to fetch the cache line of `at`, which is about to be written. Any address is valid.
 #[inline(always)]
 pub(crate) fn fetch_to_write(at: *const u8) {

@@ -41,3 +41,11 @@ pub(crate) unsafe fn switch_tp_syscall(_save: *mut SavedSp, _to: SavedSp, _tp: u
 
 /// Does nothing.
 pub(crate) fn fetch_to_write(_at: *const u8) {}
+
+/// `false`: no counter is known.
+pub(crate) const HAS_COUNTER: bool = false;
+
+/// Not to be called where [`HAS_COUNTER`] is false.
+pub(crate) fn counter() -> u64 {
+    unreachable!("no counter on this machine")
+}

@@ -229,6 +229,17 @@ pub(crate) unsafe fn switch_tp_syscall(save: *mut SavedSp, to: SavedSp, tp: usiz
     }
 }
 
+/// `true`: there is a counter, which is a clock if the kernel says so.
+pub(crate) const HAS_COUNTER: bool = true;
+
+/// Reads the time-stamp counter. The processor may do so earlier or later than the program says, by some
+/// instructions.
+#[inline(always)]
+pub(crate) fn counter() -> u64 {
+    // SAFETY: every 64-bit processor has it. A kernel that forbids it does not offer it as a clock either.
+    unsafe { core::arch::x86_64::_rdtsc() }
+}
+
 /// Begins to fetch the cache line of `at`, which is about to be written. Any address is valid.
 #[inline(always)]
 pub(crate) fn fetch_to_write(at: *const u8) {

@@ -34,6 +34,7 @@ mod pool;
 use std::cell::Cell;
 use std::fmt;
 use std::io;
+use std::mem::offset_of;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use chain::Chain;
@@ -42,6 +43,7 @@ pub(crate) use cache::Cache;
 pub(crate) use overflow::report_overflows;
 pub(crate) use pool::{give_back, in_child, notice_surplus, take, trim};
 
+use crate::park::debugger::{Fact, Facts};
 use crate::sys::bytes::Bytes;
 use crate::sys::mmap::page_size;
 use crate::sys::once::OnceLock;
@@ -162,6 +164,12 @@ struct Header {
     chain_len: Cell<u32>,
     class: SizeClass,
 }
+
+/// For debuggers.
+pub(super) static FACTS: Facts<2> = Facts::new([
+    Fact::number("stack.top", offset_of!(Header, top)),
+    Fact::number("stack.limit", offset_of!(Header, limit)),
+]);
 
 // SAFETY: `top`, `start`, `limit` and `class` are constant, and `owner` is atomic. The owner of the span
 // alone uses the cells. Ownership passes with the handle, through a lock or a switch.

@@ -50,6 +50,8 @@
 //! | `SELVEDGE_THREAD_REGISTER` | `auto`, `switched`, `syscall` | [the rung](super::thread_register) |
 //! | `SELVEDGE_DEADLOCK` | `off`, `report`, `abort` | [`on_deadlock`](crate::mxn::Builder::on_deadlock) |
 //! | `SELVEDGE_LOCK_STATS` | `on`, `off` | [`sync::stats`](crate::sync::stats) |
+//! | `SELVEDGE_MON` | `on`, `off` | [`threadmon::serve`](crate::threadmon::serve) |
+//! | `SELVEDGE_TRACE` | a file | [the trace](crate::trace) |
 //!
 //! An invalid value is an error, which names the variable and the values it may have. A set-user-id
 //! program, or one that gains rights in another way, ignores all of these variables.
@@ -77,5 +79,6 @@
 //!
 //! [`Runtime::info`](crate::Runtime::info) has the model, the concurrency, and the number of threads.
 //! `println!("{}", rt.stats())` prints a table of all kernel threads of the runtime, with what each does
-//! and has done. [`Runtime::deadlocks`](crate::Runtime::deadlocks) tells which threads wait for each
-//! other.
+//! and has done. [`Runtime::threads`](crate::Runtime::threads) lists the threads: what each does, on which
+//! LWP, and what it waits for. [`Runtime::deadlocks`](crate::Runtime::deadlocks) tells which threads wait
+//! for each other.

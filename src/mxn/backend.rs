@@ -15,10 +15,12 @@ use crate::park::current;
 use crate::park::fork;
 use crate::park::mutex_handoff::HeldMutex;
 use crate::park::no_preempt::{self, NoPreempt};
+use crate::park::owner::OwnerHint;
 use crate::park::priority::Priority;
 use crate::park::reason::WaitReason;
 use crate::park::thread::ThreadRef;
 use crate::park::wait_queue::Grants;
+use crate::recorder::ring::Ring;
 use crate::settings::invalid;
 use crate::shim;
 use crate::shim::atomic::AtomicU32;
@@ -114,6 +116,10 @@ impl Backend for Scheduler {
             || self.levels.len() > 0 && me.priority.get() == Priority::Low;
         if others || !lwp.slot.is_held() || self.placement.moves_always() {
             let region = scheduler.suspend_region(green);
+            if self.inject.len() > 0 {
+                // The thread itself, or another that yields, may be all that this LWP ever finds in its ring.
+                lwp.flags.look();
+            }
             scheduler.queue_behind(lwp, green);
             scheduler.leave(green);
             scheduler.resume_region(green, region);
@@ -170,6 +176,12 @@ impl Backend for Scheduler {
 
     fn sleeps_in_kernel(&self) -> bool {
         false
+    }
+
+    fn ring(&self, me: &ThreadRef) -> Option<&'static Ring> {
+        // SAFETY: a scheduler's thread is green.
+        let green = unsafe { Green::of(*me) };
+        Some(Self::lwp_of(green).trace.get()?.ring())
     }
 
     fn has_own_register(&self) -> bool {
@@ -306,6 +318,8 @@ fn prepare(
     let green = take();
     stack.set_owner(green.ptr().as_ptr().cast());
     green.lwp.set(None);
+    // Looks from outside learn from it that the thread has not run yet.
+    green.core.owner_hint.set(OwnerHint::UNKNOWN);
     green.ends.set(false);
     green.set_wakes_early(false);
     green.set_ahead(false);

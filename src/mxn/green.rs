@@ -17,15 +17,19 @@
 
 use std::cell::Cell;
 use std::fmt;
+use std::mem::offset_of;
 use std::ptr::NonNull;
 
-use super::lwp::Lwp;
+use super::lwp::{self, Lwp};
 use super::run_queue::inject::{Linked, Links};
 use super::slots::blocking::Record;
-use crate::fiber::Fiber;
+use crate::fiber::{self, Fiber};
 use crate::park::backend::{Backend, CorePool, InlineStorage, Task};
+use crate::park::debugger::{Fact, Facts};
 use crate::park::queue_lock::{QueueLock, Rank};
 use crate::park::thread::{ThreadCore, ThreadRef};
+use crate::park::{core_pool, observed, table};
+use crate::recorder::account::Account;
 use crate::shim::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
 /// A green thread. `repr(C)` with the core first: a `ThreadRef` of a green thread points to its `Green`. What
@@ -306,22 +310,48 @@ pub(crate) fn take_global(backend: &'static dyn Backend, pool: &'static dyn Core
 }
 
 /// All green threads, free ones too: chunks in a list that only grows. So any thread may go through it.
-struct Chunks {
+pub(super) struct Chunks {
     greens: &'static [Green],
     older: Option<&'static Chunks>,
 }
 
 static CHUNKS: AtomicPtr<Chunks> = AtomicPtr::new(std::ptr::null_mut());
 
+/// For debuggers. Whatever the script finds begins with this table.
+#[used]
+static FACTS: Facts<10> = Facts::new([
+    Fact::address("more", &raw const core_pool::FACTS),
+    Fact::address("more", &raw const table::FACTS),
+    Fact::address("more", &raw const fiber::FACTS),
+    Fact::address("more", &raw const lwp::FACTS),
+    Fact::address("chunks", &raw const CHUNKS),
+    Fact::number("chunk.greens", offset_of!(Chunks, greens)),
+    Fact::number("chunk.older", offset_of!(Chunks, older)),
+    Fact::number("green.size", size_of::<Green>()),
+    Fact::number("green.fiber", offset_of!(Green, fiber)),
+    Fact::number("green.lwp", offset_of!(Green, lwp)),
+]);
+
 impl Chunks {
-    fn newest() -> Option<&'static Self> {
+    /// Returns the chunk that was made last.
+    pub(super) fn newest() -> Option<&'static Self> {
         // Acquire: pairs with the release of `add`. What is in the list is leaked.
         let newest = CHUNKS.load(Ordering::Acquire);
         // SAFETY: null, or put there by `add`.
         unsafe { newest.as_ref() }
     }
 
+    /// Returns the chunk that was made before.
+    pub(super) fn older(&self) -> Option<&'static Self> {
+        self.older
+    }
+
+    pub(super) fn greens(&self) -> &'static [Green] {
+        self.greens
+    }
+
     fn add(greens: &'static [Green]) {
+        FACTS.keep();
         let chunk = Box::leak(Box::new(Self { greens, older: None }));
         loop {
             chunk.older = Self::newest();
@@ -346,11 +376,31 @@ pub(super) fn each(f: &mut dyn FnMut(ThreadRef)) {
     all().for_each(|green| f(green.thread()));
 }
 
+/// Gives all green threads accounts. May allocate.
+pub(super) fn open_accounts() {
+    std::iter::successors(Chunks::newest(), |chunk| chunk.older).for_each(|it| open_accounts_of(it.greens));
+}
+
+/// Gives the threads of a chunk accounts, unless they have them.
+fn open_accounts_of(greens: &'static [Green]) {
+    if greens.iter().all(|green| green.core.account.get().is_some()) {
+        return;
+    }
+    let accounts: &'static [Account] = Vec::leak(greens.iter().map(|_| Account::new()).collect());
+    for (green, account) in greens.iter().zip(accounts) {
+        // If two threads come here, each account that the first has filled in stays.
+        green.core.account.fill(account);
+    }
+}
+
 /// Makes a chunk of threads: returns one to use, and puts the others into `rest`.
 fn make(rest: &List, backend: &'static dyn Backend, pool: &'static dyn CorePool) -> &'static Green {
     let chunk: Vec<Green> = (0..BATCH).map(|_| Green::new(backend, pool)).collect();
     // Leaked: type-stable. What was made once is used again for as long as the process lives.
     let chunk: &'static [Green] = Vec::leak(chunk);
+    if observed::is_traced() {
+        open_accounts_of(chunk);
+    }
     Chunks::add(chunk);
     let (first, others) = chunk.split_first().expect("a batch is not empty");
     for green in others {

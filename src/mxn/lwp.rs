@@ -10,6 +10,7 @@ pub(crate) mod idle_sleep;
 pub(crate) mod preempt_request;
 
 use std::cell::Cell;
+use std::mem::offset_of;
 use std::ptr::NonNull;
 
 use self::flags::Flags;
@@ -24,8 +25,10 @@ use super::slots::slot::SlotWord;
 use super::timer::Timers;
 use crate::fiber::Context;
 use crate::fiber::stack;
+use crate::park::debugger::{Fact, Facts};
 use crate::park::owner::{self, LwpEntry, OwnerHint};
 use crate::park::queue_lock::{QueueLock, Rank};
+use crate::recorder::rings::RingCell;
 use crate::shim::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use crate::shim::cpu;
 use crate::sys::preempt::Mask;
@@ -99,6 +102,11 @@ pub(crate) struct Lwp {
     pub(crate) request: PreemptRequest,
     /// What the LWP sleeps on, idle or spare.
     pub(crate) sleep: IdleSleep,
+    /// When a thread last stopped here, and in which session of the trace (`sched::traced`). `None`: a search
+    /// came after that.
+    pub(crate) stopped: Cell<Option<(u64, u32)>>,
+    /// Its events and its times, while they are recorded.
+    pub(crate) trace: RingCell,
     /// Its number in this runtime.
     pub(crate) index: u32,
     /// Its kernel thread's id; 0 before that runs, and after.
@@ -117,6 +125,12 @@ pub(crate) struct Lwp {
 unsafe impl Sync for Lwp {}
 // SAFETY: nothing here belongs to one kernel thread for good.
 unsafe impl Send for Lwp {}
+
+/// For debuggers.
+pub(super) static FACTS: Facts<2> = Facts::new([
+    Fact::number("lwp.tid", offset_of!(Lwp, tid)),
+    Fact::number("lwp.index", offset_of!(Lwp, index)),
+]);
 
 /// Where a dispatcher looks first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -149,6 +163,11 @@ impl Tick {
         let number = owner::take_lwp()?;
         let slot = owner::lwp_entry(number);
         Some(Self { number, slot, first: slot.dispatches() })
+    }
+
+    /// Returns the number by which hints name the LWP.
+    pub(crate) fn number(&self) -> u16 {
+        self.number
     }
 
     /// Counts a dispatch. Owner only. Returns the low bits, as `get` does.
@@ -308,6 +327,8 @@ impl Lwp {
             snapshot: QueueLock::new(Rank::Scheduler, snapshot),
             request: PreemptRequest::new(),
             sleep: IdleSleep::new(),
+            stopped: Cell::default(),
+            trace: RingCell::new(),
             index,
             tid: AtomicU32::new(0),
             lives: AtomicBool::new(false),
@@ -331,6 +352,15 @@ impl Lwp {
         let green = green.map_or(std::ptr::null_mut(), |green| green.ptr().as_ptr());
         // Relaxed: see `running`.
         self.running.store(green, Ordering::Relaxed);
+    }
+
+    /// Returns the CPU that its kernel thread ran on last, if the kernel keeps its number for us.
+    pub(crate) fn last_cpu(&self) -> Option<u32> {
+        self.snapshot.with(|snapshot| {
+            // SAFETY: before that kernel thread ends, the pointer is taken out with this lock held.
+            // Relaxed: the kernel writes it.
+            snapshot.cpu.map(|word| unsafe { word.as_ref() }.load(Ordering::Relaxed))
+        })
     }
 
     /// Asks the dispatcher to filter its own queues.

@@ -379,7 +379,9 @@ impl Scheduler {
         if lwp.timers.next().saturating_add(OVERDUE) <= now {
             lwp.timers.fire(now, |thread| {
                 // SAFETY: only green threads arm entries in these heaps.
-                self.ready_elsewhere(unsafe { Green::of(thread) });
+                let green = unsafe { Green::of(thread) };
+                self.trace_timer(None, green);
+                self.ready_elsewhere(green);
             });
         }
     }

@@ -21,6 +21,7 @@ pub(crate) mod policy;
 pub(crate) mod priority;
 mod search;
 pub(crate) mod switch;
+pub(crate) mod traced;
 mod wake;
 
 use std::io;
@@ -47,6 +48,7 @@ use crate::fiber::stack::SizeClass;
 use crate::park::backend::Backend;
 use crate::park::priority::Priority;
 use crate::park::thread::ThreadRef;
+use crate::runtime::registry;
 use crate::shim::atomic::{AtomicBool, Ordering};
 use crate::thread::kernel::Reaper;
 
@@ -54,10 +56,14 @@ use crate::thread::kernel::Reaper;
 #[derive(Debug)]
 pub(crate) struct Scheduler {
     pub(crate) settings: Settings,
+    /// Its number in the process.
+    pub(crate) number: u32,
     /// Of `settings.stack_size`.
     pub(crate) stack_class: SizeClass,
     pub(crate) rung: ThreadRegister,
     pub(crate) placement: Placement,
+    /// A waker may queue a thread on its own LWP at once: threads do not always move, and nothing is traced.
+    wakes_here: AtomicBool,
     pub(crate) clock: Clock,
     pub(crate) inject: Inject<Green>,
     /// Threads that lost their slice. They go behind all that yielded or woke.
@@ -90,9 +96,11 @@ impl Scheduler {
     /// Makes a scheduler without kernel threads. `signals`: threads are preempted by signal.
     pub(super) fn new(settings: Settings, rung: ThreadRegister, signals: bool) -> io::Result<Self> {
         Ok(Self {
+            number: registry::take_number(),
             stack_class: SizeClass::of(settings.stack_size)?,
             rung,
             placement: Placement::new(rung, settings.migrate_always),
+            wakes_here: AtomicBool::new(!settings.migrate_always),
             clock: Clock::new(),
             inject: Inject::new(),
             preempted: Inject::new(),
@@ -143,6 +151,19 @@ impl Scheduler {
         if tick.is_multiple_of(policy::FAIR_TICK)
             || !lwp.slot.is_held()
             || lwp.flags.is_any()
+            || self.levels.are_urgent()
+        {
+            return None;
+        }
+        lwp.queue.pop().map(deref)
+    }
+
+    /// Takes the next thread as [`pick_next`](Self::pick_next) does, which has found none, if the only reason
+    /// was the trace.
+    fn pick_traced(&self, lwp: &'static Lwp) -> Option<&'static Green> {
+        if !lwp.flags.only_traces()
+            || lwp.tick.get().is_multiple_of(policy::FAIR_TICK)
+            || !lwp.slot.is_held()
             || self.levels.are_urgent()
         {
             return None;
@@ -270,7 +291,9 @@ impl Scheduler {
         }
         of.timers.fire(self.clock.now(), |thread| {
             // SAFETY: only green threads arm entries in these heaps.
-            self.queue_behind(on, unsafe { Green::of(thread) });
+            let green = unsafe { Green::of(thread) };
+            self.trace_timer(Some(on), green);
+            self.queue_behind(on, green);
         }) > 0
     }
 
@@ -287,13 +310,18 @@ impl Scheduler {
                         self.wait_for_stack(lwp);
                     }
                 }
-                None => match lwp.while_searching(|| self.search(lwp)) {
-                    Some(green) => {
-                        self.run(lwp, green);
+                None => {
+                    if lwp.flags.traces() {
+                        self.trace_search(lwp);
                     }
-                    None if self.life.is_stopping() => return,
-                    None => {}
-                },
+                    match lwp.while_searching(|| self.search(lwp)) {
+                        Some(green) => {
+                            self.run(lwp, green);
+                        }
+                        None if self.life.is_stopping() => return,
+                        None => {}
+                    }
+                }
             }
         }
     }

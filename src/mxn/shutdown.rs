@@ -1,9 +1,4 @@
-//! The end of a runtime by a deadline, and the list of its threads with what each of them does.
-//!
-//! The list is read from the cores of all green threads and kernel threads of the process
-//! (`park/wait_state.rs`), so spawning pays a store for it. A green thread's owner hint, which every
-//! mounting stores anyway, tells where it runs: the LWP of that number has not dispatched since, and the
-//! thread is mounted.
+//! The end of a runtime by a deadline.
 
 use std::mem::ManuallyDrop;
 use std::ptr;
@@ -11,15 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Mxn;
-use super::green::{self, Green};
-use super::lwp::Lwp;
+use super::green;
 use super::sched::Scheduler;
-use crate::park::{core_pool, current};
+use crate::park::core_pool;
 use crate::sys::task_state::is_asleep;
+use crate::thread::info::ThreadState;
 use crate::thread::kernel::Host;
-use crate::thread::shutdown_report::{
-    KernelThreadInfo, ShutdownReport, ShutdownTimeout, ThreadInfo, ThreadState, drain, see_off,
-};
+use crate::thread::shutdown_report::{KernelThreadInfo, ShutdownTimeout, drain, see_off};
 use crate::time;
 
 impl Mxn {
@@ -70,11 +63,11 @@ impl Mxn {
         let own = u64::from(scheduler.is_own());
         let none_left = || scheduler.live_threads() <= own;
         if !drain(timeout, none_left, || scheduler.interrupt_all()) {
-            let threads = scheduler.threads();
+            let unstopped = ShutdownTimeout::without_caller(scheduler.threads());
             // Otherwise the last ones have ended at this moment, and are not counted yet.
-            if !threads.is_empty() {
+            if !unstopped.threads().is_empty() {
                 self.let_go();
-                return Err(ShutdownTimeout::new(threads));
+                return Err(unstopped);
             }
         }
         // Nothing is left to wait for but kernel threads on their way out. The runtime's own go when all
@@ -104,62 +97,11 @@ impl Mxn {
 }
 
 impl Scheduler {
-    /// Returns where the cores of its threads say that they belong.
-    pub(super) fn home(&self) -> usize {
-        ptr::from_ref(self).addr()
-    }
-
     /// Ends all waits of its threads that can be interrupted, and those to come.
     fn interrupt_all(&'static self) {
         self.life.interrupt();
         let home = self.home();
         green::all().for_each(|green| green.thread().interrupt_one_of_all(home));
         core_pool::all().for_each(|kernel| kernel.thread().interrupt_one_of_all(home));
-    }
-
-    /// Returns its threads except the calling one, and what they do. It may allocate: not for dispatchers.
-    pub(super) fn threads(&'static self) -> Vec<ThreadInfo> {
-        let mut report = ShutdownReport::default();
-        let me = current::try_current();
-        let home = self.home();
-        for green in green::all().filter(|green| Some(green.thread()) != me) {
-            report.add(home, green.thread(), || self.awake_state(green));
-        }
-        report.add_kernel_threads(home, is_asleep);
-        report.report()
-    }
-
-    /// Returns what a thread that may be one of its own does if it does not wait.
-    fn awake_state(&'static self, green: &Green) -> ThreadState {
-        let hint = green.core.owner_hint.get();
-        let runs_on = |lwp: &&Lwp| lwp.tick.hint() == hint;
-        if !green.fiber.mounted.is_set() {
-            return ThreadState::Runnable;
-        }
-        ThreadState::on_kernel_thread(self.pool.lwps().find(runs_on).map(Lwp::tid), is_asleep)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::mxn::tests::Model;
-
-    #[test]
-    fn a_thread_is_queued_unless_an_lwp_runs_it() {
-        let model = Model::new(2, 0, 1);
-        let (scheduler, lwp, green) = (model.scheduler, model.lwp(1), model.green(0));
-        let me = crate::sys::kthread::gettid().cast_unsigned();
-        lwp.show_tid(me);
-        green.core.owner_hint.set(lwp.tick.hint());
-        green.fiber.mounted.clear();
-        assert!(matches!(scheduler.awake_state(green), ThreadState::Runnable));
-        green.fiber.mounted.set();
-        assert!(matches!(scheduler.awake_state(green), ThreadState::Running { tid: Some(tid) } if tid == me));
-        lwp.tick.bump();
-        assert!(
-            matches!(scheduler.awake_state(green), ThreadState::Running { tid: None }),
-            "its LWP has dispatched since"
-        );
     }
 }

@@ -17,6 +17,8 @@ use crate::fiber::tls;
 use crate::observe::contention;
 use crate::observe::thread_snapshot::PoolThread;
 use crate::park::{all_threads, fork, wait_state};
+use crate::runtime::registry;
+use crate::settings;
 use crate::shim::cpu;
 use crate::sys;
 use crate::sys::fork::Generation;
@@ -26,6 +28,9 @@ use crate::sys::sigstack::{self, AltStack};
 use crate::thread::current::blocking;
 use crate::thread::deadlock::watch;
 use crate::thread::kernel::Host;
+#[cfg(unix)]
+use crate::threadmon;
+use crate::trace;
 
 /// Stack of an LWP's dispatcher and of the runtime's other kernel threads, in bytes. They run only this
 /// crate's code.
@@ -33,6 +38,9 @@ const KERNEL_STACK: usize = 128 << 10;
 
 /// Starts a runtime. The caller owns it, and ends it by [`Scheduler::end`].
 pub(crate) fn start(settings: Settings) -> io::Result<Arc<Scheduler>> {
+    trace::file::start(&settings::process)?;
+    #[cfg(unix)]
+    threadmon::server::serve_if_asked(&settings::process)?;
     let rung = tls::choose(settings.register)?;
     fork::expect_green_threads();
     Generation::watched(in_child)?;
@@ -53,6 +61,7 @@ pub(crate) fn start(settings: Settings) -> io::Result<Arc<Scheduler>> {
     }
     let started = started.and_then(|()| watch::start(on_deadlock));
     started.inspect_err(|_| scheduler.end())?;
+    registry::add(&scheduler);
     Ok(scheduler)
 }
 
@@ -90,6 +99,7 @@ impl Scheduler {
             std::mem::forget(Arc::clone(self));
             return;
         }
+        registry::ends(&**self);
         self.close();
         if self.is_own() {
             // The kernel threads go on detached, and the last of them frees the scheduler.
@@ -162,6 +172,7 @@ impl Scheduler {
         ready.tell(Ok(()));
         lwp::set_dispatches(Some(lwp));
         lwp.show_cpu(cpu::word());
+        self.join_trace(lwp);
         self.dispatch(lwp);
         lwp.show_cpu(None);
         lwp::set_dispatches(None);

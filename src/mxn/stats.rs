@@ -4,13 +4,65 @@
 //! its sleep word. If it has lost its slot, only the kernel knows whether it waits in the kernel or computes,
 //! and is asked.
 
+use std::time::Duration;
+
 use super::kernel_threads::Helper;
 use super::lwp::Lwp;
 use super::sched::Scheduler;
 use crate::park::fork;
+use crate::recorder::account::State;
+use crate::recorder::clock::{self, Scale};
+use crate::recorder::session;
+use crate::runtime::registry::{Facts, Observed};
 use crate::runtime::{HelperStats, LwpState, LwpStats, Runtime, RuntimeStats};
 use crate::sys::preempt;
-use crate::sys::task_state::is_asleep;
+use crate::sys::task_state::{self, is_asleep};
+use crate::thread::deadlock::Deadlocks;
+use crate::thread::page::{ThreadCursor, ThreadPage};
+
+impl Observed for Scheduler {
+    fn stats(&self) -> RuntimeStats {
+        self.stats()
+    }
+
+    fn threads_page(&self, from: ThreadCursor, max: usize) -> ThreadPage {
+        self.forever().threads_page(from, max.max(1))
+    }
+
+    fn deadlocks(&self) -> Deadlocks {
+        // In a fork, the runtime's threads are not there.
+        if self.life.is_here() { Deadlocks::of(self.home()) } else { Deadlocks::default() }
+    }
+
+    fn lwp_times(&self, lwp: usize) -> Option<[Duration; 4]> {
+        let lwp = self.pool.lwps().find(|it| it.index as usize == lwp)?;
+        let scale = Scale::at_once()?;
+        let times = lwp.trace.get()?.account().look(session::current(), clock::now())?.times;
+        let states = [State::Running, State::Queued, State::Sleeping, State::Blocked];
+        Some(states.map(|state| Duration::from_nanos(scale.span(times[state as usize]))))
+    }
+
+    fn number(&self) -> u32 {
+        self.number
+    }
+
+    fn facts(&self) -> Facts {
+        Facts {
+            number: self.number.into(),
+            is_green: 1,
+            concurrency: self.pool.wanted().into(),
+            max_lwps: self.pool.most() as u64,
+            lwps: self.count_lwps() as u64,
+            bound_reached: self.reserve_state.bounded.get(),
+            slice: self.slice,
+            preempts: u64::from(self.signals),
+        }
+    }
+
+    fn follow_trace(&self) {
+        self.forever().follow_trace();
+    }
+}
 
 impl Scheduler {
     /// Returns how many threads live, and how many of them own a kernel thread.
@@ -69,6 +121,8 @@ impl Scheduler {
             number: lwp.index as usize,
             tid,
             state: self.state_of(lwp, tid),
+            thread: self.mounted_on(lwp),
+            cpu: lwp.last_cpu().or_else(|| task_state::look(tid)?.cpu),
             dispatches: lwp.tick.dispatches(),
             steals: lwp.counters.steals.get(),
             wakes: lwp.counters.wakes.get(),

@@ -64,6 +64,7 @@ impl Model {
         let scheduler = Box::leak(Box::new(scheduler));
         change(scheduler);
         let scheduler: &'static Scheduler = scheduler;
+        scheduler.follow_trace();
         for index in 0..max_lwps {
             let make = |index| Ok(Lwp::new(index, Tick::take().unwrap(), policy::MIN_AGE));
             let lwp = scheduler.pool.enlist(make).unwrap();

@@ -155,6 +155,19 @@ impl<V> ByAddress<V> {
         self.bucket(key).with(|bucket| bucket.find(key).map(|value| read(value)))
     }
 
+    /// Returns copies of the entries of `key`, all of one moment.
+    pub(crate) fn all_of(&self, key: usize) -> Vec<V>
+    where
+        V: Copy,
+    {
+        let mut all = Vec::new();
+        self.bucket(key).copy_to(&mut all, |bucket, add| {
+            let those = bucket.entries().filter(|entry| entry.key == key);
+            those.for_each(|entry| add(entry.value));
+        });
+        all
+    }
+
     /// Returns copies of all entries, each of its own moment.
     pub(crate) fn all(&self) -> Vec<(usize, V)>
     where
@@ -195,6 +208,7 @@ mod tests {
             map.add(key * 4, key + 1);
         }
         assert_eq!(allocates_without_locks(|| map.all()).len(), 2000);
+        assert_eq!(allocates_without_locks(|| map.all_of(40)), [11, 10]);
         assert_eq!(map.take(40, |&value| value == 10), Some(10));
         assert_eq!(map.take(40, |&value| value == 10), None);
         assert_eq!(map.take(40, |_| true), Some(11));

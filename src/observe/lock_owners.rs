@@ -158,6 +158,11 @@ pub(crate) fn changes(key: usize, from: Hold, to: Hold) {
     }
 }
 
+/// Returns the recorded holders of what is at `key`. They may have ended since.
+pub(crate) fn holders(key: usize) -> Vec<Holder> {
+    HELD.all_of(key)
+}
+
 /// Removes all entries of `key`.
 #[cold]
 pub(crate) fn clear(key: usize) {

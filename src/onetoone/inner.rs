@@ -10,12 +10,17 @@ use crate::observe::contention;
 use crate::park::backend::{SpawnOptions, Spawner, TaskRef};
 use crate::park::fork;
 use crate::park::thread::ThreadRef;
+use crate::runtime::registry;
+use crate::settings;
 use crate::shim::atomic::{AtomicBool, Ordering};
 use crate::sys;
 use crate::sys::fork::Generation;
 use crate::sys::once::OnceLock;
 use crate::thread::deadlock::watch;
 use crate::thread::kernel::{self, Host, Reaper};
+#[cfg(unix)]
+use crate::threadmon;
+use crate::trace;
 
 /// The kernel keeps the futexes of a process in a hash table of 16 buckets for each CPU, until it is asked
 /// for more. With this many, thousands of threads sleep without meeting in one bucket. A power of two.
@@ -24,6 +29,8 @@ const FUTEX_SLOTS: u32 = 16_384;
 /// What the threads of a runtime share with it.
 pub(crate) struct Inner {
     me: Weak<Inner>,
+    /// Its number in the process.
+    pub(super) number: u32,
     pub(super) live: Live,
     pub(super) reaper: Reaper,
     stack_size: usize,
@@ -37,6 +44,9 @@ pub(crate) struct Inner {
 pub(crate) fn start(settings: Settings) -> io::Result<Arc<Inner>> {
     static GROW_HASH: OnceLock<()> = OnceLock::new();
     let Settings { stack_size, on_deadlock, lock_stats } = settings;
+    trace::file::start(&settings::process)?;
+    #[cfg(unix)]
+    threadmon::server::serve_if_asked(&settings::process)?;
     if lock_stats {
         contention::switch(true);
     }
@@ -47,6 +57,7 @@ pub(crate) fn start(settings: Settings) -> io::Result<Arc<Inner>> {
     let process = fork::watch()?;
     let inner = Arc::new_cyclic(|me| Inner {
         me: Weak::clone(me),
+        number: registry::take_number(),
         live: Live::new(),
         reaper: Reaper::new(),
         stack_size,
@@ -54,6 +65,7 @@ pub(crate) fn start(settings: Settings) -> io::Result<Arc<Inner>> {
         process,
     });
     watch::start(on_deadlock)?;
+    registry::add(&inner);
     Ok(inner)
 }
 

@@ -10,7 +10,7 @@ use super::inner::Inner;
 use crate::park::core_pool;
 use crate::sys::task_state::is_asleep;
 use crate::thread::kernel::Host;
-use crate::thread::shutdown_report::{KernelThreadInfo, ShutdownReport, ShutdownTimeout, drain, see_off};
+use crate::thread::shutdown_report::{KernelThreadInfo, ShutdownTimeout, drain, see_off};
 use crate::time;
 
 impl OneToOne {
@@ -55,19 +55,17 @@ impl OneToOne {
         let deadline = time::after(timeout);
         let own = usize::from(self.inner.is_own());
         let none_left = || self.inner.live.count() <= own;
-        let home = Arc::as_ptr(&self.inner).addr();
+        let home = self.inner.home();
         let interrupt = || {
             self.inner.interrupt();
             core_pool::all().for_each(|kernel| kernel.thread().interrupt_one_of_all(home));
         };
         if !drain(timeout, none_left, interrupt) {
-            let mut report = ShutdownReport::default();
-            report.add_kernel_threads(home, is_asleep);
-            let threads = report.report();
+            let unstopped = ShutdownTimeout::without_caller(self.inner.list_threads());
             // Otherwise the last ones have ended at this moment, and are not counted yet.
-            if !threads.is_empty() {
+            if !unstopped.threads().is_empty() {
                 self.let_go();
-                return Err(ShutdownTimeout::new(threads));
+                return Err(unstopped);
             }
         }
         // Nothing is left to wait for but kernel threads on their way out.

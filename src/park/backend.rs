@@ -18,6 +18,7 @@ use super::priority::Priority;
 use super::reason::WaitReason;
 pub(crate) use super::sleep::Sleep;
 use super::thread::ThreadRef;
+use crate::recorder::ring::Ring;
 use crate::shim::atomic::AtomicU32;
 
 /// How a kind of thread sleeps and wakes. There is one value for all kernel threads, and one for each `mxn`
@@ -77,6 +78,12 @@ pub(crate) trait Backend: Sync {
     /// the sleeper itself decides to enter the kernel (see [`Sleep::commit_kernel`]). Green threads are
     /// published as asleep once and for all, so a plain store settles their sleeps.
     fn sleeps_in_kernel(&self) -> bool;
+
+    /// Returns the ring for events that the running thread `me` causes, if events are recorded there. It
+    /// stays that ring as long as `me` is not preempted.
+    fn ring(&self, _me: &ThreadRef) -> Option<&'static Ring> {
+        None
+    }
 
     /// Returns `true` if each of its threads has its own thread register, and with it its own native
     /// thread-locals.

@@ -10,16 +10,21 @@
 //! **Cost.** One queue lock to take a core, one to give it back. No allocation once the list is warm.
 
 use std::cell::Cell;
+use std::mem::offset_of;
 use std::ptr;
 use std::time::Instant;
 
 use super::backend::Spawner;
+use super::debugger::{Fact, Facts};
 use super::kernel_park::KERNEL_PARK;
+use super::observed;
 use super::owner::OwnerHint;
 use super::queue_lock::{QueueLock, Rank};
 use super::reaper::join_state::JoinState;
 use super::spin::FULL_LOOKS;
-use super::thread::{ThreadCore, ThreadRef};
+use super::thread::{self, ThreadCore, ThreadRef};
+use super::traced;
+use crate::recorder::rings::RingCell;
 use crate::shim::atomic::{AtomicPtr, AtomicU32, Ordering};
 use crate::shim::{UnsafeCell, global};
 
@@ -41,6 +46,8 @@ pub(crate) struct KernelThread {
     last_meeting: Cell<Option<Instant>>,
     /// See `reaper.rs`.
     join_state: JoinState,
+    /// Where its events go, while they are recorded.
+    pub(super) ring: RingCell,
     /// The kernel's number of it; 0 if it is not known.
     tid: AtomicU32,
     /// The kernel thread that was created before. Constant once this one is in the list of all.
@@ -53,6 +60,16 @@ pub(crate) struct KernelThread {
 // and `last_meeting` are used by the thread itself only, and by `take`, which has the whole to itself. The
 // rest is `Sync`.
 unsafe impl Sync for KernelThread {}
+
+/// For debuggers. The script looks for this table if it finds no green threads.
+#[used]
+pub(crate) static FACTS: Facts<5> = Facts::new([
+    Fact::address("more", &raw const thread::FACTS),
+    Fact::address("kernel.all", &raw const ALL),
+    Fact::number("kernel.tid", offset_of!(KernelThread, tid)),
+    Fact::number("kernel.older", offset_of!(KernelThread, older)),
+    Fact::number("kernel.size", size_of::<KernelThread>()),
+]);
 
 struct FreeList(*const KernelThread);
 
@@ -89,7 +106,11 @@ fn begin(
     thread.core.owner_hint.set(OwnerHint::OF_KERNEL_THREAD);
     // SAFETY: fresh, or out of the free list, so nothing else has it.
     unsafe { thread.core.begin(refs, &KERNEL_PARK, spawner, name) };
-    ThreadRef::new(&thread.core)
+    let thread = ThreadRef::new(&thread.core);
+    if observed::is_traced() {
+        traced::kernel_thread_spawned(thread);
+    }
+    thread
 }
 
 /// Makes sure that there is a core for the one thread of a child, which cannot allocate one.
@@ -160,24 +181,26 @@ global! {
 /// Returns every kernel thread's core, of every runtime or none, living or not. They must be examined as
 /// `wait_state.rs` says.
 pub(crate) fn all() -> impl Iterator<Item = &'static KernelThread> {
+    std::iter::successors(newest(), |thread| thread.older())
+}
+
+/// Returns the first of [`all`]. From there, [`KernelThread::older`] leads to the others.
+pub(crate) fn newest() -> Option<&'static KernelThread> {
     // Acquire: pairs with the release of `fresh`.
-    let mut next: *const KernelThread = ALL.load(Ordering::Acquire);
-    std::iter::from_fn(move || {
-        // SAFETY: null, or in the list, and never freed.
-        let this: &'static KernelThread = unsafe { next.as_ref() }?;
-        // SAFETY: written before it was put into the list, which was acquired.
-        next = this.older.with(|older| unsafe { *older });
-        Some(this)
-    })
+    let newest: *const KernelThread = ALL.load(Ordering::Acquire);
+    // SAFETY: null, or in the list, and never freed.
+    unsafe { newest.as_ref() }
 }
 
 #[cold]
 fn fresh() -> &'static KernelThread {
+    FACTS.keep();
     let fresh = Box::leak(Box::new(KernelThread {
         core: ThreadCore::new(&KERNEL_PARK, &KERNEL_PARK),
         looks: Cell::new(0),
         last_meeting: Cell::new(None),
         join_state: JoinState::new(),
+        ring: RingCell::new(),
         tid: AtomicU32::new(0),
         older: UnsafeCell::new(ptr::null()),
         next: UnsafeCell::new(ptr::null()),
@@ -208,6 +231,14 @@ impl KernelThread {
 
     pub(crate) fn thread(&'static self) -> ThreadRef {
         ThreadRef::new(&self.core)
+    }
+
+    /// Returns the one that was created before.
+    pub(crate) fn older(&'static self) -> Option<&'static Self> {
+        // SAFETY: written before it was put into the list, which was acquired.
+        let older: *const Self = self.older.with(|older| unsafe { *older });
+        // SAFETY: null, or in the list, and never freed.
+        unsafe { older.as_ref() }
     }
 
     /// Returns the kernel's number of the thread, if it is known.

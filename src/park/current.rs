@@ -13,6 +13,7 @@ use super::observed;
 use super::owner::OwnerHint;
 use super::specific;
 use super::thread::{ThreadCore, ThreadRef};
+use super::traced;
 use crate::shim::atomic::Ordering;
 use crate::shim::{STRANGER, cpu, local, thread_end};
 
@@ -187,6 +188,9 @@ impl Drop for Adopted {
 }
 
 fn end(thread: ThreadRef) {
+    if observed::is_traced() {
+        traced::ends(thread);
+    }
     if thread.leaves_robust() {
         thread.dies_with_robust();
     } else {
@@ -233,6 +237,9 @@ fn adopt() -> ThreadRef {
     thread.go_on_with_id(LAST_ID.with(Cell::get));
     set_current(Some(thread));
     recache_hint();
+    if observed::is_traced() {
+        traced::runs(thread);
+    }
     // Last: where thread-locals are slots of the system (Windows, GNU), the newest are destroyed first.
     if ADOPTED.try_with(|adopted| adopted.0.set(Some(thread))).is_err() {
         // The thread waits in one of its last thread-local destructors, and cannot register another

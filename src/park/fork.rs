@@ -62,7 +62,7 @@ fn in_child() {
     });
     let left = me.and_then(survive);
     let left = left.map_or(ptr::null(), |left| left.core()).cast_mut();
-    // Release: pairs with `left_of`.
+    // Release: pairs with `survivor_of`.
     LEFT.store(left, Ordering::Release);
 }
 
@@ -89,11 +89,16 @@ fn survive(me: ThreadRef) -> Option<ThreadRef> {
 /// Returns how many threads of the parent's runtime at `home` are in this child. The runtime starts none
 /// here, so there is one at most: the caller of `fork`.
 pub(crate) fn left_of(home: usize) -> usize {
+    usize::from(survivor_of(home).is_some())
+}
+
+/// Returns the thread of the parent's runtime at `home` that is in this child, if there is one.
+pub(crate) fn survivor_of(home: usize) -> Option<ThreadRef> {
     // Acquire: pairs with `in_child`.
     let left = LEFT.load(Ordering::Acquire);
     // SAFETY: null, or a core of a kernel thread: type-stable.
-    let left = unsafe { left.as_ref() };
-    usize::from(left.is_some_and(|left| left.lives_at(home)))
+    let left: &'static ThreadCore = unsafe { left.as_ref() }?;
+    left.lives_at(home).then(|| ThreadRef::new(left))
 }
 
 /// Prepares the process for forks: each will do what the header says. Called by a runtime that starts.

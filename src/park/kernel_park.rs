@@ -48,6 +48,8 @@ use super::reason::WaitReason;
 use super::sleep::Sleep;
 use super::spin::{FULL_LOOKS, Spin};
 use super::thread::ThreadRef;
+use super::traced;
+use crate::recorder::ring::Ring;
 use crate::shim::atomic::AtomicU32;
 use crate::shim::futex::{self, Waited};
 use crate::shim::{OFTEN, yield_cpu};
@@ -107,6 +109,9 @@ impl Backend for KernelPark {
             return;
         };
         me.core().wait_state.waits(reason, deadline.is_some());
+        if observed::is_traced() {
+            traced::blocks(*me);
+        }
         let mut deadline = deadline;
         while sleep.is_asleep() {
             if mem::take(&mut is_late) || futex::wait(sleep.word(), committed, deadline) == Waited::TimedOut {
@@ -118,12 +123,15 @@ impl Backend for KernelPark {
             }
         }
         me.core().wait_state.goes_on();
-        if observed::are_owners_recorded() {
-            current::recache_hint();
+        if observed::is_any_after_sleep() {
+            after_sleep(*me);
         }
     }
 
-    fn wake(&self, _target: ThreadRef, word: *const AtomicU32) {
+    fn wake(&self, target: ThreadRef, word: *const AtomicU32) {
+        if observed::is_traced() {
+            traced::readied(target, true);
+        }
         futex::wake(word, 1);
     }
 
@@ -133,6 +141,21 @@ impl Backend for KernelPark {
 
     fn sleeps_in_kernel(&self) -> bool {
         true
+    }
+
+    fn ring(&self, me: &ThreadRef) -> Option<&'static Ring> {
+        Some(KernelThread::of(*me).ring.get()?.ring())
+    }
+}
+
+/// Does what observers have asked for, when the running thread has slept in the kernel.
+#[cold]
+fn after_sleep(me: ThreadRef) {
+    if observed::is_traced() {
+        traced::runs(me);
+    }
+    if observed::are_owners_recorded() {
+        current::recache_hint();
     }
 }
 

@@ -13,11 +13,42 @@ const OWNERS: u32 = OwnerHint::RECORDING.bits() as u32;
 /// Waits for locks are counted (`contention`).
 const CONTENTION: u32 = 1 << 16;
 
+/// Times of threads are counted (`traced`).
+const ACCOUNTS: u32 = 1 << 17;
+/// Events of threads are recorded, too.
+const EVENTS: u32 = 1 << 18;
+
+/// Returns `true` if times of threads are counted.
+#[inline]
+pub(crate) fn is_traced() -> bool {
+    SWITCH.load(Ordering::Relaxed) & ACCOUNTS != 0
+}
+
+/// Returns `true` if events of threads are recorded.
+#[inline]
+pub(crate) fn are_events_recorded() -> bool {
+    SWITCH.load(Ordering::Relaxed) & EVENTS != 0
+}
+
+/// Begins or ends the counting of times, and the recording of events.
+pub(crate) fn trace(times: bool, events: bool) {
+    let bits = if times { ACCOUNTS } else { 0 } | if events { EVENTS } else { 0 };
+    // Relaxed: a switch. `traced` orders what must come before.
+    let change = |switch| Some(switch & !(ACCOUNTS | EVENTS) | bits);
+    let _ = SWITCH.fetch_update(Ordering::Relaxed, Ordering::Relaxed, change);
+}
+
 /// Returns the bits that are added to hints.
 #[inline]
 pub(super) fn hint_bits() -> u16 {
     // Relaxed, here and below: a switch, it orders nothing.
     SWITCH.load(Ordering::Relaxed) as u16
+}
+
+/// Returns `true` if a kernel thread has anything to do for observers when it has slept.
+#[inline]
+pub(super) fn is_any_after_sleep() -> bool {
+    SWITCH.load(Ordering::Relaxed) & (OWNERS | ACCOUNTS) != 0
 }
 
 /// Returns `true` if owners of locks are recorded.

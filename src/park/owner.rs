@@ -88,8 +88,9 @@ impl OwnerHint {
         self.0 & KERNEL != 0
     }
 
+    /// Returns the number of the LWP of a green thread; 0 if it is not known.
     #[inline]
-    fn lwp(self) -> u16 {
+    pub(crate) fn lwp(self) -> u16 {
         self.0 >> TICK_BITS
     }
 

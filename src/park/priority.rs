@@ -111,7 +111,7 @@ impl Level {
     }
 
     #[inline]
-    fn meaning(number: u8) -> Priority {
+    pub(crate) fn meaning(number: u8) -> Priority {
         const LOW: u8 = Priority::Low as u8;
         const HIGH: u8 = Priority::High as u8;
         match number {

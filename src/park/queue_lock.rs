@@ -22,6 +22,7 @@
 //! rank. Locks of the same rank may be taken through [`lock_pair`], which orders by address.
 
 use std::fmt;
+use std::mem::offset_of;
 
 use super::backoff::Backoff;
 use super::no_preempt::NoPreempt;
@@ -56,6 +57,9 @@ unsafe impl<T: Send> Sync for QueueLock<T> {}
 unsafe impl<T: Send> Send for QueueLock<T> {}
 
 impl<T> QueueLock<T> {
+    /// Where the value lies in it, for debuggers.
+    pub(crate) const VALUE: usize = offset_of!(Self, value);
+
     const_new! {
         /// Creates a free lock of rank `rank`.
         pub(crate) const fn new(rank: Rank, value: T) -> Self {

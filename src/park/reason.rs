@@ -56,8 +56,8 @@ impl WaitReason {
     ];
 
     /// Returns the reason of this number.
-    pub(super) fn from_number(number: u8) -> Option<Self> {
-        Self::ALL.into_iter().find(|&reason| reason as u8 == number)
+    pub(crate) fn from_number(number: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(number).checked_sub(1)?).copied()
     }
 }
 

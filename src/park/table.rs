@@ -48,11 +48,13 @@ pub(super) mod pair;
 pub(super) mod wake_matching;
 pub(crate) mod walk;
 
+use std::mem::offset_of;
 use std::ptr;
 
+use super::debugger::{Fact, Facts};
 use super::no_preempt::NoPreempt;
 use super::queue_lock::{QueueLock, Rank};
-use super::waiter::{Linked, Links, Waiter};
+use super::waiter::{self, Linked, Links, Waiter};
 use crate::shim::{BUCKET_BITS, bucket_of, global};
 use crossbeam_utils::CachePadded;
 
@@ -84,6 +86,15 @@ global! {
     static TABLE: [CachePadded<QueueLock<Bucket>>; 1 << BUCKET_BITS] =
         [const { CachePadded::new(QueueLock::new(Rank::Bucket, Bucket::new())) }; 1 << BUCKET_BITS];
 }
+
+/// For debuggers.
+pub(crate) static FACTS: Facts<5> = Facts::new([
+    Fact::address("more", &raw const waiter::FACTS),
+    Fact::address("table", &raw const TABLE),
+    Fact::number("table.buckets", 1 << BUCKET_BITS),
+    Fact::number("bucket.size", size_of::<CachePadded<QueueLock<Bucket>>>()),
+    Fact::number("bucket.chain", QueueLock::<Bucket>::VALUE + offset_of!(Bucket, chain)),
+]);
 
 #[inline]
 fn lock_of(key: usize) -> &'static QueueLock<Bucket> {

@@ -14,10 +14,12 @@
 //! 4. the last `release`, which calls [`CorePool::recycle`]; then `begin` again
 
 use std::fmt;
+use std::mem::offset_of;
 use std::num::NonZeroU64;
 use std::ops::Deref;
 
 use super::backend::{Backend, CorePool, Spawner};
+use super::debugger::{Fact, Facts};
 use super::exit::word::Exit;
 use super::interrupt::record::Interrupt;
 use super::mutex_handoff::Handoff;
@@ -27,8 +29,10 @@ use super::priority::{Level, Priority};
 use super::robust::held::Held;
 use super::specific::Specific;
 use super::wait_state::name::Name;
-use super::wait_state::word::WaitState;
+use super::wait_state::word::{self, WaitState};
 use crate::fatal;
+use crate::recorder::account::Account;
+use crate::recorder::late::Late;
 use crate::shim::UnsafeCell;
 use crate::shim::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::shim::fork::Generation;
@@ -75,7 +79,19 @@ pub(crate) struct ThreadCore {
     fixed: UnsafeCell<Fixed>,
     /// The name that it was given at its start.
     pub(super) name: Name,
+    /// Its times, while they are counted. Its next life has the same account.
+    pub(crate) account: Late<Account>,
 }
+
+/// For debuggers.
+pub(crate) static FACTS: Facts<6> = Facts::new([
+    Fact::address("more", &raw const word::FACTS),
+    Fact::number("core.id", offset_of!(ThreadCore, id)),
+    Fact::number("core.name", offset_of!(ThreadCore, name)),
+    Fact::number("core.exit", offset_of!(ThreadCore, exit)),
+    Fact::number("core.permit", offset_of!(ThreadCore, permit)),
+    Fact::number("core.wait", offset_of!(ThreadCore, wait_state)),
+]);
 
 /// What does not change during one life of a core.
 struct Fixed {
@@ -111,6 +127,7 @@ impl ThreadCore {
             specific: Specific::new(),
             fixed: UnsafeCell::new(Fixed { backend, spawner: None, process: Generation::now() }),
             name: Name::new(),
+            account: Late::new(),
         }
     }
 

@@ -32,8 +32,11 @@ pub(super) mod word;
 
 use super::current::current;
 use super::observed;
+use super::priority::Priority;
 use super::reason::WaitReason;
 use super::thread::{ThreadCore, ThreadRef};
+use crate::recorder::account::Statement;
+use crate::recorder::{clock, session};
 
 /// Runs `f`, in which the calling kernel thread sleeps until all threads of the runtime at `home` have
 /// ended. Meanwhile a search for deadlocks, if one is on, sees the caller wait for them.
@@ -70,8 +73,13 @@ pub(crate) struct WaitSnapshot {
 pub(crate) struct Snapshot {
     pub(crate) id: NonZeroU64,
     pub(crate) name: Option<String>,
-    /// What it waits for, and where. The wait may have ended since, so the address must not be dereferenced.
-    pub(crate) waits: Option<(WaitReason, usize)>,
+    /// Set if it owns a kernel thread.
+    pub(crate) kernel: bool,
+    pub(crate) priority: Priority,
+    /// What it waits for. The wait may have ended since, so its address must not be dereferenced.
+    pub(crate) wait: Option<WaitSnapshot>,
+    /// What its account says, while times are counted, if its state has changed since that began.
+    pub(crate) account: Option<Statement>,
 }
 
 impl ThreadCore {
@@ -79,6 +87,12 @@ impl ThreadCore {
     #[inline]
     pub(crate) fn address(&self) -> usize {
         std::ptr::from_ref(self).addr()
+    }
+
+    /// Returns what it waits for, and the address of that. Exact for the thread itself, and for the code that
+    /// has stopped it.
+    pub(crate) fn awaits(&self) -> Option<(WaitReason, usize)> {
+        self.wait_state.wait().map(|(_, reason, at, _)| (reason, at))
     }
 
     /// Returns `true` if this is a thread of the runtime at `home`, and has not ended.
@@ -90,15 +104,50 @@ impl ThreadCore {
 
 impl ThreadRef {
     /// Looks at a core, which any thread may have by now. Returns what it found, and the result of `more`,
-    /// which runs during the look. Returns `None` unless a single living thread of the runtime at `home` has
-    /// the core all the time. May allocate.
-    pub(crate) fn snapshot_with<R>(self, home: usize, more: impl FnOnce() -> R) -> Option<(Snapshot, R)> {
-        let (id, (name, more, waits)) = self.in_one_life(home, || {
-            let name = self.name.look();
-            let more = more();
-            (name, more, self.wait_state.wait().map(|(_, reason, at, _)| (reason, at)))
+    /// which runs during the look, and is told of the thread's wait. Returns `None` unless a single living
+    /// thread of the runtime at `home` has the core all the time. May allocate.
+    pub(crate) fn snapshot_with<R>(
+        self,
+        home: usize,
+        more: impl FnOnce(Option<&WaitSnapshot>) -> R,
+    ) -> Option<(Snapshot, R)> {
+        let (id, (name, priority, wait, account, more)) = self.in_one_life(home, || {
+            let (name, priority, wait) = (self.name.look(), self.priority.get(), self.wait_snapshot());
+            (name, priority, wait, self.statement(), more(wait.as_ref()))
         })?;
-        Some((Snapshot { id, name, waits }, more))
+        Some((Snapshot { id, name, kernel: self.is_kernel(), priority, wait, account }, more))
+    }
+
+    /// Returns the identity of the thread of the runtime at `home` that has this core, if it lives and `is_so`
+    /// returns `true`. Any thread may have the core by now.
+    pub(crate) fn id_if(self, home: usize, is_so: impl FnOnce() -> bool) -> Option<NonZeroU64> {
+        self.in_one_life(home, is_so).and_then(|(id, is_so)| is_so.then_some(id))
+    }
+
+    /// Returns `true` if the thread of this identity has the core, and has not ended.
+    pub(crate) fn lives_as(self, id: NonZeroU64) -> bool {
+        // In this order: see `lives_at`.
+        !self.is_done() && self.known_id() == id.get()
+    }
+
+    /// Returns what its account says.
+    fn statement(self) -> Option<Statement> {
+        if !observed::is_traced() {
+            return None;
+        }
+        self.account.get()?.look(session::current(), clock::now())
+    }
+
+    /// Returns what it waits for.
+    fn wait_snapshot(self) -> Option<WaitSnapshot> {
+        self.wait_state.wait().map(|(serial, reason, at, timed)| WaitSnapshot {
+            serial,
+            reason,
+            at,
+            timed,
+            interruptible: self.interrupt.may_end_sleep(),
+            asleep: false,
+        })
     }
 
     /// Calls `look`. Returns the thread's identity and the result of `look`, if the core has the same living
@@ -116,16 +165,7 @@ impl ThreadRef {
     /// its wait, or `None` if no living thread has the core.
     pub(crate) fn snapshot(self) -> Option<(NonZeroU64, usize, Option<WaitSnapshot>)> {
         let home = self.wait_state.home();
-        let (id, wait) = self.in_one_life(home, || {
-            self.wait_state.wait().map(|(serial, reason, at, timed)| WaitSnapshot {
-                serial,
-                reason,
-                at,
-                timed,
-                interruptible: self.interrupt.may_end_sleep(),
-                asleep: false,
-            })
-        })?;
+        let (id, wait) = self.in_one_life(home, || self.wait_snapshot())?;
         Some((id, home, wait))
     }
 
@@ -146,16 +186,19 @@ mod tests {
     #[test]
     fn a_look_is_of_one_life() {
         let thread = core_pool::take(1, None, Some("one".into()));
-        let (snapshot, more) = thread.snapshot_with(0, || 7).expect("a thread of no runtime");
+        assert_eq!(thread.id_if(0, || true), Some(thread.id()));
+        assert!(thread.id_if(0, || false).is_none() && thread.id_if(8, || true).is_none());
+        assert!(thread.lives_as(thread.id()) && !thread.lives_as(NonZeroU64::MAX));
+        let (snapshot, more) = thread.snapshot_with(0, |_| 7).expect("a thread of no runtime");
         assert_eq!((snapshot.id, snapshot.name.as_deref(), more), (thread.id(), Some("one"), 7));
-        assert!(thread.snapshot_with(8, || ()).is_none());
+        assert!(thread.snapshot_with(8, |_| ()).is_none());
         // Another thread gets the core meanwhile.
         // SAFETY: this test has the core to itself.
-        let begin = || unsafe { thread.core().begin(1, &KERNEL_PARK, None, None) };
+        let begin = |_: Option<&_>| unsafe { thread.core().begin(1, &KERNEL_PARK, None, None) };
         assert!(thread.snapshot_with(0, begin).is_none());
         assert!(thread.snapshot().is_some());
-        assert!(thread.snapshot_with(0, || _ = thread.finish()).is_none(), "it has ended meanwhile");
-        assert!(thread.snapshot().is_none());
+        assert!(thread.snapshot_with(0, |_| _ = thread.finish()).is_none(), "it has ended meanwhile");
+        assert!(thread.snapshot().is_none() && !thread.lives_as(thread.id()));
         thread.release();
     }
 

@@ -1,8 +1,10 @@
 //! A thread in a queue: what its granter needs of it, and its part of the table's lists.
 
+use std::mem::offset_of;
 use std::ptr;
 
 use super::backend::Backend;
+use super::debugger::{Fact, Facts};
 use super::sleep_word::SleepWord;
 use super::thread::ThreadRef;
 use crate::shim::UnsafeCell;
@@ -105,6 +107,15 @@ pub(super) struct Links {
     pub(super) moved: bool,
     pub(super) linked_as: Linked,
 }
+
+/// For debuggers.
+pub(super) static FACTS: Facts<5> = Facts::new([
+    Fact::number("waiter.thread", offset_of!(Waiter, thread)),
+    Fact::number("waiter.key", offset_of!(Waiter, key)),
+    Fact::number("waiter.links", offset_of!(Waiter, links)),
+    Fact::number("links.next", offset_of!(Links, next)),
+    Fact::number("links.chain", offset_of!(Links, chain)),
+]);
 
 /// Which of its links are valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

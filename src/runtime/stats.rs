@@ -4,6 +4,7 @@
 use std::fmt;
 
 use crate::fiber::ThreadRegister;
+use crate::thread::id::ThreadId;
 
 /// What a runtime is, and how large it is at the moment.
 ///
@@ -110,6 +111,11 @@ pub struct LwpStats {
     pub tid: u32,
     /// What it does.
     pub state: LwpState,
+    /// The thread that is mounted: it runs there, or waits in the kernel there.
+    /// [`ThreadInfo::lwp`](crate::thread::ThreadInfo::lwp) leads back.
+    pub thread: Option<ThreadId>,
+    /// The CPU that its kernel thread ran on last, if the system says.
+    pub cpu: Option<u32>,
     /// How often it has looked for the thread to run next.
     pub dispatches: u64,
     /// How often it has taken threads from another.
@@ -237,16 +243,16 @@ impl fmt::Display for RuntimeStats {
             self.not_started,
             self.aged
         )?;
-        write!(
-            f,
-            "\n{:>12} {:>8} {:<12} {:>12} {:>9} {:>9} {:>11} {:>11}",
-            "LWP", "tid", "state", "dispatches", "steals", "wakes", "spawned", "ended"
-        )?;
+        write!(f, "\n{:>12} {:>8} {:<12} {:>4} {:>14}", "LWP", "tid", "state", "CPU", "thread")?;
+        write!(f, " {:>12} {:>8} {:>8} {:>11} {:>11}", "dispatches", "steals", "wakes", "spawned", "ended")?;
         for lwp in &self.lwps {
+            let cpu = lwp.cpu.map_or_else(|| "-".into(), |cpu| cpu.to_string());
+            let thread = lwp.thread.map_or_else(|| "-".into(), |thread| format!("{thread:?}"));
+            write!(f, "\n{:>12} {:>8} {:<12} {cpu:>4} {thread:>14}", lwp.number, lwp.tid, lwp.state)?;
             write!(
                 f,
-                "\n{:>12} {:>8} {:<12} {:>12} {:>9} {:>9} {:>11} {:>11}",
-                lwp.number, lwp.tid, lwp.state, lwp.dispatches, lwp.steals, lwp.wakes, lwp.spawned, lwp.ended
+                " {:>12} {:>8} {:>8} {:>11} {:>11}",
+                lwp.dispatches, lwp.steals, lwp.wakes, lwp.spawned, lwp.ended
             )?;
         }
         for helper in &self.helpers {
@@ -258,6 +264,8 @@ impl fmt::Display for RuntimeStats {
 
 #[cfg(test)]
 mod tests {
+    use std::num::NonZeroU64;
+
     use super::*;
 
     #[test]
@@ -279,6 +287,8 @@ mod tests {
             number,
             tid: 4711,
             state,
+            thread: (number == 0).then(|| ThreadId::from_number(NonZeroU64::MIN)),
+            cpu: (number == 0).then_some(1),
             dispatches: 123,
             steals: 4,
             wakes: 5,
@@ -291,9 +301,9 @@ mod tests {
         let wanted = "\
 mxn: 7 threads, 1 of them bound; concurrency 2, 2 LWPs of at most 64, 1 spare, thread register switched
 slots moved: 3 blocked, 0 handed off; 0 preemptions; max_lwps reached 0 times; 0 LWPs not started, 0 aged
-         LWP      tid state          dispatches    steals     wakes     spawned       ended
-           0     4711 running               123         4         5           6           7
-           1     4711 spare                 123         4         5           6           7
+         LWP      tid state         CPU         thread   dispatches   steals    wakes     spawned       ended
+           0     4711 running         1    ThreadId(1)          123        4        5           6           7
+           1     4711 spare           -              -          123        4        5           6           7
 selvedge-mon     4712";
         assert_eq!(stats.to_string(), wanted);
     }

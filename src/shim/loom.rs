@@ -357,6 +357,9 @@ pub(crate) fn cpus() -> usize {
 /// Two chunks are enough for a race.
 pub(crate) const FIRST_KEYS: usize = 1;
 
+/// Pages of one event: every event begins one.
+pub(crate) const TRACE_PAGE: usize = 1;
+
 /// Small, so that two messages fill one block.
 pub(crate) const CHANNEL_BLOCK: usize = 2;
 

@@ -189,6 +189,9 @@ fn count_cpus(cpus: &atomic::AtomicUsize) -> usize {
 /// Words in the first chunk of the keys for thread-specific data (`tsd::keys`).
 pub(crate) const FIRST_KEYS: usize = 64;
 
+/// Events in a page of a ring (`recorder::ring`). A power of two.
+pub(crate) const TRACE_PAGE: usize = 64;
+
 /// Messages in a block of a channel (`channel::segments`).
 pub(crate) const CHANNEL_BLOCK: usize = 64;
 

@@ -297,7 +297,12 @@ impl Condvar {
     /// Waits with `mutex`. The caller has locked it, and has it again when this returns (or panics).
     #[inline]
     pub(super) fn wait_raw(&self, mutex: &RawMutex, wait: Wait) -> Result<(), WaitError> {
-        wait.run(|wait| self.protocol.wait(mutex, wait))
+        if wait.is_endless() {
+            self.protocol.wait_endlessly(mutex);
+            Ok(())
+        } else {
+            wait.run(|wait| self.protocol.wait(mutex, wait))
+        }
     }
 }
 

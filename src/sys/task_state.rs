@@ -38,6 +38,24 @@ pub(crate) fn is_asleep(tid: u32) -> bool {
     Tasks::SHARED.state(tid.cast_signed()).is_ok_and(TaskState::is_asleep)
 }
 
+/// What the kernel says of a kernel thread to those that may allocate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TaskLook {
+    /// It waits in the kernel.
+    pub(crate) asleep: bool,
+    /// The CPU that it ran on last.
+    pub(crate) cpu: Option<u32>,
+}
+
+/// Returns what the kernel says of a kernel thread of this process; `None` if that has ended.
+pub(crate) fn look(tid: u32) -> Option<TaskLook> {
+    // The CPU's number is the 39th of numbers that have up to 20 digits each.
+    let mut text = [0; 1024];
+    let (folder, path) = Tasks::SHARED.place(tid.cast_signed(), "stat");
+    let stat = read(folder, path.c_str(), &mut text).ok()?;
+    Some(TaskLook { asleep: parse(stat)?.is_asleep(), cpu: parse_cpu(stat) })
+}
+
 /// Access to the files of this process's kernel threads.
 #[derive(Debug)]
 pub(crate) struct Tasks {
@@ -201,6 +219,12 @@ fn parse(stat: &[u8]) -> Option<TaskState> {
     letter.is_ascii_alphabetic().then_some(TaskState(letter))
 }
 
+/// Returns the CPU on which the thread ran last.
+fn parse_cpu(stat: &[u8]) -> Option<u32> {
+    // The state, which stands after the name, is number 3.
+    after_name(stat)?.split_ascii_whitespace().nth(39 - 3)?.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -220,6 +244,16 @@ mod tests {
         assert_eq!(letter("12 (cut of"), None);
         assert_eq!(letter("12 (x)"), None);
         assert_eq!(letter(""), None);
+    }
+
+    #[test]
+    fn the_cpu_is_number_39() {
+        let numbers: String = (4..=52).map(|n| format!(" {n}")).collect();
+        assert_eq!(parse_cpu(format!("12 (a b) c) R{numbers}\n").as_bytes()), Some(39));
+        assert_eq!(parse_cpu(b"12 (sh) R 1 12"), None);
+        let me = look(kthread::gettid().cast_unsigned()).expect("the caller lives");
+        assert!(!me.asleep && me.cpu.is_some(), "{me:?}");
+        assert_eq!(look(u32::MAX >> 1), None);
     }
 
     #[test]

@@ -52,6 +52,18 @@ pub(crate) fn is_asleep(_tid: u32) -> bool {
     false
 }
 
+/// What the kernel says of a kernel thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TaskLook {
+    pub(crate) asleep: bool,
+    pub(crate) cpu: Option<u32>,
+}
+
+/// Returns `None`.
+pub(crate) fn look(_tid: u32) -> Option<TaskLook> {
+    None
+}
+
 /// What a kernel thread has had of its CPUs, since it began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CpuTime {

@@ -1,10 +1,10 @@
 //! `Thread` and `ThreadId`: a thread's identity. And what the running thread can do to itself.
 
 use std::fmt;
-use std::num::NonZeroU64;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::time::{Duration, Instant};
 
+use super::id::ThreadId;
 use crate::park::interrupt::{self, Interrupted};
 use crate::park::priority::Priority;
 use crate::park::reason::WaitReason;
@@ -12,10 +12,8 @@ use crate::park::thread::ThreadRef;
 use crate::park::wait::{Wait, WaitError};
 use crate::park::{current, permit};
 
-/// A handle to a thread: its name, its identity, and the right to unpark it.
-///
-/// Any thread has one: green, bound, 1:1, or a kernel thread that Selvedge did not start. Two handles are
-/// equal if they are of one thread.
+/// A handle to a thread: its name, its identity, and the right to unpark it. Two handles are equal if they are
+/// of one thread. Any thread has one, also a kernel thread that Selvedge did not start.
 ///
 /// # Examples
 ///
@@ -48,7 +46,7 @@ impl Thread {
     /// ```
     #[must_use]
     pub fn id(&self) -> ThreadId {
-        ThreadId(self.0.id())
+        ThreadId::from_number(self.0.id())
     }
 
     /// Returns the name given to [`Builder::name`](super::Builder::name), if any.
@@ -215,33 +213,6 @@ impl Eq for Thread {}
 impl fmt::Debug for Thread {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Thread").field("id", &self.id()).field("name", &self.name()).finish_non_exhaustive()
-    }
-}
-
-/// The identity of a thread. No other thread of this process, on any runtime, has had it or will have it.
-///
-/// # Examples
-///
-/// ```
-/// use selvedge::{OneToOne, Runtime, thread};
-///
-/// let rt = OneToOne::new()?;
-/// let theirs = rt.spawn(|| thread::current().id()).join().unwrap();
-/// assert_ne!(theirs, thread::current().id());
-/// # std::io::Result::Ok(())
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ThreadId(NonZeroU64);
-
-impl ThreadId {
-    pub(super) fn from_number(number: NonZeroU64) -> Self {
-        Self(number)
-    }
-}
-
-impl fmt::Debug for ThreadId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("ThreadId").field(&self.0).finish()
     }
 }
 

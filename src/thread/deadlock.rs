@@ -13,12 +13,13 @@
 
 mod graph;
 mod look;
+pub(super) mod owner;
 mod shares;
 pub(crate) mod watch;
 
 use std::fmt;
 
-use super::current::ThreadId;
+use super::id::ThreadId;
 use crate::observe::lock_owners;
 use crate::park::reason::WaitReason;
 
@@ -232,6 +233,27 @@ impl fmt::Display for Named<'_> {
     }
 }
 
+/// Writes the name of what a thread waits for, and the threads that hold it, or that are joined.
+pub(super) fn write_object<'a>(
+    f: &mut fmt::Formatter<'_>,
+    reason: WaitReason,
+    called: Option<&str>,
+    owners: impl IntoIterator<Item = (ThreadId, Option<&'a str>)>,
+) -> fmt::Result {
+    if let Some(called) = called {
+        write!(f, " {called:?}")?;
+    }
+    for (n, (id, name)) in owners.into_iter().enumerate() {
+        let of = match (n, reason) {
+            (0, WaitReason::Join | WaitReason::Scope) => "that of ",
+            (0, _) => "held by ",
+            _ => "",
+        };
+        write!(f, ", {of}{}", Named(id, name))?;
+    }
+    Ok(())
+}
+
 impl fmt::Display for EndsBy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -251,17 +273,7 @@ impl fmt::Display for Blocked {
         if let Some(at) = self.at {
             write!(f, " at {at:#x}")?;
         }
-        if let Some(called) = &self.called {
-            write!(f, " {called:?}")?;
-        }
-        for (n, (id, name)) in self.owners().enumerate() {
-            let of = match (n, self.reason) {
-                (0, WaitReason::Join | WaitReason::Scope) => "that of ",
-                (0, _) => "held by ",
-                _ => "",
-            };
-            write!(f, ", {of}{}", Named(id, name))?;
-        }
+        write_object(f, self.reason, self.called(), self.owners())?;
         if self.ends_by == EndsBy::Nothing { Ok(()) } else { write!(f, ": {}", self.ends_by) }
     }
 }

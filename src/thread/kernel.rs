@@ -23,7 +23,7 @@ use std::thread as kernel;
 use crate::park::backend::{Cpus, SpawnOptions, Spawner, Task, TaskRef};
 use crate::park::current::{recache_hint, set_current, try_current};
 use crate::park::thread::ThreadRef;
-use crate::park::{core_pool, reaper};
+use crate::park::{core_pool, observed, reaper, traced};
 use crate::sys::affinity;
 use crate::sys::kthread::{self, own_share_of_stacks};
 use crate::sys::sigstack;
@@ -69,6 +69,9 @@ pub(crate) fn spawn<H: Host>(
     // SAFETY: only the thread itself asks its core for the spawner runtime, and it owns a share of it until
     // its last words.
     let spawner: &'static dyn Spawner = unsafe { &*Arc::as_ptr(host) };
+    if observed::is_traced() {
+        traced::about_to_spawn();
+    }
     let headroom = Headroom::take().map_err(|error| explain(&error, stack_size))?;
     let task = task.onto_heap();
     // One reference that handle and thread share, and one for the thread's last words.
@@ -138,6 +141,9 @@ fn live(core: ThreadRef, host: Arc<dyn Host>, task: Task, headroom: Headroom) {
     drop(headroom);
     set_current(Some(core));
     recache_hint();
+    if observed::is_traced() {
+        traced::runs(core);
+    }
     LAST_WORDS.set(Some(LastWords { core, host }));
     core_pool::tell_tid(core, kthread::gettid().cast_unsigned());
     sigstack::watched(core.name(), Some(core.id().get()), || task.run_for_good(core));
@@ -174,6 +180,9 @@ impl Drop for LastWords {
             self.core.dies_with_robust();
         }
         map_headroom::ended();
+        if observed::is_traced() {
+            traced::ends(self.core);
+        }
         let detached = self.core.finish();
         if self.host.is_here() {
             reaper::ended(self.core, self.host.reaper());

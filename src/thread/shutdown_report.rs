@@ -4,19 +4,15 @@
 //! deadline it reports the threads that are left. It looks from time to time. Otherwise each thread that
 //! ends would have to tell some other thread, and nearly always none asks.
 
-use std::collections::HashMap;
 use std::error::Error;
 use std::fmt;
-use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
 
-use super::current::{ThreadId, sleep_until};
-use super::deadlock::Named;
+use super::current::sleep_until;
+use super::id::ThreadId;
+use super::info::{ThreadInfo, ThreadState};
 use crate::park::reaper::Ended;
-use crate::park::reason::WaitReason;
-use crate::park::thread::ThreadRef;
-use crate::park::wait_state::Snapshot;
-use crate::park::{core_pool, current, fork};
+use crate::park::{current, fork};
 use crate::time;
 
 /// The time between two looks at first. It is doubled each time.
@@ -62,116 +58,6 @@ fn look_until(deadline: Option<Instant>, over: impl Fn() -> bool) -> bool {
         nap = LONGEST_NAP.min(2 * nap);
     }
     true
-}
-
-/// What a thread was doing at the moment of a look.
-///
-/// # Examples
-///
-/// ```
-/// use selvedge::thread::{self, ThreadState, WaitReason};
-/// use selvedge::{OneToOne, Runtime};
-/// use std::time::Duration;
-///
-/// let rt = OneToOne::new()?;
-/// let parked = rt.spawn(thread::park);
-/// let unstopped = rt.shutdown(Duration::from_millis(20)).unwrap_err();
-/// let state = unstopped.threads()[0].state();
-/// assert!(matches!(state, ThreadState::Waiting { reason: WaitReason::Park, .. }));
-/// # parked.thread().unpark();
-/// # parked.join().unwrap();
-/// # std::io::Result::Ok(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ThreadState {
-    /// It had a kernel thread and used it: it computed, or was ready to.
-    Running {
-        /// The kernel's number of its kernel thread at that moment.
-        tid: Option<u32>,
-    },
-    /// It was ready to run, and waited for its turn.
-    Runnable,
-    /// It waited, as threads of this crate wait. A green thread waits without a kernel thread.
-    Waiting {
-        /// What it waited for.
-        reason: WaitReason,
-        /// The address of that, if it has one: the address of the lock, the condition variable, the barrier.
-        at: Option<usize>,
-        /// In a join, the thread that was awaited, if it was one of the same runtime.
-        thread: Option<ThreadId>,
-    },
-    /// Its kernel thread slept in the kernel: in a system call, a lock of another library, or a page fault.
-    InKernel {
-        /// The kernel's number of its kernel thread at that moment.
-        tid: u32,
-    },
-}
-
-impl ThreadState {
-    /// Returns the state of a thread that has this kernel thread and does not wait. `is_asleep` asks the
-    /// kernel about it.
-    pub(crate) fn on_kernel_thread(tid: Option<u32>, is_asleep: impl Fn(u32) -> bool) -> Self {
-        match tid {
-            Some(tid) if is_asleep(tid) => Self::InKernel { tid },
-            tid => Self::Running { tid },
-        }
-    }
-}
-
-impl fmt::Display for ThreadState {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Running { tid: Some(tid) } => write!(f, "running on kernel thread {tid}"),
-            Self::Running { tid: None } => f.write_str("running"),
-            Self::Runnable => f.write_str("runnable"),
-            Self::InKernel { tid } => write!(f, "in the kernel, on kernel thread {tid}"),
-            Self::Waiting { reason, at, thread } => {
-                write!(f, "waiting for {reason}")?;
-                if let Some(at) = at {
-                    write!(f, " at {at:#x}")?;
-                }
-                if let Some(thread) = thread {
-                    write!(f, " of {thread:?}")?;
-                }
-                Ok(())
-            }
-        }
-    }
-}
-
-/// What could be seen of a thread from outside. The thread may have gone on since.
-#[derive(Clone, Debug)]
-pub struct ThreadInfo {
-    id: ThreadId,
-    name: Option<String>,
-    state: ThreadState,
-}
-
-impl ThreadInfo {
-    /// Returns its identity, as [`Thread::id`](super::Thread::id) does.
-    #[must_use]
-    pub fn id(&self) -> ThreadId {
-        self.id
-    }
-
-    /// Returns its name, if it was given one.
-    #[must_use]
-    pub fn name(&self) -> Option<&str> {
-        self.name.as_deref()
-    }
-
-    /// Returns what it was doing.
-    #[must_use]
-    pub fn state(&self) -> ThreadState {
-        self.state
-    }
-}
-
-impl fmt::Display for ThreadInfo {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", Named(self.id, self.name()), self.state)
-    }
 }
 
 /// A kernel thread that is still there although the threads that it ran were seen to have ended.
@@ -258,8 +144,15 @@ pub struct ShutdownTimeout {
 }
 
 impl ShutdownTimeout {
-    pub(crate) fn new(threads: Vec<ThreadInfo>) -> Self {
+    fn new(threads: Vec<ThreadInfo>) -> Self {
         Self { threads, kernel_threads: Vec::new(), forked: false }
+    }
+
+    /// Creates the error for all of these threads but the calling one.
+    pub(crate) fn without_caller(mut threads: Vec<ThreadInfo>) -> Self {
+        let me = current::try_current().map(|me| ThreadId::from_number(me.id()));
+        threads.retain(|thread| Some(thread.id()) != me);
+        Self::new(threads)
     }
 
     /// Creates the error for kernel threads that have not ended although all threads have.
@@ -308,52 +201,6 @@ impl fmt::Display for ShutdownTimeout {
 }
 
 impl Error for ShutdownTimeout {}
-
-/// Threads that were examined one after the other.
-#[derive(Debug, Default)]
-pub(crate) struct ShutdownReport {
-    /// Each with its state if it does not wait.
-    seen: Vec<(Snapshot, ThreadState)>,
-    /// Identities by the address of the core, for joins.
-    cores: HashMap<usize, NonZeroU64>,
-}
-
-impl ShutdownReport {
-    /// Adds a thread, if it is of the runtime at `home`. `awake` says what it does if it does not wait.
-    pub(crate) fn add(&mut self, home: usize, thread: ThreadRef, awake: impl FnOnce() -> ThreadState) {
-        if let Some(seen) = thread.snapshot_with(home, awake) {
-            self.cores.insert(thread.address(), seen.0.id);
-            self.seen.push(seen);
-        }
-    }
-
-    /// Adds the kernel threads of the runtime at `home`, except for the calling one. `is_asleep` asks the
-    /// kernel about one.
-    pub(crate) fn add_kernel_threads(&mut self, home: usize, is_asleep: impl Fn(u32) -> bool) {
-        let me = current::try_current();
-        for kernel in core_pool::all().filter(|kernel| Some(kernel.thread()) != me) {
-            self.add(home, kernel.thread(), || ThreadState::on_kernel_thread(kernel.tid(), &is_asleep));
-        }
-    }
-
-    pub(crate) fn report(self) -> Vec<ThreadInfo> {
-        let Self { seen, cores } = self;
-        let mut threads: Vec<_> = seen
-            .into_iter()
-            .map(|(snapshot, awake)| {
-                let state = snapshot.waits.map_or(awake, |(reason, at)| waiting(reason, at, &cores));
-                ThreadInfo { id: ThreadId::from_number(snapshot.id), name: snapshot.name, state }
-            })
-            .collect();
-        threads.sort_by_key(|thread| thread.id);
-        threads
-    }
-}
-
-fn waiting(reason: WaitReason, at: usize, cores: &HashMap<usize, NonZeroU64>) -> ThreadState {
-    let thread = cores.get(&at).filter(|_| reason == WaitReason::Join).copied().map(ThreadId::from_number);
-    ThreadState::Waiting { reason, at: reason.known_address(at), thread }
-}
 
 #[cfg(test)]
 mod tests;

@@ -36,6 +36,7 @@ use std::ptr::NonNull;
 use crate::fatal;
 use crate::park::backend::{InlineStorage, Task, TaskCell, TaskRef, VTable};
 use crate::park::thread::ThreadRef;
+use crate::recorder::crash;
 
 /// What a thread leaves behind: its value, or the payload of its panic.
 pub type Result<T> = std::result::Result<T, Box<dyn Any + Send + 'static>>;
@@ -241,6 +242,7 @@ where
         unsafe { result.write(Ok(value)) };
     };
     if let Err(payload) = catch_unwind(AssertUnwindSafe(run)) {
+        crash::write(crash::Reason::Panic);
         // SAFETY: the cell belongs to the thread while it runs, and the closure has been moved out.
         unsafe { result.write(Err(payload)) };
     }

@@ -1,20 +1,24 @@
 //! Channels and condition variables in a forked child, which has one thread. Time passes there. A wait that
-//! nothing can end is refused. Waiters that the child does not have are forgotten.
+//! nothing can end is refused. Waiters that the child does not have are forgotten. The list of a runtime's
+//! threads has that one thread.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use selvedge::channel::{after, never, rendezvous, select};
 use selvedge::sync::{Condvar, Mutex};
+use selvedge::thread::ThreadInfo;
 use selvedge::{Runtime, thread};
 
 use crate::legs::Leg;
 use crate::subprocess::{again, assert_passed, is_child};
+use crate::threads::walk;
 
 both! {
     own locals:
     waits_of_a_forked_child,
     a_condvar_of_a_forked_child_takes_another_mutex,
+    a_list_of_threads_in_a_child_has_the_one_that_is_there,
 }
 
 const SHORT: Duration = Duration::from_millis(2);
@@ -48,13 +52,17 @@ fn in_a_child<L: Leg>(play: fn()) {
     if !is_child() {
         return assert_passed(&again());
     }
-    let played = L::new().spawn(move || {
+    play_in_a_child(&L::new(), play);
+}
+
+fn play_in_a_child<R: Runtime>(rt: &R, play: impl FnOnce() + Send + 'static) {
+    let played = rt.spawn(move || {
         // SAFETY: what the child does is what is under test; it leaves by _exit.
         let pid = unsafe { libc::fork() };
         if pid == 0 {
             // SAFETY: no preconditions. Ends a child that hangs.
             unsafe { libc::alarm(20) };
-            let played = catch_unwind(play).is_ok();
+            let played = catch_unwind(AssertUnwindSafe(play)).is_ok();
             // SAFETY: no preconditions.
             unsafe { libc::_exit(libc::c_int::from(!played)) };
         }
@@ -64,6 +72,22 @@ fn in_a_child<L: Leg>(play: fn()) {
         assert_eq!(status, 0, "the child has said why");
     });
     played.join().unwrap();
+}
+
+fn a_list_of_threads_in_a_child_has_the_one_that_is_there<L: Leg>() {
+    if !is_child() {
+        return assert_passed(&again());
+    }
+    // The child has the runtime's memory, too.
+    let rt: &'static L::Rt = Box::leak(Box::new(L::new()));
+    let parked = rt.spawn(thread::park);
+    play_in_a_child(rt, move || {
+        let me = thread::current().id();
+        let listed: Vec<_> = rt.threads().iter().map(ThreadInfo::id).collect();
+        assert_eq!((listed, walk(rt, 1)), (vec![me], vec![me]));
+    });
+    parked.thread().unpark();
+    parked.join().unwrap();
 }
 
 fn wait_in_the_child() {

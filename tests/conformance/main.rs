@@ -48,6 +48,7 @@ mod select;
 mod semaphore;
 mod shutdown;
 mod statistics;
+mod threads;
 mod time;
 mod tsd;
 mod wait_group;

@@ -9,6 +9,8 @@ mod findings;
 mod front;
 #[path = "../../examples/papers/html.rs"]
 mod html;
+#[path = "../../examples/papers/lives.rs"]
+mod lives;
 #[path = "../../examples/papers/machine.rs"]
 mod machine;
 #[path = "../../examples/papers/numbers.rs"]
@@ -23,6 +25,8 @@ mod plot;
 mod report;
 #[path = "../../examples/papers/results.rs"]
 mod results;
+#[path = "../../examples/papers/strip.rs"]
+mod strip;
 mod support;
 #[path = "../../examples/papers/verdict.rs"]
 mod verdict;
@@ -32,17 +36,19 @@ mod words;
 mod figures;
 mod pages;
 mod reports;
+mod strips;
 mod verdicts;
 
 use findings::{Cell, Contender, Findings};
 
 /// Made-up figures: of each contender (by name, whether ours), and each point, those of all rounds.
 fn findings(contenders: &[(&'static str, bool)], points: &[&[&[f64]]]) -> Findings {
-    let cell = |samples: &&[f64]| Cell { asked: true, samples: samples.to_vec(), failure: None };
+    let cell = |samples: &&[f64]| Cell { asked: true, samples: samples.to_vec(), ..Cell::default() };
     let rounds = points.iter().flat_map(|cells| cells.iter()).map(|samples| samples.len()).max();
     Findings {
         contenders: contenders.iter().map(|&(name, ours)| Contender { name, ours }).collect(),
         cells: points.iter().map(|cells| cells.iter().map(cell).collect()).collect(),
         rounds: rounds.unwrap_or(0),
+        seen: Vec::new(),
     }
 }

@@ -179,7 +179,7 @@ fn measure(index: usize, question: &Question, rounds: usize) -> Vec<Figures> {
             // A contender that has failed once is not asked again.
             let Ok(list) = taken else { continue };
             match sample(index, number, question.effort()) {
-                Ok(run) => list.push(question.figure(run)),
+                Ok(run) => list.push(question.figure(&run)),
                 Err(reason) => *taken = Err(reason),
             }
         }

@@ -63,8 +63,9 @@ impl Sample {
         unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
         let question = &questions[self.question];
         (question.prepare)();
-        let run = (question.cases[self.case].run)(self.effort);
-        println!("{} {} {}", run.operations, run.elapsed.as_nanos(), run.part);
+        let mut run = (question.cases[self.case].run)(self.effort);
+        run.more = question.more(&run);
+        print!("{}", said(&run));
     }
 }
 
@@ -96,11 +97,8 @@ impl Taker {
         // A terminal's Ctrl-C is for a whole group: in ours, it would look like a sample that has failed.
         command.process_group(0);
         let (output, complaint, status) = self.run(command)?;
-        let mut numbers = output.split_whitespace().map(str::parse::<u64>);
-        match (status.success(), numbers.next(), numbers.next(), numbers.next()) {
-            (true, Some(Ok(operations)), Some(Ok(nanos)), Some(Ok(part))) => {
-                Ok(Run { operations, elapsed: Duration::from_nanos(nanos), part })
-            }
+        match understood(&output) {
+            Some(run) if status.success() => Ok(run),
             _ => Err(reason(status, &complaint)),
         }
     }
@@ -147,6 +145,30 @@ impl Taker {
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
         Ok((text(output), text(complaint), status))
     }
+}
+
+/// Says a run: its figures in one line, and then what was seen.
+fn said(run: &Run) -> String {
+    let Run { operations, elapsed, part, more, seen, .. } = run;
+    let more: String = more.iter().map(|figure| format!(" {figure}")).collect();
+    format!("{operations} {} {part}{more}\n{seen}", elapsed.as_nanos())
+}
+
+/// Reads what [`said`] has written.
+fn understood(text: &str) -> Option<Run> {
+    let (line, seen) = text.split_once('\n')?;
+    let mut words = line.split_whitespace();
+    let mut number = || words.next()?.parse::<u64>().ok();
+    let (operations, nanos, part) = (number()?, number()?, number()?);
+    let more = words.map(str::parse).collect::<Result<_, _>>().ok()?;
+    Some(Run {
+        operations,
+        elapsed: Duration::from_nanos(nanos),
+        part,
+        more,
+        seen: seen.to_owned(),
+        ..Run::default()
+    })
 }
 
 /// Why a process has failed, in one line.

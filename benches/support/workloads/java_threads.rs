@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::support::contender::{Contender, Scene};
 use crate::support::harness::{Effort, Run};
 use crate::support::java_threads::{Plan, Shares, Until, work};
-use crate::support::library::Attributes;
+use crate::support::library::{Attributes, Library};
 
 /// Equal work for each of so many threads, a part of it under a lock that all want.
 #[derive(Clone, Copy)]
@@ -16,6 +16,7 @@ pub(crate) struct Turns {
     /// What an operation is.
     until: fn(u64) -> Until,
     read: fn(&Shares) -> Run,
+    attributes: Attributes,
 }
 
 impl Turns {
@@ -23,7 +24,8 @@ impl Turns {
     /// the most served.
     pub(crate) fn gap(threads: u32) -> Self {
         let read = |shares: &Shares| Run::part(shares.most() - shares.least(), shares.most());
-        Self { threads, outside: 400, until: |ms| Until::Time(Duration::from_millis(ms)), read }
+        let attributes = Attributes::default();
+        Self { threads, outside: 400, until: |ms| Until::Time(Duration::from_millis(ms)), read, attributes }
     }
 
     /// The same by the turn.
@@ -31,9 +33,14 @@ impl Turns {
         Self { read: by_the_turn, ..Self::gap(threads) }
     }
 
+    /// The same by threads that own a kernel thread each.
+    pub(crate) fn bound(self) -> Self {
+        Self { attributes: Attributes { bound: true, ..self.attributes }, ..self }
+    }
+
     /// So many turns of each, of which a fiftieth is under the lock.
     pub(crate) fn throughput(threads: u32) -> Self {
-        Self { threads, outside: 5_000, until: Until::Turns, read: by_the_turn }
+        Self { outside: 5_000, until: Until::Turns, read: by_the_turn, ..Self::gap(threads) }
     }
 }
 
@@ -41,11 +48,18 @@ fn by_the_turn(shares: &Shares) -> Run {
     Run::took(shares.total(), shares.elapsed)
 }
 
+impl Turns {
+    /// Lets threads of a library take them, which need be no contender.
+    pub(crate) fn play_on<L: Library>(self, effort: Effort) -> Run {
+        let Self { threads, outside, until, read, attributes } = self;
+        let until = until(effort.operations());
+        let plan = Plan { threads, outside, inside: 100, until, attributes };
+        read(&work::<L, _>(plan, |_| ()).expect("threads").exact())
+    }
+}
+
 impl Scene for Turns {
     fn play<C: Contender>(self, effort: Effort) -> Run {
-        let Self { threads, outside, until, read } = self;
-        let until = until(effort.operations());
-        let plan = Plan { threads, outside, inside: 100, until, attributes: Attributes::default() };
-        read(&work::<C, _>(plan, |_| ()).expect("threads").exact())
+        self.play_on::<C>(effort)
     }
 }

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::support::contender::{Contender, Scene, Workload, called};
-use crate::support::harness::{Case, Effort, Run};
+use crate::support::harness::{Case, Effort, Run, Side};
+use crate::support::kernel_object::KernelObject;
 use crate::support::library::{Attributes, Library};
 use crate::support::nt_solaris::bursts::{self, Bursts, burst};
 use crate::support::nt_solaris::compute::{self, STEPS_PER_MS, compute, result_of, steps};
@@ -16,6 +17,28 @@ use crate::support::pthread_shared::PthreadShared;
 use crate::support::selvedge::Shared;
 
 const ANY: Attributes = Attributes { stack_size: None, bound: false };
+const BOUND: Attributes = Attributes { stack_size: None, bound: true };
+
+/// A workload whose threads may be bound.
+pub(crate) trait Timed: Copy + Send + Sync + 'static {
+    /// Does so many operations on threads of this kind. Returns the time that they took.
+    fn time<C: Contender>(self, attributes: Attributes, operations: u64) -> Duration;
+}
+
+/// The same work by threads that own a kernel thread each.
+#[derive(Clone, Copy)]
+pub(crate) struct ByBound<W>(W);
+
+impl<W: Timed> Scene for ByBound<W> {
+    fn play<C: Contender>(self, effort: Effort) -> Run {
+        effort.spend(|operations| self.0.time::<C>(BOUND, operations))
+    }
+}
+
+/// M:N with bound threads.
+pub(crate) fn bound(workload: impl Timed) -> Case {
+    called("mxn, bound", "mxn", ByBound(workload))
+}
 
 /// An operation is a thread, until it has ended.
 #[derive(Clone, Copy)]
@@ -23,10 +46,16 @@ pub(crate) struct Creation {
     pub(crate) busy: u32,
 }
 
+impl Timed for Creation {
+    fn time<C: Contender>(self, attributes: Attributes, threads: u64) -> Duration {
+        let plan = create::Plan { threads: threads as u32, busy: self.busy, attributes };
+        create::create::<C>(plan).expect("some threads").all.expect_exact()
+    }
+}
+
 impl Workload for Creation {
     fn threads<C: Contender>(self, threads: u64) -> Duration {
-        let plan = create::Plan { threads: threads as u32, busy: self.busy, attributes: ANY };
-        create::create::<C>(plan).expect("some threads").all.expect_exact()
+        self.time::<C>(ANY, threads)
     }
 
     async fn tasks(self, tasks: u64) -> Duration {
@@ -53,10 +82,16 @@ pub(crate) struct Computing {
     pub(crate) threads: u32,
 }
 
+impl Timed for Computing {
+    fn time<C: Contender>(self, attributes: Attributes, millis: u64) -> Duration {
+        let plan = compute::Plan { threads: self.threads, steps: millis * STEPS_PER_MS, attributes };
+        compute::<C>(plan).expect("some threads").expect_exact()
+    }
+}
+
 impl Workload for Computing {
     fn threads<C: Contender>(self, millis: u64) -> Duration {
-        let plan = compute::Plan { threads: self.threads, steps: millis * STEPS_PER_MS, attributes: ANY };
-        compute::<C>(plan).expect("some threads").expect_exact()
+        self.time::<C>(ANY, millis)
     }
 
     async fn tasks(self, millis: u64) -> Duration {
@@ -87,9 +122,15 @@ impl Locks {
     }
 }
 
+impl Timed for Locks {
+    fn time<C: Contender>(self, attributes: Attributes, entries: u64) -> Duration {
+        time::<C>(locks::Plan { attributes, ..self.plan(entries) })
+    }
+}
+
 impl Workload for Locks {
     fn threads<C: Contender>(self, entries: u64) -> Duration {
-        time::<C>(self.plan(entries))
+        self.time::<C>(ANY, entries)
     }
 
     async fn tasks(self, entries: u64) -> Duration {
@@ -137,6 +178,7 @@ pub(crate) fn shared_locks(threads: u32) -> Vec<Case> {
         case("mxn, by syscall, shared", "mxn, register by syscall", time::<Shared>),
         case("onetoone, shared", "onetoone", time::<Shared>),
         case("pthread, shared", "pthread", time::<PthreadShared<false>>),
+        case("kernel object", "std", time::<KernelObject>).on(Side::Peer),
         case("pthread, robust", "pthread", time::<PthreadShared<true>>),
     ]
 }
@@ -154,7 +196,8 @@ impl Scene for Most {
         let plan = most::Plan { most: effort.operations() as u32, attributes: ANY };
         let most = most::most::<C>(plan, |_| ());
         assert_eq!(most.ran, most.made, "not every thread that was made has run");
-        Run::part(most.made.into(), effort.operations())
+        let (time, memory) = (1e3 * most.making.as_secs_f64(), most.memory.resident as f64 / 1e6);
+        Run { more: vec![time, memory], ..Run::part(most.made.into(), effort.operations()) }
     }
 }
 
@@ -162,13 +205,27 @@ impl Scene for Most {
 #[derive(Clone, Copy)]
 pub(crate) struct Search {
     pub(crate) threads: u32,
+    pub(crate) attributes: Attributes,
+}
+
+impl Search {
+    /// By so many threads of the library's usual kind.
+    pub(crate) fn by(threads: u32) -> Self {
+        Self { threads, attributes: ANY }
+    }
+
+    /// The same by threads that own a kernel thread each.
+    pub(crate) fn bound(self) -> Self {
+        Self { attributes: BOUND, ..self }
+    }
 }
 
 impl Scene for Search {
     fn play<C: Contender>(self, effort: Effort) -> Run {
         let searches = effort.operations();
         let instance: Arc<Instance> = Arc::new(gr17());
-        let plan = search::Plan { threads: self.threads, depth: 3, first: First::Greedy, attributes: ANY };
+        let Self { threads, attributes } = self;
+        let plan = search::Plan { threads, depth: 3, first: First::Greedy, attributes };
         let search = |_| {
             let found = search::search::<C>(&instance, plan).expect("some threads");
             assert_eq!((found.length, found.searched), (2085, found.branches));
@@ -185,14 +242,27 @@ pub(crate) struct Bursty {
     /// Of computing; idle, it is a millisecond.
     pub(crate) micros: u64,
     pub(crate) read: fn(Bursts) -> Run,
+    pub(crate) attributes: Attributes,
+}
+
+impl Bursty {
+    /// So many threads of the library's usual kind.
+    pub(crate) fn by(threads: u32, micros: u64, read: fn(Bursts) -> Run) -> Self {
+        Self { threads, micros, read, attributes: ANY }
+    }
+
+    /// The same with threads that own a kernel thread each.
+    pub(crate) fn bound(self) -> Self {
+        Self { attributes: BOUND, ..self }
+    }
 }
 
 impl Scene for Bursty {
     fn play<C: Contender>(self, effort: Effort) -> Run {
-        let Self { threads, micros, read } = self;
+        let Self { threads, micros, read, attributes } = self;
         let (bursts, steps) = (effort.operations() as u32, micros * STEPS_PER_MS / 1_000);
         let idle = Duration::from_millis(1);
-        let plan = bursts::Plan { threads, bursts, steps, idle, attributes: ANY };
+        let plan = bursts::Plan { threads, bursts, steps, idle, attributes };
         read(burst::<C>(plan).expect("some threads"))
     }
 }

@@ -6,6 +6,8 @@ mod creation;
 mod java;
 mod nt;
 mod pingpong;
+mod recorded;
+mod screens;
 mod storms;
 
 use std::time::Duration;
@@ -19,7 +21,7 @@ use crate::support::harness::Question;
 pub(crate) struct Experiment {
     pub(crate) paper: Paper,
     pub(crate) name: &'static str,
-    /// A point each.
+    /// One point for each of their figures.
     pub(crate) questions: Vec<Question>,
     pub(crate) rounds: usize,
     /// After which a sample is given up, where that is not as long as usual.
@@ -38,6 +40,12 @@ impl Experiment {
         Self { paper, name, questions, rounds: size.rounds(), patience: None, exhibits }
     }
 
+    /// Returns the question of each point, and the number of the figure among those of the question.
+    pub(crate) fn points(&self) -> impl Iterator<Item = (&Question, usize)> {
+        let of = |question: &'_ Question| 0..question.figures_each();
+        self.questions.iter().flat_map(move |question| of(question).map(move |number| (question, number)))
+    }
+
     /// The same, in so many rounds.
     fn rounds(self, rounds: usize) -> Self {
         Self { rounds, ..self }
@@ -54,6 +62,7 @@ pub(crate) fn all(size: Size) -> Vec<Experiment> {
     let papers = [
         pingpong::all(size),
         barriers::all(size),
+        screens::all(size),
         creation::all(size),
         nt::all(size),
         java::all(size),

@@ -3,10 +3,10 @@
 use super::{Experiment, cpus};
 use crate::exhibit::{Chart, Column, Exhibit, Paper, Scale, Then};
 use crate::options::Size;
-use crate::support::contender::{pick, some, some_threads};
-use crate::support::harness::{Question, Unit};
+use crate::support::contender::{called, pick, some, some_threads};
+use crate::support::harness::{Case, Question, Unit};
 use crate::support::workloads::nt_solaris::{
-    Bursty, Computing, Creation, Locks, Most, Search, elapsed, shared_locks,
+    Bursty, Computing, Creation, Locks, Most, Search, bound, elapsed, shared_locks,
 };
 use crate::verdict::{Bound, Check, Claim, Pick, Whose, at, by};
 
@@ -19,10 +19,22 @@ const TABLES: Then = Then::Words("The tables are not reproduced here; see the pa
 /// The number of kernel threads that NT gave a process.
 const NT_MOST: f64 = 9_817.0;
 
+/// How many threads are tried in full: more than the memory map of a process has room for, but not the last
+/// that the kernel has for all processes.
+fn full_crowd() -> u64 {
+    let limit = |name: &str| {
+        let text = std::fs::read_to_string(format!("/proc/sys/kernel/{name}")).ok()?;
+        text.trim().parse::<u64>().ok()
+    };
+    let of_all = ["pid_max", "threads-max"].into_iter().filter_map(limit).min().unwrap_or(u64::MAX);
+    (of_all / 4 * 3).min(40_000)
+}
+
 fn most(size: Size) -> Experiment {
-    let enough = size.pick(100, 11_000, 20_000);
+    let enough = size.pick(100, 11_000, full_crowd());
     let cases = some_threads(&["mxn", "onetoone", "pthread"], Most);
-    let question = Question::new("as many threads as can be", Unit::Number("threads"), cases).fixed(enough);
+    let question = Question::new("as many threads as can be", Unit::Number("threads"), cases);
+    let question = question.fixed(enough).further(2);
     let exhibit = Exhibit {
         id: "p4-table-1",
         title: "Table 1: the most threads that can exist".into(),
@@ -37,9 +49,13 @@ fn most(size: Size) -> Experiment {
              would take the machine from others.",
             crate::numbers::grouped(enough as f64)
         ),
-        quantity: "threads that existed at once",
+        quantity: "as each column says",
         over: "",
-        columns: vec![Column::of(0, "threads")],
+        columns: vec![
+            Column::of(0, "threads that existed at once"),
+            Column::of(1, "time to make them, ms"),
+            Column::of(2, "resident memory, MB"),
+        ],
         chart: Chart::Bars,
         claims: vec![Claim {
             whose: Whose::Paper,
@@ -63,9 +79,13 @@ fn creation(size: Size) -> Experiment {
     let preemptive = ["mxn", "onetoone", "std", "pthread"];
     let threads = size.pick(20, 200, 1_000);
     let ask = |name: &str, cases| Question::new(name, Unit::NanosEach("a thread"), cases).fixed(threads);
+    let with_bound = |mut cases: Vec<Case>, busy| {
+        cases.push(bound(Creation { busy }));
+        cases
+    };
     let questions = vec![
-        ask("creation, idle", some(&all, Creation { busy: 0 })),
-        ask("creation, loaded", some(&preemptive, Creation { busy })),
+        ask("creation, idle", with_bound(some(&all, Creation { busy: 0 }), 0)),
+        ask("creation, loaded", with_bound(some(&preemptive, Creation { busy }), busy)),
     ];
     let exhibit = Exhibit {
         id: "p4-tables-2-3",
@@ -123,7 +143,8 @@ fn computing(size: Size) -> Experiment {
     let millis = size.pick(1, 1, 20);
     let names = ["mxn", "mxn, 1 slot", "onetoone", "std", "may", "tokio"];
     let ask = |&threads: &u32| {
-        let cases = some(&names, Computing { threads });
+        let mut cases = some(&names, Computing { threads });
+        cases.push(bound(Computing { threads }));
         Question::new(format!("computing, {threads} threads"), Unit::MillisInAll, cases).fixed(millis)
     };
     let last = threads.len() - 1;
@@ -164,10 +185,11 @@ fn computing(size: Size) -> Experiment {
 fn locks(size: Size) -> Experiment {
     let threads: &[u32] = size.pick(&[4], &[4, 32], &[2, 8, 32, 128]);
     let entries = size.pick(50, 1_000, 4_000);
-    let names = ["mxn", "onetoone", "std", "parking_lot", "pthread", "may", "tokio"];
-    let shared = ["mxn, shared", "onetoone, shared", "pthread, shared"];
+    let names = ["mxn", "mxn, 1 slot", "onetoone", "std", "parking_lot", "pthread", "may", "tokio"];
+    let shared = ["mxn, shared", "onetoone, shared", "pthread, shared", "kernel object"];
     let ask = |&threads: &u32| {
         let mut cases = some(&names, Locks { threads });
+        cases.push(bound(Locks { threads }));
         cases.extend(pick(&shared, shared_locks(threads)));
         let question = Question::new(format!("locks, {threads} threads"), Unit::NanosEach("an entry"), cases);
         question.per_operation(threads.into()).fixed(entries)
@@ -182,7 +204,8 @@ fn locks(size: Size) -> Experiment {
         then: TABLES,
         here: format!(
             "Each thread enters one critical region {} times, with some 200 ns of computing outside and 40 \
-             ns inside; the shared ones of Selvedge survive the death of their owner, pthread's do not.",
+             ns inside; the shared ones of Selvedge survive the death of their owner, pthread's do not. \
+             NT's mutex was an object of the kernel; an eventfd stands for it.",
             crate::numbers::grouped(entries as f64)
         ),
         quantity: "time, ns an entry",
@@ -196,6 +219,20 @@ fn locks(size: Size) -> Experiment {
                 ratio: "time of M:N by that of kernel threads, most threads",
                 bound: Bound::AtMost(1.0),
                 checks: by([("mxn", "onetoone"), ("may", "parking_lot"), ("tokio", "std")], last, last),
+            },
+            Claim {
+                whose: Whose::Paper,
+                words: "one LWP for each CPU beats bound threads at a mutex",
+                ratio: "time of M:N by that of its bound threads, most threads",
+                bound: Bound::AtMost(1.0),
+                checks: vec![Check::ours("M:N", at("mxn", last), at("mxn, bound", last))],
+            },
+            Claim {
+                whose: Whose::Paper,
+                words: "a mutex that is an object of the kernel costs several times a local one",
+                ratio: "time with a mutex that is an eventfd by time with std's, most threads",
+                bound: Bound::AtLeast(3.0),
+                checks: vec![Check::other("kernel threads", at("kernel object", last), at("std", last))],
             },
             Claim {
                 whose: Whose::Paper,
@@ -222,11 +259,14 @@ fn search(size: Size) -> Experiment {
     let mut threads = size.pick(vec![1, n], vec![1, n], vec![1, n, 4 * n]);
     threads.dedup();
     let names: &[&str] = match size {
-        Size::Full => &["mxn", "onetoone", "std", "parking_lot", "pthread", "may"],
+        Size::Full => &["mxn", "mxn, 1 slot", "onetoone", "std", "parking_lot", "pthread", "may"],
         _ => &["mxn", "onetoone", "std"],
     };
     let ask = |&threads: &u32| {
-        let cases = some_threads(names, Search { threads });
+        let mut cases = some_threads(names, Search::by(threads));
+        if size == Size::Full {
+            cases.push(called("mxn, bound", "mxn", Search::by(threads).bound()));
+        }
         Question::new(format!("search, {threads} threads"), Unit::MillisInAll, cases).fixed(1)
     };
     let all = threads.iter().position(|&threads| threads == n).expect("it is in the list");
@@ -274,11 +314,13 @@ fn bursts(size: Size) -> Experiment {
     let lengths: [u64; 3] = [IDLE / 4, IDLE, 4 * IDLE];
     let each = size.pick(2, 3, 20);
     let names: &[&str] = match size {
-        Size::Full => &["mxn", "onetoone", "std", "parking_lot", "pthread", "may"],
-        _ => &["mxn", "onetoone", "std", "may"],
+        Size::Full => &["mxn", "mxn, 1 slot", "onetoone", "std", "parking_lot", "pthread", "may"],
+        _ => &["mxn", "mxn, 1 slot", "onetoone", "std", "may"],
     };
     let ask = |micros: u64| {
-        let cases = some_threads(names, Bursty { threads, micros, read: elapsed });
+        let work = Bursty::by(threads, micros, elapsed);
+        let mut cases = some_threads(names, work);
+        cases.push(called("mxn, bound", "mxn", work.bound()));
         Question::new(format!("bursts of {micros} us"), Unit::MillisInAll, cases).fixed(each)
     };
     let exhibit = Exhibit {
@@ -306,7 +348,11 @@ fn bursts(size: Size) -> Experiment {
                 words: "with short bursts, M:N does better than kernel threads",
                 ratio: "time of M:N by that of kernel threads, 1/4 ms of computing after 1 ms idle",
                 bound: Bound::AtMost(1.0),
-                checks: by([("mxn", "onetoone"), ("may", "std")], 0, 0),
+                checks: vec![
+                    Check::ours("M:N by 1:1", at("mxn", 0), at("onetoone", 0)),
+                    Check::ours("M:N by its bound threads", at("mxn", 0), at("mxn, bound", 0)),
+                    Check::other("may by std", at("may", 0), at("std", 0)),
+                ],
             },
             Claim {
                 whose: Whose::Paper,

@@ -1,5 +1,7 @@
 //! P1: Ping-Pong, after the tests of appendix C.
 
+mod cpu_time;
+
 use std::time::Duration;
 
 use super::{Experiment, cpus, on_one_cpu};
@@ -28,6 +30,18 @@ fn shared(games: Games, time: fn((Duration, Duration)) -> Duration) -> Case {
     called("mxn, shared", "mxn", SharedGames { games, time })
 }
 
+/// The figures of each question of the few games: the time, and the CPU time.
+const EACH: usize = 4;
+
+/// The point of the time in this question.
+fn test(number: usize) -> usize {
+    EACH * number
+}
+
+fn with_cpu_time(questions: Vec<Question>) -> Vec<Question> {
+    questions.into_iter().map(Question::with_cpu_time).collect()
+}
+
 fn one_game(size: Size) -> Experiment {
     let split = if cpus() > 1 { some_threads(&KERNEL, SplitPair) } else { Vec::new() };
     let user = ["mxn, 1 slot", "may, 1 worker", "tokio, current thread"];
@@ -44,6 +58,7 @@ fn one_game(size: Size) -> Experiment {
             .first(FIRST)
             .prepare(on_one_cpu),
     ];
+    let questions = with_cpu_time(questions);
     let labels = [
         "baseline:\n1:1, two CPUs",
         "test 1:\nM:N, one LWP",
@@ -73,7 +88,7 @@ fn one_game(size: Size) -> Experiment {
             .into(),
         quantity: "time, ns an iteration",
         over: "test",
-        columns: labels.iter().enumerate().map(|(number, &label)| Column::of(number, label)).collect(),
+        columns: labels.iter().enumerate().map(|(number, &label)| Column::of(test(number), label)).collect(),
         chart: Chart::Bars,
         claims: vec![
             Claim {
@@ -87,8 +102,8 @@ fn one_game(size: Size) -> Experiment {
                         ("may, 1 worker", "parking_lot"),
                         ("tokio, current thread", "parking_lot"),
                     ],
-                    1,
-                    0,
+                    test(1),
+                    test(0),
                 ),
             },
             Claim {
@@ -103,8 +118,8 @@ fn one_game(size: Size) -> Experiment {
                         ("pthread", "may, 1 worker"),
                         ("parking_lot", "tokio, current thread"),
                     ],
-                    3,
-                    1,
+                    test(3),
+                    test(1),
                 ),
             },
             Claim {
@@ -114,8 +129,8 @@ fn one_game(size: Size) -> Experiment {
                 bound: Bound::AtLeast(2.0),
                 checks: by(
                     [("mxn", "mxn, 1 slot"), ("may", "may, 1 worker"), ("tokio", "tokio, current thread")],
-                    2,
-                    1,
+                    test(2),
+                    test(1),
                 ),
             },
             Claim {
@@ -123,11 +138,11 @@ fn one_game(size: Size) -> Experiment {
                 words: "threads of the 1:1 library hand over faster than bound threads of the M:N one",
                 ratio: "time of 1:1 by that of bound threads, both on one CPU",
                 bound: Bound::AtMost(0.95),
-                checks: vec![Check::ours("1:1 by bound", at("onetoone", 3), at("mxn, bound", 4))],
+                checks: vec![Check::ours("1:1 by bound", at("onetoone", test(3)), at("mxn, bound", test(4)))],
             },
         ],
     };
-    Experiment::new(Paper::Harman, "one-game", size, questions, vec![exhibit])
+    Experiment::new(Paper::Harman, "one-game", size, questions, vec![exhibit, cpu_time::one_game(&labels)])
 }
 
 fn four_games(size: Size) -> Experiment {
@@ -141,6 +156,7 @@ fn four_games(size: Size) -> Experiment {
             .first(FIRST),
         Question::new("four games, one worker", ITERATION, some(&user, four)),
     ];
+    let questions = with_cpu_time(questions);
     let labels = [
         "test 5:\n1:1",
         "test 6:\nM:N, all CPUs",
@@ -170,7 +186,7 @@ fn four_games(size: Size) -> Experiment {
         ),
         quantity: "time, ns an iteration of all four games",
         over: "test",
-        columns: labels.iter().enumerate().map(|(number, &label)| Column::of(number, label)).collect(),
+        columns: labels.iter().enumerate().map(|(number, &label)| Column::of(test(number), label)).collect(),
         chart: Chart::Bars,
         claims: vec![
             Claim {
@@ -178,14 +194,18 @@ fn four_games(size: Size) -> Experiment {
                 words: "with several games, M:N on all CPUs is far slower than 1:1",
                 ratio: "time of M:N by that of 1:1",
                 bound: Bound::AtLeast(2.0),
-                checks: by([("mxn", "onetoone"), ("may", "parking_lot"), ("tokio", "pthread")], 1, 0),
+                checks: by(
+                    [("mxn", "onetoone"), ("may", "parking_lot"), ("tokio", "pthread")],
+                    test(1),
+                    test(0),
+                ),
             },
             Claim {
                 whose: Whose::Paper,
                 words: "mutexes that are declared shared, and so always go to the kernel, help M:N",
                 ratio: "time with shared mutexes by time with private ones",
                 bound: Bound::AtMost(0.8),
-                checks: by([("mxn, shared", "mxn")], 2, 1),
+                checks: by([("mxn, shared", "mxn")], test(2), test(1)),
             },
             Claim {
                 whose: Whose::Paper,
@@ -194,8 +214,8 @@ fn four_games(size: Size) -> Experiment {
                 bound: Bound::AtMost(1.0),
                 checks: by(
                     [("mxn, 1 slot", "mxn"), ("may, 1 worker", "may"), ("tokio, current thread", "tokio")],
-                    3,
-                    1,
+                    test(3),
+                    test(1),
                 ),
             },
             Claim {
@@ -203,11 +223,17 @@ fn four_games(size: Size) -> Experiment {
                 words: "M:N games scale with the CPUs",
                 ratio: "time on one LWP by time on all",
                 bound: Bound::AtLeast(0.8 * can_use),
-                checks: by([("mxn, 1 slot", "mxn")], 3, 1),
+                checks: by([("mxn, 1 slot", "mxn")], test(3), test(1)),
             },
         ],
     };
-    Experiment::new(Paper::Harman, "four-games", size, questions, vec![exhibit])
+    Experiment::new(
+        Paper::Harman,
+        "four-games",
+        size,
+        questions,
+        vec![exhibit, cpu_time::four_games(&labels)],
+    )
 }
 
 /// M:N has 2,047 LWPs at most, and each thread that waits for a shared mutex takes one along. They are made

@@ -60,6 +60,12 @@ impl<'a> Canvas<'a> {
         Ok(self.area.draw(&Text::new(text.to_owned(), at, style))?)
     }
 
+    /// A short text on a dark ground.
+    pub(crate) fn white(&self, text: &str, at: (i32, i32)) -> Drawn {
+        let style = (FONT, 11).into_font().color(&WHITE).pos(Pos::new(HPos::Center, VPos::Center));
+        Ok(self.area.draw(&Text::new(text.to_owned(), at, style))?)
+    }
+
     /// The frame, the second axis with its ticks, and the names of both.
     pub(crate) fn frame(&self, y: &Axis, x_name: &str, y_name: &str) -> Drawn {
         for (at, written) in y.ticks() {

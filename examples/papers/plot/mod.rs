@@ -8,6 +8,7 @@ mod bars;
 mod canvas;
 pub(crate) mod lines;
 pub(crate) mod ratios;
+mod strips;
 pub(crate) mod style;
 
 use std::error::Error;
@@ -28,6 +29,7 @@ pub(crate) struct Series {
 /// Draws an exhibit into a file. `false`: there is nothing to draw.
 pub(crate) fn draw(path: &Path, exhibit: &Exhibit, findings: &Findings) -> Result<bool, Box<dyn Error>> {
     let (series, scales) = match exhibit.chart {
+        Chart::Strips { first, last } => return strips::draw(path, exhibit, &findings.seen_at(first, last)),
         Chart::Bars => (by_contender(exhibit, findings, false), None),
         Chart::Lines { x, y } => (by_contender(exhibit, findings, true), Some((x, y))),
         Chart::Rounds { of, beside } => {

@@ -10,11 +10,13 @@ use crate::shim::atomic::{AtomicU8, Ordering};
 /// |---|---|---|---|
 /// | `LOOK` | look at once: a timer is overdue, or something urgent waits | any thread | dispatcher, once |
 /// | `COUNT` | add to the shares of threads that leave (`sched::fair_share`) | the monitor | the monitor |
+/// | `TRACE` | count times and record events of threads (`sched::traced`) | any thread | any thread |
 #[derive(Debug)]
 pub(crate) struct Flags(AtomicU8);
 
 const LOOK: u8 = 1;
 const COUNT: u8 = 2;
+const TRACE: u8 = 4;
 
 impl Flags {
     pub(crate) fn new() -> Self {
@@ -39,17 +41,45 @@ impl Flags {
         self.0.fetch_and(!LOOK, Ordering::Acquire) & LOOK != 0
     }
 
+    /// Returns `true` if the dispatcher has anything to note when a thread begins or stops to run.
+    #[inline]
+    pub(crate) fn is_noting(&self) -> bool {
+        // Relaxed: as in `counts`.
+        self.0.load(Ordering::Relaxed) & (COUNT | TRACE) != 0
+    }
+
+    /// Returns `true` if times are counted, and nothing else is asked.
+    pub(crate) fn only_traces(&self) -> bool {
+        // Relaxed: as in `is_any`.
+        self.0.load(Ordering::Relaxed) == TRACE
+    }
+
+    /// Returns `true` if times are counted.
+    #[inline]
+    pub(crate) fn traces(&self) -> bool {
+        // Relaxed: as in `counts`.
+        self.0.load(Ordering::Relaxed) & TRACE != 0
+    }
+
+    pub(crate) fn trace(&self, traces: bool) {
+        self.set(TRACE, traces);
+    }
+
     pub(crate) fn counts(&self) -> bool {
         // Relaxed: it takes effect a dispatch earlier or later.
         self.0.load(Ordering::Relaxed) & COUNT != 0
     }
 
     pub(crate) fn count(&self, counts: bool) {
+        self.set(COUNT, counts);
+    }
+
+    fn set(&self, bit: u8, on: bool) {
         // Relaxed, both: as in `counts`.
-        if counts {
-            self.0.fetch_or(COUNT, Ordering::Relaxed);
+        if on {
+            self.0.fetch_or(bit, Ordering::Relaxed);
         } else {
-            self.0.fetch_and(!COUNT, Ordering::Relaxed);
+            self.0.fetch_and(!bit, Ordering::Relaxed);
         }
     }
 }

@@ -129,9 +129,15 @@ impl<T> LocalQueue<T> {
 
     /// Returns `true` if `item` waits here, at this moment.
     pub(crate) fn contains(&self, item: NonNull<T>) -> bool {
+        self.items().any(|other| other == item)
+    }
+
+    /// Returns the threads that wait here, each at a moment of its own. Any of them may be taken meanwhile.
+    pub(crate) fn items(&self) -> impl Iterator<Item = NonNull<T>> {
         let Seen { head, tail } = self.look();
         let waits = tail.wrapping_sub(head).min(CAPACITY);
-        (0..waits).any(|i| self.cell(head.wrapping_add(i)).load(Ordering::Relaxed) == item.as_ptr())
+        // Relaxed: they are only compared.
+        (0..waits).filter_map(move |i| NonNull::new(self.cell(head.wrapping_add(i)).load(Ordering::Relaxed)))
     }
 
     /// Moves the older half of `self` (at least one) into the empty ring `into`, except one, which it returns

@@ -34,6 +34,7 @@ use crate::mxn::green::Green;
 use crate::mxn::lwp::{First, Lwp, LwpSnapshot};
 use crate::mxn::timer::NEVER;
 use crate::park::priority::Priority;
+use crate::recorder::event::Kind;
 use crate::shim;
 use crate::shim::atomic::{Ordering, fence};
 
@@ -165,6 +166,7 @@ impl Scheduler {
                 lwp.search.stole_at.set(now);
                 victim.was_robbed(now);
                 lwp.counters.steals.add_alone();
+                self.trace_steal(lwp, victim);
                 return Some(self.sift_stolen(lwp, green));
             }
         }
@@ -308,7 +310,7 @@ impl Scheduler {
         let others_run = !self.do_nothing(self.pool.slots());
         let watching = others_run && self.idle.watch();
         let deadline = if watching { self.clock.now() + *nap } else { NEVER }.min(lwp.timers.next());
-        let woken = lwp.sleep.wait(self.clock.instant(deadline));
+        let woken = self.trace_sleep(lwp, Kind::Idle, || lwp.sleep.wait(self.clock.instant(deadline)));
         if watching {
             self.idle.unwatch();
         }
@@ -368,12 +370,14 @@ impl Scheduler {
                 return true;
             }
             // Timers that were armed on this LWP still fire on it.
-            let woken = lwp.sleep.wait(self.clock.instant(lwp.timers.next()));
+            let deadline = self.clock.instant(lwp.timers.next());
+            let woken = self.trace_sleep(lwp, Kind::Spare, || lwp.sleep.wait(deadline));
             if !woken && self.pool.leave_spares(lwp) {
                 lwp.sleep.cancel();
                 lwp.timers.fire(self.clock.now(), |thread| {
                     // SAFETY: only green threads arm entries in these heaps.
                     let green = unsafe { Green::of(thread) };
+                    self.trace_timer(Some(lwp), green);
                     self.ready_elsewhere(green);
                 });
                 self.wake_searcher();

@@ -85,12 +85,43 @@ impl Scheduler {
                 self.put_back(lwp, next);
                 self.to_dispatcher(lwp, me, 0)
             }
-            None => {
-                parting(None);
-                self.to_dispatcher(lwp, me, 0)
-            }
+            None => match self.leave_noted(lwp, me, parting) {
+                Some(arg) => arg,
+                None => return current::cache_hint(Some(me.thread())),
+            },
         };
         self.arrive(me, arg);
+    }
+
+    /// Leaves as [`leave_after`](Self::leave_after) does, if the dispatcher is due, or only the trace is on.
+    /// Returns what came through the switch; `None` if `me` was the next itself.
+    #[cold]
+    fn leave_noted(
+        &'static self,
+        lwp: &'static Lwp,
+        me: &'static Green,
+        parting: impl FnOnce(Option<&'static Green>),
+    ) -> Option<usize> {
+        match self.pick_traced(lwp) {
+            Some(next) if std::ptr::eq(next, me) => {
+                parting(None);
+                Self::show_owner(lwp, me);
+                return None;
+            }
+            Some(next) if next.fiber.mounted.wait_clear() => {
+                parting(Some(next));
+                // `me` is still mounted, and `next` came off a queue: the caller is the keeper of both.
+                self.trace_switch(lwp, me, next);
+                self.mount(lwp, next);
+                let arg = me.ptr().as_ptr() as usize;
+                // SAFETY: as in `leave_after`.
+                return Some(unsafe { self.switch(&me.fiber.context, &next.fiber.context, arg) });
+            }
+            Some(next) => self.put_back(lwp, next),
+            None => {}
+        }
+        parting(None);
+        Some(self.to_dispatcher(lwp, me, 0))
     }
 
     /// Leaves a thread that was preempted by signal. This is [`leave`](Self::leave), but all signals are
@@ -142,12 +173,15 @@ impl Scheduler {
             // The thread unblocks them itself.
             preempt::block_signals();
         }
-        // The time of the search belongs to no thread.
-        self.count_if_told(lwp);
+        if lwp.flags.is_noting() {
+            self.note_dispatch(lwp, next);
+        }
         self.mount(lwp, next);
         // SAFETY: `next` came off a run queue, and no LWP stands on its stack (I2).
         let arg = unsafe { self.switch(&lwp.context, &next.fiber.context, 0) };
-        self.count_if_told(lwp);
+        if lwp.flags.is_noting() {
+            self.note_stop(lwp, arg);
+        }
         lwp.show_running(None);
         if !self.rung.is_per_thread() {
             // The dispatcher shares its thread-locals with the threads it runs.
@@ -159,6 +193,31 @@ impl Scheduler {
             settle_preempted(lwp, arg);
         }
         true
+    }
+
+    /// Notes that `next` begins to run, for those that have asked.
+    #[cold]
+    fn note_dispatch(&'static self, lwp: &'static Lwp, next: &'static Green) {
+        // The time of the search belongs to no thread.
+        self.count_if_told(lwp);
+        if lwp.flags.traces() {
+            self.trace_dispatch(lwp, next);
+        }
+    }
+
+    /// Notes that a thread has stopped running, for those that have asked. `arg` came through the switch. The
+    /// thread is still mounted.
+    #[cold]
+    fn note_stop(&'static self, lwp: &'static Lwp, arg: usize) {
+        self.count_if_told(lwp);
+        let left = (arg & !(ENDED | DETACHED | PREEMPTED)) as *const Green;
+        // SAFETY: null, or a green thread, which is type-stable.
+        let left = unsafe { left.as_ref() };
+        if lwp.flags.traces()
+            && let Some(left) = left
+        {
+            self.trace_stop(lwp, left, arg & ENDED != 0, arg & PREEMPTED != 0);
+        }
     }
 
     /// Returns the LWP that runs the calling green thread.

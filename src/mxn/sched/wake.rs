@@ -31,28 +31,40 @@ use super::placement::Placement;
 use super::{Scheduler, deref, policy};
 use crate::mxn::green::Green;
 use crate::mxn::lwp::Lwp;
-use crate::park::current;
+use crate::park::{current, observed, traced};
+use crate::shim::atomic::Ordering;
 
 impl Scheduler {
     /// Makes a thread runnable that has slept. The caller owns it.
     #[inline]
     pub(crate) fn ready(&'static self, green: &'static Green) {
         match self.here() {
-            Some((me, lwp)) if lwp.slot.is_held() && !self.placement.moves_always() => {
-                if self.is_at_home_only(green) {
-                    self.ready_at_home(green);
-                } else if !green.core.priority.is_normal() {
-                    self.ready_by_level(green);
-                } else if me.ends.get() {
-                    self.ready_in_turn(lwp, green);
-                } else if green.is_ahead() {
-                    self.queue_preempted(green);
-                    self.wake_for_queued(lwp);
-                } else {
-                    self.ready_here(me, lwp, green);
-                }
-            }
-            _ => self.ready_elsewhere(green),
+            Some((me, lwp)) if lwp.slot.is_held() && self.wakes_here() => self.ready_on(me, lwp, green),
+            _ => self.ready_out_of_line(green),
+        }
+    }
+
+    /// Returns `true` if a waker with a slot may queue a thread at once.
+    #[inline]
+    fn wakes_here(&self) -> bool {
+        // Relaxed: constant, but for the trace, which may miss a wake-up.
+        self.wakes_here.load(Ordering::Relaxed)
+    }
+
+    /// Makes a thread runnable that has slept, on the LWP of its waker `me`.
+    #[inline(always)]
+    pub(super) fn ready_on(&'static self, me: &'static Green, lwp: &'static Lwp, green: &'static Green) {
+        if self.is_at_home_only(green) {
+            self.ready_at_home(green);
+        } else if !green.core.priority.is_normal() {
+            self.ready_by_level(green);
+        } else if me.ends.get() {
+            self.ready_in_turn(lwp, green);
+        } else if green.is_ahead() {
+            self.queue_preempted(green);
+            self.wake_for_queued(lwp);
+        } else {
+            self.ready_here(me, lwp, green);
         }
     }
 
@@ -65,6 +77,7 @@ impl Scheduler {
         green: &'static Green,
         mut others: impl FnMut() -> Option<&'static Green>,
     ) -> usize {
+        let traced = observed::is_traced();
         let lwp = match self.here() {
             Some((_, lwp)) if self.placement == Placement::Anywhere => Some(lwp),
             _ => None,
@@ -73,6 +86,9 @@ impl Scheduler {
         loop {
             match lwp {
                 Some(lwp) if lwp.slot.is_held() && next.core.priority.is_normal() && !next.is_ahead() => {
+                    if traced {
+                        traced::readied(next.thread(), false);
+                    }
                     self.ready_in_turn(lwp, next);
                 }
                 _ => self.ready(next),
@@ -88,15 +104,19 @@ impl Scheduler {
     #[inline]
     pub(crate) fn ready_new(&'static self, green: &'static Green) {
         match self.here() {
-            Some((me, lwp)) if lwp.slot.is_held() && !self.placement.moves_always() => {
-                lwp.queue.next.blame(Some(me.ptr()));
-                if green.core.priority.is_normal() {
-                    self.ready_in_turn(lwp, green);
-                } else {
-                    self.ready_by_level(green);
-                }
-            }
-            _ => self.ready_elsewhere(green),
+            Some((me, lwp)) if lwp.slot.is_held() && self.wakes_here() => self.ready_new_on(me, lwp, green),
+            _ => self.ready_new_out_of_line(green),
+        }
+    }
+
+    /// Makes a new thread runnable, on the LWP of its spawner `me`.
+    #[inline(always)]
+    pub(super) fn ready_new_on(&'static self, me: &'static Green, lwp: &'static Lwp, green: &'static Green) {
+        lwp.queue.next.blame(Some(me.ptr()));
+        if green.core.priority.is_normal() {
+            self.ready_in_turn(lwp, green);
+        } else {
+            self.ready_by_level(green);
         }
     }
 

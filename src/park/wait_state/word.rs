@@ -1,5 +1,8 @@
 //! What a thread says of itself: its runtime, and what it waits for.
 
+use std::mem::offset_of;
+
+use crate::park::debugger::{Fact, Facts};
 use crate::park::reason::WaitReason;
 use crate::shim::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering};
 
@@ -17,6 +20,12 @@ pub(crate) struct WaitState {
     /// wait left here.
     at: AtomicUsize,
 }
+
+/// For debuggers.
+pub(in crate::park) static FACTS: Facts<2> = Facts::new([
+    Fact::number("wait.reason", offset_of!(WaitState, reason)),
+    Fact::number("wait.at", offset_of!(WaitState, at)),
+]);
 
 /// In `WaitState::reason`: the wait has a deadline.
 const TIMED: u8 = 1 << 7;
@@ -45,7 +54,7 @@ impl WaitState {
 
     /// Says where the thread is about to wait.
     #[inline]
-    pub(in crate::park) fn at(&self, address: usize) {
+    pub(crate) fn at(&self, address: usize) {
         // Release: after the reason of the wait before was taken away. Pairs with `wait`.
         self.at.store(address, Ordering::Release);
     }

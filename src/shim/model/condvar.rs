@@ -49,6 +49,12 @@ impl Protocol {
         self.notify(usize::MAX)
     }
 
+    /// Waits without a limit.
+    pub(crate) fn wait_endlessly(&self, mutex: &RawMutex) {
+        let endless = self.wait(mutex, Wait::forever());
+        debug_assert_eq!(endless, Ok(()));
+    }
+
     /// Waits with `mutex`. The caller has locked it, and has it again when this returns (or panics).
     pub(crate) fn wait(&self, mutex: &RawMutex, wait: Wait) -> Result<(), WaitError> {
         let joined = self.0.with(|queue| queue.join(mutex.key()));

@@ -126,27 +126,38 @@ impl Protocol {
         moved
     }
 
-    /// Waits with `mutex`. The caller has locked it, and has it again when this returns (or panics).
-    #[inline]
+    /// Waits without a limit: the usual wait, which need not carry the limit along.
+    #[cold]
+    pub(super) fn wait_endlessly(&self, mutex: &RawMutex) {
+        let endless = self.wait(mutex, Wait::forever());
+        debug_assert_eq!(endless, Ok(()));
+    }
+
+    /// Waits with `mutex`. The caller has locked it, and has it again when this returns (or panics). After an
+    /// interrupt, the thread's flag is still set.
+    ///
+    /// Always inlined, and it passes `wait` to no call that is not: then `wait` need not be in memory. There
+    /// it would be stored in parts and loaded at once, and the load would wait for those stores (6 ns).
+    #[inline(always)]
     pub(super) fn wait(&self, mutex: &RawMutex, wait: Wait) -> Result<(), WaitError> {
         let validate = || self.waits_with.join(mutex, is_kernel());
         let options = Options::new(WaitReason::Condvar, wait);
-        match wait_queue::wait_with(self.key(), &options, validate, mutex) {
-            Ok(Woken::Granted(token)) => {
-                mutex.acquire_after(token);
-                Ok(())
+        loop {
+            match wait_queue::wait_with(self.key(), &options, validate, mutex) {
+                Ok(Woken::Granted(token)) => {
+                    mutex.acquire_after(token);
+                    return Ok(());
+                }
+                Ok(Woken::Ended { why, moved }) => return self.left_queue(mutex, moved, why),
+                Err(_) => self.forget_other_mutex(),
             }
-            Ok(Woken::Ended { why, moved }) => self.left_queue(mutex, moved, why),
-            Err(_) => self.other_mutex(mutex, wait),
         }
     }
 
-    /// Forgets a parent's mutex, or panics. `wait` without this can be inlined: it is not recursive.
+    /// Forgets a parent's mutex, or panics.
     #[cold]
-    #[inline(never)]
-    fn other_mutex(&self, mutex: &RawMutex, wait: Wait) -> Result<(), WaitError> {
+    fn forget_other_mutex(&self) {
         assert!(self.forget_lost(), "attempted to use a condition variable with more than one mutex");
-        self.wait(mutex, wait)
     }
 
     /// Forgets, in the child of a fork, the mutex of the parent's waiters. Returns `true` if there was one.

@@ -28,8 +28,8 @@ fn asleep<'scope, T: Send + 'scope>(
     let core = told.recv().unwrap();
     // It reports that after it has queued.
     while !core
-        .snapshot_with(0, || ())
-        .is_some_and(|(seen, ())| seen.waits.is_some_and(|(reason, _)| reason == WaitReason::Semaphore))
+        .snapshot_with(0, |_| ())
+        .is_some_and(|(seen, ())| seen.wait.is_some_and(|wait| wait.reason == WaitReason::Semaphore))
     {
         std::thread::yield_now();
     }

@@ -17,7 +17,7 @@ use crate::park::current;
 use crate::park::observed;
 use crate::park::reason::WaitReason;
 use crate::park::wait_state::WaitSnapshot;
-use crate::thread::current::ThreadId;
+use crate::thread::id::ThreadId;
 
 /// All threads at one moment.
 struct Moment {
@@ -229,7 +229,7 @@ fn address(wait: &WaitSnapshot) -> usize {
 }
 
 /// Returns `true` if only a certain thread can end such a wait.
-fn must_be_one(reason: WaitReason) -> bool {
+pub(super) fn must_be_one(reason: WaitReason) -> bool {
     matches!(reason, WaitReason::Mutex | WaitReason::RwLock | WaitReason::Once | WaitReason::Join)
 }
 

@@ -13,8 +13,9 @@ use std::time::{Duration, Instant};
 use super::look::deadlocks;
 use super::{Deadlocks, Standstill};
 use crate::observe::lock_owners;
+use crate::recorder::crash;
 use crate::settings::{self, Lookup};
-use crate::thread::current::ThreadId;
+use crate::thread::id::ThreadId;
 
 /// The time between two looks. Range: any delay that a user does not notice in a message.
 const PERIOD: Duration = Duration::from_millis(100);
@@ -94,6 +95,7 @@ fn watch() {
         let found = deadlocks(None).certain();
         if is_news(&found, &mut said) {
             eprintln!("selvedge: {found}");
+            crash::write(crash::Reason::Deadlock);
             if ABORTS.load(Ordering::Relaxed) {
                 process::abort();
             }

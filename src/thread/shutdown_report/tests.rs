@@ -1,14 +1,11 @@
 //! Shutdowns that wait, and their reports of what has not ended.
 
 use std::cell::Cell;
-use std::collections::HashMap;
 use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
 
-use super::{
-    Ended, KernelThreadInfo, ShutdownTimeout, ThreadId, ThreadInfo, ThreadState, WaitReason, drain, see_off,
-    waiting,
-};
+use super::{Ended, KernelThreadInfo, ShutdownTimeout, ThreadId, ThreadInfo, ThreadState, drain, see_off};
+use crate::park::priority::Priority;
 
 #[test]
 fn kernel_threads_at_their_end_have_a_line_each() {
@@ -35,22 +32,18 @@ fn kernel_threads_at_their_end_have_a_line_each() {
 }
 
 #[test]
-fn a_thread_waits_at_its_lock_whichever_queue_it_is_in() {
-    let at = |reason, at| waiting(reason, at, &HashMap::new());
-    for queue in 0..4 {
-        let (reason, lock) = (WaitReason::RwLock, Some(4096));
-        assert_eq!(at(reason, 4096 + queue), ThreadState::Waiting { reason, at: lock, thread: None });
-    }
-    let reason = WaitReason::Mutex;
-    assert_eq!(at(reason, 4098), ThreadState::Waiting { reason, at: Some(4098), thread: None });
-}
-
-#[test]
 fn threads_that_have_not_stopped_have_a_line_each() {
     let info = |number| ThreadInfo {
         id: ThreadId::from_number(NonZeroU64::new(number).unwrap()),
         name: None,
         state: ThreadState::Runnable,
+        lwp: None,
+        cpu: None,
+        bound: false,
+        priority: Priority::Normal,
+        called: None,
+        owner: None,
+        times: None,
     };
     let (one, other) = (info(1), info(2));
     assert_eq!(ShutdownTimeout::new(Vec::new()).to_string(), "0 threads have not stopped");

@@ -16,6 +16,9 @@ impl Scheduler {
     /// Announces that `green` is about to do something that may block its LWP.
     pub(in crate::mxn) fn announce(&'static self, green: &'static Green) {
         let lwp = Self::lwp_of(green);
+        if lwp.flags.traces() {
+            self.trace_region(lwp, green, true);
+        }
         if !(green.regions.is_trusted() && self.announce_brief(green, lwp)) {
             self.announce_long(green, lwp);
         }
@@ -52,6 +55,9 @@ impl Scheduler {
     /// Ends what `announce` began. Returns `false` if the slot was given away.
     pub(in crate::mxn) fn retract(&'static self, green: &'static Green) -> bool {
         let (lwp, regions) = (Self::lwp_of(green), &green.regions);
+        if lwp.flags.traces() {
+            self.trace_region(lwp, green, false);
+        }
         let (short, kept) = match regions.since.get() {
             Some(since) => (self.clock.now().saturating_sub(since) < SHORT, self.end_region(lwp)),
             None if self.slots.exit_brief(&lwp.slot) => return true,

@@ -1,0 +1,245 @@
+//! The hooks of the trace in the scheduler: what is counted and recorded of green threads and LWPs.
+//!
+//! **Problem.** While the trace is off, it may cost nothing, and a switch is 12 ns.
+//!
+//! **Solution.** Two tests that exist anyway say that the trace is on. Each dispatch tests the LWP's flags. If
+//! one is set, threads switch by way of the dispatcher, and that calls the hooks. Each wake-up tests
+//! `wakes_here`, which also says that threads always move; if it is not set, the wake-up is out of line.
+//!
+//! The dispatcher that stops a thread, and the one that runs it again, are the keepers of its account
+//! (`recorder/account.rs`). Both have the thread to themselves until `mounted` is cleared, or since it was found
+//! clear. A waker only notes the time.
+
+use super::Scheduler;
+use crate::mxn::green::{self, Green};
+use crate::mxn::lwp::Lwp;
+use crate::park::{observed, traced};
+use crate::recorder::account::State;
+use crate::recorder::clock;
+use crate::recorder::event::{Event, Kind};
+use crate::recorder::session::{self, Session};
+use crate::shim::atomic::{Ordering, fence};
+
+/// How many events are kept of an LWP: 512 KiB of them.
+const EVENTS: usize = 16_000;
+
+impl Scheduler {
+    /// Begins or ends the trace of this runtime, as `park::observed` says. May allocate.
+    pub(in crate::mxn) fn follow_trace(&'static self) {
+        let traced = observed::is_traced();
+        if traced {
+            green::open_accounts();
+        }
+        // Relaxed: a wake-up that misses it is not recorded.
+        self.wakes_here.store(!traced && !self.placement.moves_always(), Ordering::Relaxed);
+        // Pairs with the fence of `join_trace`: an LWP that this loop misses finds the switch itself.
+        fence(Ordering::SeqCst);
+        self.pool.lwps().for_each(|lwp| self.trace_lwp(lwp, traced));
+    }
+
+    /// Does what [`follow_trace`](Self::follow_trace) does, for an LWP that has just been made. May allocate.
+    pub(in crate::mxn) fn join_trace(&'static self, lwp: &'static Lwp) {
+        // Pairs with the fence of `follow_trace`.
+        fence(Ordering::SeqCst);
+        self.trace_lwp(lwp, observed::is_traced());
+    }
+
+    fn trace_lwp(&'static self, lwp: &'static Lwp, traced: bool) {
+        if traced {
+            lwp.trace.open(self.number, lwp.index, EVENTS);
+        }
+        lwp.flags.trace(traced);
+    }
+
+    /// Notes that `next` is about to run on `lwp`. Called by the dispatcher, which has taken it.
+    pub(super) fn trace_dispatch(&'static self, lwp: &'static Lwp, next: &'static Green) {
+        let session = session::current();
+        let now = match lwp.stopped.take() {
+            // A thread stopped here just now. One reading of the clock is enough for both.
+            Some((stopped, number)) if number == session.number => stopped,
+            _ => {
+                let now = clock::now();
+                if let Some(listed) = lwp.trace.get() {
+                    listed.account().stops(session, now, State::Running, false);
+                }
+                now
+            }
+        };
+        dispatched(lwp, next, session, now);
+    }
+
+    /// Notes that `left` has stopped running on `lwp`. Called by the dispatcher, before others may run it.
+    pub(super) fn trace_stop(&self, lwp: &Lwp, left: &'static Green, ended: bool, preempted: bool) {
+        let (now, session) = (clock::now(), session::current());
+        lwp.stopped.set(Some((now, session.number)));
+        stopped(
+            lwp,
+            left,
+            session,
+            now,
+            if ended {
+                End::Exit
+            } else if preempted {
+                End::Preempt
+            } else {
+                End::Leave
+            },
+        );
+    }
+
+    /// Notes that `me` leaves `lwp` to `next`. Called by `me`, which has both.
+    pub(super) fn trace_switch(&self, lwp: &Lwp, me: &'static Green, next: &'static Green) {
+        let (now, session) = (clock::now(), session::current());
+        stopped(lwp, me, session, now, End::Leave);
+        dispatched(lwp, next, session, now);
+    }
+
+    /// Notes that an LWP has no work, and looks for some. Called by its dispatcher.
+    #[cold]
+    pub(super) fn trace_search(&self, lwp: &Lwp) {
+        lwp.stopped.set(None);
+        note(lwp, State::Queued, Kind::Search);
+    }
+
+    /// Runs `sleep`, in which an LWP sleeps as `kind` says: [`Kind::Idle`] or [`Kind::Spare`].
+    pub(super) fn trace_sleep<R>(&self, lwp: &Lwp, kind: Kind, sleep: impl FnOnce() -> R) -> R {
+        if !lwp.flags.traces() {
+            return sleep();
+        }
+        lwp.stopped.set(None);
+        note(lwp, if kind == Kind::Idle { State::Sleeping } else { State::Blocked }, kind);
+        let result = sleep();
+        note(lwp, State::Queued, Kind::Search);
+        result
+    }
+
+    /// Notes that an LWP has taken threads from `victim`.
+    pub(super) fn trace_steal(&self, lwp: &Lwp, victim: &Lwp) {
+        if lwp.flags.traces() {
+            record_on(lwp, Event::new(clock::now(), Kind::Steal, 0).numbered(victim.index));
+        }
+    }
+
+    /// Notes that the running thread `green` enters or leaves a region that announced blocking.
+    pub(in crate::mxn) fn trace_region(&self, lwp: &Lwp, green: &'static Green, enters: bool) {
+        let now = clock::now();
+        if let Some(account) = green.core.account.get() {
+            account.in_kernel(session::current(), now, enters);
+        }
+        let kind = if enters { Kind::EnterKernel } else { Kind::LeaveKernel };
+        record_on(lwp, Event::new(now, kind, green.core.id().get()));
+    }
+
+    /// Makes a thread runnable that was woken, where a waker could not do so at once.
+    #[cold]
+    pub(super) fn ready_out_of_line(&'static self, green: &'static Green) {
+        if observed::is_traced() {
+            traced::readied(green.thread(), self.will_be_next(green));
+        }
+        match self.here() {
+            Some((me, lwp)) if lwp.slot.is_held() && !self.placement.moves_always() => {
+                self.ready_on(me, lwp, green);
+            }
+            _ => self.ready_elsewhere(green),
+        }
+    }
+
+    /// Makes a new thread runnable, where its spawner could not do so at once.
+    #[cold]
+    pub(super) fn ready_new_out_of_line(&'static self, green: &'static Green) {
+        if observed::is_traced() {
+            traced::about_to_spawn();
+            traced::spawned(green.thread());
+        }
+        match self.here() {
+            Some((me, lwp)) if lwp.slot.is_held() && !self.placement.moves_always() => {
+                self.ready_new_on(me, lwp, green);
+            }
+            _ => self.ready_elsewhere(green),
+        }
+    }
+
+    /// Returns `true` if an LWP is chosen for a thread that is woken now: it goes to its waker's next-slot, or
+    /// it has a home.
+    fn will_be_next(&'static self, green: &Green) -> bool {
+        if self.placement.has_homes() && green.lwp.get().is_some() {
+            return true;
+        }
+        let here = self.here().filter(|(_, lwp)| lwp.slot.is_held());
+        here.is_some_and(|(me, lwp)| !lwp.has_next() && !me.ends.get() && green.core.priority.is_normal())
+    }
+
+    /// Notes that a timer has woken a thread. Called by the dispatcher of `lwp`, or by the monitor.
+    pub(in crate::mxn) fn trace_timer(&self, lwp: Option<&Lwp>, green: &'static Green) {
+        if observed::is_traced() {
+            let now = clock::now();
+            if let Some(account) = green.core.account.get() {
+                account.readied(now, false);
+            }
+            if let Some(lwp) = lwp {
+                record_on(lwp, Event::new(now, Kind::Ready, green.core.id().get()));
+            }
+        }
+    }
+}
+
+/// How a thread stopped running.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// It ended.
+    Exit,
+    /// Its slice was over.
+    Preempt,
+    /// It waits, or has yielded.
+    Leave,
+}
+
+fn stopped(lwp: &Lwp, left: &'static Green, session: Session, now: u64, end: End) {
+    let awaits = if end == End::Exit { None } else { left.core.awaits() };
+    if let Some(account) = left.core.account.get() {
+        let state = awaits.map_or(State::Queued, |(reason, _)| traced::state_of(reason));
+        account.stops(session, now, state, end == End::Preempt);
+    }
+    if observed::are_events_recorded()
+        && let Some(listed) = lwp.trace.get()
+    {
+        let id = left.core.id().get();
+        listed.ring().push(match (end, awaits) {
+            (End::Exit, _) => Event::new(now, Kind::Exit, id),
+            (_, Some((reason, at))) => traced::block_event(now, id, reason, at),
+            (End::Preempt, None) => Event::new(now, Kind::Preempt, id),
+            (End::Leave, None) => Event::new(now, Kind::Yield, id),
+        });
+    }
+}
+
+fn dispatched(lwp: &Lwp, next: &'static Green, session: Session, now: u64) {
+    if let Some(account) = next.core.account.get() {
+        account.runs(session, now, lwp.index);
+    }
+    if observed::are_events_recorded()
+        && let Some(listed) = lwp.trace.get()
+    {
+        listed.ring().push(Event::new(now, Kind::Dispatch, next.core.id().get()));
+    }
+}
+
+/// Notes what an LWP does, if it runs no thread. Called on that LWP.
+fn note(lwp: &Lwp, state: State, kind: Kind) {
+    if let Some(listed) = lwp.trace.get() {
+        let now = clock::now();
+        listed.account().stops(session::current(), now, state, false);
+        if observed::are_events_recorded() {
+            listed.ring().push(Event::new(now, kind, 0));
+        }
+    }
+}
+
+/// Records an event of an LWP. Called on that LWP.
+fn record_on(lwp: &Lwp, event: Event) {
+    if observed::are_events_recorded()
+        && let Some(listed) = lwp.trace.get()
+    {
+        listed.ring().push(event);
+    }
+}

@@ -1,0 +1,135 @@
+//! The hooks of the trace: what is counted and recorded of a thread when it waits, is woken, and runs.
+//!
+//! They run only while the trace is on (`observed.rs`). None of them allocates, waits, or takes a lock, because
+//! they run in the middle of a sleep, or of a wake-up. What they need is made before: a core gets its account
+//! when it begins a life while the trace is on, or from [`open_kernel_threads`] when that is switched on.
+
+use super::core_pool::{self, KernelThread};
+use super::current;
+use super::observed;
+use super::reason::WaitReason;
+use super::thread::ThreadRef;
+use crate::recorder::account::State;
+use crate::recorder::event::{Event, Kind};
+use crate::recorder::{clock, rings, session};
+
+/// How many events are kept of a kernel thread that is no LWP: 16 KiB of them.
+const EVENTS: usize = 512;
+
+/// The LWP of a thread that owns a kernel thread.
+const ITS_OWN: u32 = 0;
+
+/// Returns the state of a thread that waits for this reason.
+pub(crate) fn state_of(reason: WaitReason) -> State {
+    if reason == WaitReason::Sleep { State::Sleeping } else { State::Blocked }
+}
+
+/// Gives all kernel threads that Selvedge has met accounts. May allocate.
+pub(crate) fn open_kernel_threads() {
+    core_pool::all().for_each(open);
+}
+
+/// Gives a kernel thread a ring and an account. May allocate.
+fn open(kernel: &'static KernelThread) {
+    if kernel.thread().account.get().is_none() {
+        let listed = kernel.ring.open(0, rings::NO_LWP, EVENTS);
+        kernel.thread().account.fill(listed.account());
+    }
+}
+
+/// Notes that a kernel thread is about to be started. May allocate.
+#[cold]
+pub(super) fn kernel_thread_spawned(thread: ThreadRef) {
+    open(KernelThread::of(thread));
+    spawned(thread);
+}
+
+/// Prepares the running thread to start others. A kernel thread that Selvedge has not met has no ring for that.
+/// May allocate.
+#[cold]
+pub(crate) fn about_to_spawn() {
+    let _ = current::current();
+}
+
+/// Notes a new thread, which is runnable. Called by the thread that starts it.
+pub(crate) fn spawned(thread: ThreadRef) {
+    let now = clock::now();
+    if let Some(account) = thread.account.get() {
+        account.spawned(session::current(), now);
+    }
+    record(|id| Event::new(now, Kind::Spawn, thread.id().get()).with(id, thread.priority.number()));
+    if observed::are_events_recorded()
+        && let Some(name) = thread.name()
+    {
+        record_name(now, thread.id().get(), name);
+    }
+}
+
+/// Records the first bytes of a thread's name.
+fn record_name(now: u64, thread: u64, name: &str) {
+    for (part, bytes) in name.as_bytes().chunks(12).take(4).enumerate() {
+        let mut room = [0; 12];
+        room[..bytes.len()].copy_from_slice(bytes);
+        let (object, number) = room.split_at(8);
+        let object = u64::from_le_bytes(object.try_into().expect("eight bytes"));
+        let number = u32::from_le_bytes(number.try_into().expect("four bytes"));
+        record(|_| Event::new(now, Kind::Name, thread).with(object, part as u8).numbered(number));
+    }
+}
+
+/// Notes that the running kernel thread is about to sleep in the kernel.
+#[cold]
+pub(super) fn blocks(me: ThreadRef) {
+    let now = clock::now();
+    let (reason, at) = me.awaits().unwrap_or((WaitReason::Park, 0));
+    if let Some(account) = me.account.get() {
+        account.stops(session::current(), now, state_of(reason), false);
+    }
+    record(|id| block_event(now, id, reason, at));
+}
+
+/// Returns the event of a thread that waits.
+pub(crate) fn block_event(now: u64, id: u64, reason: WaitReason, at: usize) -> Event {
+    Event::new(now, Kind::Block, id).with(reason.known_address(at).unwrap_or(0) as u64, reason as u8)
+}
+
+/// Notes that the running kernel thread runs: for the first time, or again.
+#[cold]
+pub(crate) fn runs(me: ThreadRef) {
+    let now = clock::now();
+    if let Some(account) = me.account.get() {
+        account.runs(session::current(), now, ITS_OWN);
+    }
+    record(|id| Event::new(now, Kind::Dispatch, id));
+}
+
+/// Notes that the running kernel thread ends, as a thread of Selvedge.
+#[cold]
+pub(crate) fn ends(me: ThreadRef) {
+    record(|id| Event::new(clock::now(), Kind::Exit, id));
+    debug_assert!(current::try_current() == Some(me));
+}
+
+/// Notes that a thread was woken. `chosen`: an LWP was chosen for it. Called by the thread that won its
+/// sleep, before others can run it.
+#[cold]
+pub(crate) fn readied(target: ThreadRef, chosen: bool) {
+    let now = clock::now();
+    if let Some(account) = target.account.get() {
+        account.readied(now, chosen);
+    }
+    record(|id| Event::new(now, Kind::Ready, target.id().get()).with(id, u8::from(chosen)));
+}
+
+/// Records an event that the running thread causes, if events are recorded, and the thread has a ring. `event`
+/// gets its identity; 0 if it is no thread of Selvedge.
+pub(crate) fn record(event: impl FnOnce(u64) -> Event) {
+    if !observed::are_events_recorded() {
+        return;
+    }
+    if let Some(me) = current::try_current()
+        && let Some(ring) = me.backend().ring(&me)
+    {
+        ring.push(event(me.id().get()));
+    }
+}

@@ -1,0 +1,12 @@
+//! What is recorded of threads while they run: how long each was in each state, and the last events of each
+//! kernel thread. Nothing here knows a thread; `park/traced.rs` and `mxn/sched/traced.rs` call it.
+
+pub(crate) mod account;
+pub(crate) mod clock;
+pub(crate) mod crash;
+pub(crate) mod event;
+pub(crate) mod format;
+pub(crate) mod late;
+pub(crate) mod ring;
+pub(crate) mod rings;
+pub(crate) mod session;

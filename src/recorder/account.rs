@@ -1,0 +1,295 @@
+//! The account of one thread: how long it has been in each state.
+//!
+//! **Problem.** A thread's states are changed by several threads: one LWP stops it, a waker makes it
+//! runnable, another LWP runs it. The waker comes at any time after the thread is published as asleep, also
+//! before its LWP has left its stack. A look from outside must not add up half of a change.
+//!
+//! **Protocol.** The *keeper* of an account is the code that stops or runs the thread. At any moment there is
+//! one: the thread's `mounted` flag passes the account on. Only a keeper charges time. A waker stores the
+//! time into `ready`, a word of its own, and nothing else. The next keeper, which runs the thread, divides
+//! the time since the thread stopped: until `ready` it was blocked, and from then on runnable. A `ready` from
+//! before the thread last ran belongs to an earlier wake-up. One from between that and the stop came from a
+//! waker that was early, so the thread was not blocked at all.
+//!
+//! A look checks `version`, which is odd while a keeper changes the account. All times that were charged, and
+//! the time since the last charge, add up to the life of the thread exactly.
+//!
+//! **Session.** If the accounting is off and then on again, no keeper has seen what happened meanwhile. So
+//! each account has the number of the session to which its times belong. The first keeper of another session
+//! begins it anew.
+
+use super::session::Session;
+use crate::shim::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
+use crate::shim::spin_hint;
+
+/// What a thread does, as far as times are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub(crate) enum State {
+    /// It has an LWP.
+    Running,
+    /// It is runnable, and an LWP was chosen for it.
+    Dispatchable,
+    /// It is runnable, in a run queue.
+    Queued,
+    /// It waits.
+    Blocked,
+    /// It waits for a time to pass.
+    Sleeping,
+    /// It has an LWP, and has announced that it may block in the kernel.
+    InKernel,
+}
+
+/// The number of states.
+pub(crate) const STATES: usize = 6;
+
+impl State {
+    pub(crate) const ALL: [Self; STATES] =
+        [Self::Running, Self::Dispatchable, Self::Queued, Self::Blocked, Self::Sleeping, Self::InKernel];
+
+    fn waits(self) -> bool {
+        matches!(self, Self::Blocked | Self::Sleeping)
+    }
+}
+
+/// The account of one thread.
+#[derive(Debug)]
+#[repr(align(64))]
+pub(crate) struct Account {
+    /// Odd while a keeper changes it.
+    version: AtomicU32,
+    session: AtomicU32,
+    /// When the accounted part of the thread's life began.
+    began: AtomicU64,
+    /// When the state began.
+    since: AtomicU64,
+    /// When the thread last began to run.
+    ran: AtomicU64,
+    state: AtomicU8,
+    /// The LWP that it last ran on.
+    lwp: AtomicU32,
+    dispatches: AtomicU32,
+    preempted: AtomicU32,
+    migrations: AtomicU32,
+    times: [AtomicU64; STATES],
+    /// When a waker last made it runnable, times two; plus one if an LWP was chosen.
+    ready: AtomicU64,
+}
+
+/// What an account says at one moment. Times are counts of `recorder::clock`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Statement {
+    /// The time that is accounted for: the sum of `times`.
+    pub(crate) life: u64,
+    pub(crate) state: State,
+    /// How long it has been in that state.
+    pub(crate) since: u64,
+    /// By [`State`].
+    pub(crate) times: [u64; STATES],
+    pub(crate) dispatches: u32,
+    pub(crate) preempted: u32,
+    pub(crate) migrations: u32,
+}
+
+const NO_LWP: u32 = u32::MAX;
+
+/// How often a look begins again, if keepers change the account meanwhile.
+const LOOKS: u32 = 64;
+
+impl Account {
+    /// Creates an account. It belongs to no session, so the first keeper begins it.
+    pub(crate) fn new() -> Self {
+        Self {
+            version: AtomicU32::default(),
+            session: AtomicU32::default(),
+            began: AtomicU64::default(),
+            since: AtomicU64::default(),
+            ran: AtomicU64::default(),
+            state: AtomicU8::default(),
+            lwp: AtomicU32::from(NO_LWP),
+            dispatches: AtomicU32::default(),
+            preempted: AtomicU32::default(),
+            migrations: AtomicU32::default(),
+            times: Default::default(),
+            ready: AtomicU64::default(),
+        }
+    }
+
+    /// Begins the account of a new thread, which is runnable. Keeper only.
+    pub(crate) fn spawned(&self, session: Session, now: u64) {
+        self.change(|| self.begin(session, now, State::Queued));
+    }
+
+    /// Notes that a thread was woken. `chosen`: an LWP was chosen for it. Called by the waker.
+    #[inline]
+    pub(crate) fn readied(&self, now: u64, chosen: bool) {
+        // Relaxed: only times. What passes the thread on orders it.
+        self.ready.store(now << 1 | u64::from(chosen), Ordering::Relaxed);
+    }
+
+    /// Notes that the thread begins to run, on this LWP. Keeper only.
+    pub(crate) fn runs(&self, session: Session, now: u64, lwp: u32) {
+        self.change(|| {
+            // What it did before the session's first look is not known. It is runnable now.
+            self.enter_session(session, State::Queued);
+            self.charge_wait(now);
+            self.set_state(State::Running, now);
+            // Relaxed, all: the keeper's own, and looks check the version.
+            self.ran.store(now, Ordering::Relaxed);
+            add(&self.dispatches);
+            let last = self.lwp.load(Ordering::Relaxed);
+            if last != lwp {
+                self.lwp.store(lwp, Ordering::Relaxed);
+                if last != NO_LWP {
+                    add(&self.migrations);
+                }
+            }
+        });
+    }
+
+    /// Notes that the thread stops running, and is in `state` then. Keeper only.
+    pub(crate) fn stops(&self, session: Session, now: u64, state: State, preempted: bool) {
+        self.change(|| {
+            self.enter_session(session, State::Running);
+            self.charge(self.state(), now);
+            self.set_state(state, now);
+            if preempted {
+                add(&self.preempted);
+            }
+        });
+    }
+
+    /// Notes that the running thread enters or leaves a region that announced blocking. Keeper only.
+    pub(crate) fn in_kernel(&self, session: Session, now: u64, enters: bool) {
+        self.stops(session, now, if enters { State::InKernel } else { State::Running }, false);
+    }
+
+    /// Returns what the account says, or `None` if it has nothing of this session. Any thread may call it.
+    pub(crate) fn look(&self, session: Session, now: u64) -> Option<Statement> {
+        for _ in 0..LOOKS {
+            // Acquire: pairs with the end of `change`.
+            let version = self.version.load(Ordering::Acquire);
+            if version.is_multiple_of(2) {
+                let seen = self.read(session, now);
+                // Acquire: pairs with the fence of `change`.
+                fence(Ordering::Acquire);
+                if self.version.load(Ordering::Relaxed) == version {
+                    return seen;
+                }
+            }
+            spin_hint();
+        }
+        // A keeper has lost its CPU in the middle.
+        None
+    }
+
+    /// Reads everything. Relaxed, all: `look` checks the version.
+    fn read(&self, session: Session, now: u64) -> Option<Statement> {
+        if self.session.load(Ordering::Relaxed) != session.number {
+            return None;
+        }
+        let mut times = self.times.each_ref().map(|time| time.load(Ordering::Relaxed));
+        let (state, since) = (self.state(), self.since.load(Ordering::Relaxed));
+        let now = now.max(since);
+        let (turned, then) = self.turned(now);
+        times[state as usize] += turned - since;
+        times[then as usize] += now - turned;
+        let (state, since) = if then == state { (state, since) } else { (then, turned) };
+        Some(Statement {
+            life: now - self.began.load(Ordering::Relaxed),
+            state,
+            since: now - since,
+            times,
+            dispatches: self.dispatches.load(Ordering::Relaxed),
+            preempted: self.preempted.load(Ordering::Relaxed),
+            migrations: self.migrations.load(Ordering::Relaxed),
+        })
+    }
+
+    /// Runs `f`, which changes the account. Keeper only.
+    #[inline]
+    fn change(&self, f: impl FnOnce()) {
+        // Relaxed: the keeper's own.
+        let version = self.version.load(Ordering::Relaxed);
+        self.version.store(version.wrapping_add(1), Ordering::Relaxed);
+        // Release: a look that finds a word of this change finds the odd version, or a later one.
+        fence(Ordering::Release);
+        f();
+        // Release: a look that finds this version finds the whole change.
+        self.version.store(version.wrapping_add(2), Ordering::Release);
+    }
+
+    /// Begins the account, if it is of another session.
+    fn enter_session(&self, session: Session, state: State) {
+        if self.session.load(Ordering::Relaxed) != session.number {
+            self.begin(session, session.began, state);
+        }
+    }
+
+    fn begin(&self, session: Session, now: u64, state: State) {
+        // Relaxed, here and below: the keeper's own, and looks check the version.
+        self.session.store(session.number, Ordering::Relaxed);
+        self.began.store(now, Ordering::Relaxed);
+        self.ran.store(now, Ordering::Relaxed);
+        self.ready.store(0, Ordering::Relaxed);
+        self.lwp.store(NO_LWP, Ordering::Relaxed);
+        for counter in [&self.dispatches, &self.preempted, &self.migrations] {
+            counter.store(0, Ordering::Relaxed);
+        }
+        self.times.iter().for_each(|time| time.store(0, Ordering::Relaxed));
+        self.since.store(now, Ordering::Relaxed);
+        self.set_state(state, now);
+    }
+
+    fn state(&self) -> State {
+        State::ALL[usize::from(self.state.load(Ordering::Relaxed))]
+    }
+
+    /// Enters a state. The keeper's clock may be behind that of the last keeper, or a little old. What has
+    /// been charged is not charged again.
+    fn set_state(&self, state: State, now: u64) {
+        self.state.store(state as u8, Ordering::Relaxed);
+        self.since.store(now.max(self.since.load(Ordering::Relaxed)), Ordering::Relaxed);
+    }
+
+    /// Charges the time since the last charge to `state`.
+    fn charge(&self, state: State, now: u64) {
+        let spent = now.saturating_sub(self.since.load(Ordering::Relaxed));
+        let time = &self.times[state as usize];
+        time.store(time.load(Ordering::Relaxed) + spent, Ordering::Relaxed);
+    }
+
+    /// Charges the time since the thread stopped.
+    fn charge_wait(&self, now: u64) {
+        let (turned, then) = self.turned(now);
+        self.charge(self.state(), turned);
+        // Not before the last change: the counters of two CPUs may differ by a little.
+        self.since.store(turned.max(self.since.load(Ordering::Relaxed)), Ordering::Relaxed);
+        self.charge(then, now);
+    }
+
+    /// Returns when a waker ended the state that is on record, and what the thread is since then. If none
+    /// has, that is now, and the same state.
+    fn turned(&self, now: u64) -> (u64, State) {
+        let (state, since) = (self.state(), self.since.load(Ordering::Relaxed));
+        let ready = self.ready.load(Ordering::Relaxed);
+        let (ready, chosen) = (ready >> 1, ready & 1 == 1);
+        if !state.waits() || ready < self.ran.load(Ordering::Relaxed) {
+            return (now, state);
+        }
+        let then = if chosen { State::Dispatchable } else { State::Queued };
+        (ready.clamp(since, now.max(since)), then)
+    }
+}
+
+/// Adds one to a counter of the keeper.
+fn add(counter: &AtomicU32) {
+    // Relaxed: one thread at a time writes.
+    counter.store(counter.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+}
+
+#[cfg(all(test, loom))]
+mod loom_account;
+
+#[cfg(test)]
+mod tests;

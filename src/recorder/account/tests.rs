@@ -1,0 +1,79 @@
+use super::*;
+
+const SESSION: Session = Session { number: 1, began: 100 };
+
+/// Returns what is charged: running, dispatchable, queued, blocked, sleeping, in the kernel.
+fn times(account: &Account, now: u64) -> [u64; STATES] {
+    let statement = account.look(SESSION, now).expect("of this session");
+    assert_eq!(statement.times.iter().sum::<u64>(), statement.life, "they add up");
+    statement.times
+}
+
+#[test]
+fn a_life_adds_up() {
+    let account = Account::new();
+    assert_eq!(account.look(SESSION, 1_000), None);
+    account.spawned(SESSION, 1_000);
+    assert_eq!(times(&account, 1_500), [0, 0, 500, 0, 0, 0]);
+    account.runs(SESSION, 2_000, 0);
+    account.stops(SESSION, 2_100, State::Blocked, false);
+    assert_eq!(times(&account, 2_200), [100, 0, 1_000, 100, 0, 0]);
+    account.readied(2_400, true);
+    assert_eq!(times(&account, 2_450), [100, 50, 1_000, 300, 0, 0]);
+    account.runs(SESSION, 2_500, 1);
+    assert_eq!(times(&account, 2_500), [100, 100, 1_000, 300, 0, 0]);
+    account.in_kernel(SESSION, 2_600, true);
+    account.in_kernel(SESSION, 2_900, false);
+    account.stops(SESSION, 3_000, State::Queued, true);
+    account.runs(SESSION, 3_050, 1);
+    account.stops(SESSION, 3_060, State::Sleeping, false);
+    account.readied(4_060, false);
+    account.runs(SESSION, 4_080, 0);
+    let statement = account.look(SESSION, 4_080).unwrap();
+    assert_eq!(statement.times, [310, 100, 1_070, 300, 1_000, 300]);
+    let counts = (statement.dispatches, statement.preempted, statement.migrations);
+    assert_eq!((statement.life, statement.state, counts), (3_080, State::Running, (4, 1, 2)));
+}
+
+/// The waker comes between the thread's publication and the end of its stop.
+#[test]
+fn an_early_waker_leaves_no_time_blocked() {
+    let account = Account::new();
+    account.spawned(SESSION, 100);
+    account.runs(SESSION, 200, 0);
+    account.readied(290, false);
+    account.stops(SESSION, 300, State::Blocked, false);
+    account.runs(SESSION, 400, 0);
+    assert_eq!(times(&account, 400), [100, 0, 200, 0, 0, 0]);
+    // The next wait has not been ended yet, although `ready` is there.
+    account.stops(SESSION, 500, State::Blocked, false);
+    assert_eq!(times(&account, 600), [200, 0, 200, 100, 0, 0]);
+}
+
+#[test]
+fn a_new_session_begins_anew() {
+    let account = Account::new();
+    account.spawned(SESSION, 200);
+    account.runs(SESSION, 300, 0);
+    let next = Session { number: 2, began: 1_000 };
+    assert_eq!(account.look(next, 1_100), None, "no keeper has been there");
+    account.stops(next, 1_500, State::Blocked, false);
+    let statement = account.look(next, 1_600).unwrap();
+    assert_eq!((statement.life, statement.times), (600, [500, 0, 0, 100, 0, 0]));
+}
+
+/// Counters of two CPUs may differ, and a keeper may use a reading that is a little old. Nothing underflows,
+/// and nothing is charged twice.
+#[test]
+fn a_clock_that_is_behind_charges_nothing_twice() {
+    let account = Account::new();
+    account.spawned(SESSION, 1_000);
+    account.runs(SESSION, 990, 0);
+    account.stops(SESSION, 1_100, State::Blocked, false);
+    account.readied(1_090, false);
+    account.runs(SESSION, 1_095, 0);
+    assert_eq!(times(&account, 1_090), [100, 0, 0, 0, 0, 0]);
+    account.stops(SESSION, 1_098, State::Queued, false);
+    account.runs(SESSION, 1_120, 0);
+    assert_eq!(times(&account, 1_130), [110, 0, 20, 0, 0, 0]);
+}

@@ -1,0 +1,137 @@
+//! The last events, written when something has gone wrong: a thread has panicked, threads wait for each other
+//! forever, or the process is about to abort.
+//!
+//! Whatever has gone wrong may have happened with any lock held. So nothing here takes a lock or allocates:
+//! the paths are made beforehand, and events pass through a buffer on the stack.
+
+use std::ffi::{CStr, CString};
+use std::os::raw::c_char;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+
+use super::clock::Scale;
+use super::format::{CLOCK, EVENT, MAGIC, RING, WHY, header};
+use super::rings::{self, Listed};
+use crate::sys::crash::File;
+
+/// What has gone wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reason {
+    /// A thread has panicked. Only the first one counts: its events are soon gone.
+    Panic,
+    /// Threads wait for each other, or forever.
+    Deadlock,
+    /// The process is about to abort.
+    Abort,
+}
+
+impl Reason {
+    const ALL: [Self; 3] = [Self::Panic, Self::Deadlock, Self::Abort];
+
+    /// Returns the end of the name of its file.
+    fn suffix(self) -> &'static str {
+        match self {
+            Self::Panic => "panic",
+            Self::Deadlock => "deadlock",
+            Self::Abort => "abort",
+        }
+    }
+
+    fn text(self) -> &'static str {
+        match self {
+            Self::Panic => "a thread panicked",
+            Self::Deadlock => "threads wait forever",
+            Self::Abort => "the process aborts",
+        }
+    }
+}
+
+/// The files, by [`Reason`]; null while nothing is to be written.
+static PATHS: [AtomicPtr<c_char>; 3] = [const { AtomicPtr::new(ptr::null_mut()) }; 3];
+
+/// The reasons for which a file was written, as bits.
+static WRITTEN: AtomicU32 = AtomicU32::new(0);
+
+/// Writes the last events if anything goes wrong from now on: to `path`, with `.panic`, `.deadlock` or
+/// `.abort` appended. What comes after a zero byte in the path is left out.
+pub(crate) fn write_to(path: &[u8]) {
+    for reason in Reason::ALL {
+        let mut path: Vec<u8> = path.iter().copied().take_while(|&byte| byte != 0).collect();
+        path.extend_from_slice(b".");
+        path.extend_from_slice(reason.suffix().as_bytes());
+        let path = CString::new(path).expect("zero bytes are left out");
+        // Release: pairs with `write`. Leaked: a crash may read it at any time.
+        PATHS[reason as usize].store(path.into_raw(), Ordering::Release);
+    }
+}
+
+/// Writes nothing from now on. Called in the child of a fork.
+pub(crate) fn forget() {
+    PATHS.iter().for_each(|path| path.store(ptr::null_mut(), Ordering::Relaxed));
+}
+
+/// Writes the last events, if that was asked for. Async-signal-safe. Of several panics, only the first writes.
+#[cold]
+pub(crate) fn write(reason: Reason) {
+    // Acquire: pairs with `write_to`.
+    let path = PATHS[reason as usize].load(Ordering::Acquire);
+    let bit = 1 << reason as u32;
+    // Relaxed: it decides which thread writes, and orders nothing.
+    if path.is_null() || WRITTEN.fetch_or(bit, Ordering::Relaxed) & bit != 0 {
+        return;
+    }
+    // SAFETY: made by `write_to` from a string with a zero byte at its end, and never freed.
+    let path = unsafe { CStr::from_ptr(path) };
+    let Ok(file) = File::create(path) else { return };
+    let why = reason.text().as_bytes();
+    let _ = file.write(MAGIC) && file.write(&header(WHY, why.len() as u64)) && file.write(why);
+    if let Some(scale) = Scale::at_once() {
+        let mut words = [0; 32];
+        for (room, word) in words.chunks_exact_mut(8).zip(scale.to_words()) {
+            room.copy_from_slice(&word.to_le_bytes());
+        }
+        let _ = file.write(&header(CLOCK, 32)) && file.write(&words);
+    }
+    rings::all().for_each(|listed| write_ring(&file, listed));
+}
+
+/// Writes a ring, as sections of [`BATCH`] events.
+fn write_ring(file: &File, listed: &Listed) {
+    let (runtime, lwp) = listed.owner();
+    let mut batch = Batch { bytes: [0; PREFIX + BATCH * EVENT], events: 0 };
+    batch.bytes[..8].copy_from_slice(&u64::from(runtime).to_le_bytes());
+    batch.bytes[8..16].copy_from_slice(&u64::from(lwp.unwrap_or(rings::NO_LWP)).to_le_bytes());
+    listed.ring().read(listed.first(), |event| {
+        let at = PREFIX + batch.events * EVENT;
+        for (room, word) in batch.bytes[at..at + EVENT].chunks_exact_mut(8).zip(event.to_words()) {
+            room.copy_from_slice(&word.to_le_bytes());
+        }
+        batch.events += 1;
+        if batch.events == BATCH {
+            batch.flush(file);
+        }
+    });
+    batch.flush(file);
+}
+
+/// The bytes of a ring's payload before its events.
+const PREFIX: usize = 16;
+
+/// How many events are written at a time.
+const BATCH: usize = 16;
+
+/// A section of a ring.
+struct Batch {
+    bytes: [u8; PREFIX + BATCH * EVENT],
+    events: usize,
+}
+
+impl Batch {
+    fn flush(&mut self, file: &File) {
+        if self.events > 0 {
+            let payload = &self.bytes[..PREFIX + self.events * EVENT];
+            let _ = file.write(&header(RING, payload.len() as u64)) && file.write(payload);
+            self.events = 0;
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! One event: what happened to which thread, and when. Four words, so that a ring is an array of words.
+
+/// What happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    /// A thread was started. Object: the thread that started it, 0 for none. Detail: its priority.
+    Spawn = 1,
+    /// A thread became runnable. Object: the thread that woke it, 0 for none. Detail: 1 if an LWP was chosen.
+    Ready,
+    /// A thread began to run, on the LWP that has the ring.
+    Dispatch,
+    /// A thread stopped running, because it waits. Detail: the reason. Object: the address of that.
+    Block,
+    /// A thread stopped running, and is runnable.
+    Yield,
+    /// A thread stopped running because its slice was over.
+    Preempt,
+    /// A thread ended.
+    Exit,
+    /// A thread announced that it may block in the kernel.
+    EnterKernel,
+    /// That is over.
+    LeaveKernel,
+    /// The LWP took threads from another. Number: that LWP.
+    Steal,
+    /// The slot of an LWP went to another. Number: the LWP that lost it.
+    HandOff,
+    /// The LWP looks for work.
+    Search,
+    /// The LWP sleeps, and has a slot.
+    Idle,
+    /// The LWP sleeps, and has no slot.
+    Spare,
+    /// A part of a thread's name: twelve bytes in the object and the number. Detail: which part.
+    Name,
+}
+
+impl Kind {
+    const ALL: [Self; 15] = [
+        Self::Spawn,
+        Self::Ready,
+        Self::Dispatch,
+        Self::Block,
+        Self::Yield,
+        Self::Preempt,
+        Self::Exit,
+        Self::EnterKernel,
+        Self::LeaveKernel,
+        Self::Steal,
+        Self::HandOff,
+        Self::Search,
+        Self::Idle,
+        Self::Spare,
+        Self::Name,
+    ];
+
+    fn from_number(number: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(number).checked_sub(1)?).copied()
+    }
+}
+
+/// The words of an event.
+pub(crate) const WORDS: usize = 4;
+
+/// An event of one ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Event {
+    /// When it happened, by `recorder::clock`.
+    pub(crate) count: u64,
+    /// The thread to which it happened; 0 for none.
+    pub(crate) thread: u64,
+    /// What else took part; see [`Kind`].
+    pub(crate) object: u64,
+    pub(crate) kind: Kind,
+    pub(crate) detail: u8,
+    pub(crate) number: u32,
+}
+
+impl Event {
+    /// Returns an event of a thread.
+    #[inline]
+    pub(crate) fn new(count: u64, kind: Kind, thread: u64) -> Self {
+        Self { count, thread, object: 0, kind, detail: 0, number: 0 }
+    }
+
+    /// Adds what else took part.
+    #[inline]
+    pub(crate) fn with(mut self, object: u64, detail: u8) -> Self {
+        (self.object, self.detail) = (object, detail);
+        self
+    }
+
+    /// Adds a number.
+    #[inline]
+    pub(crate) fn numbered(mut self, number: u32) -> Self {
+        self.number = number;
+        self
+    }
+
+    #[inline]
+    pub(crate) fn to_words(self) -> [u64; WORDS] {
+        let kind = self.kind as u64 | u64::from(self.detail) << 8 | u64::from(self.number) << 32;
+        [self.count, self.thread, self.object, kind]
+    }
+
+    /// Returns the event of these words, or `None` if they are none.
+    pub(crate) fn from_words([count, thread, object, kind]: [u64; WORDS]) -> Option<Self> {
+        let [number, detail] = [kind as u8, (kind >> 8) as u8];
+        let kind_of = Kind::from_number(number)?;
+        Some(Self { count, thread, object, kind: kind_of, detail, number: (kind >> 32) as u32 })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_events() {
+        for kind in Kind::ALL {
+            let event = Event::new(u64::MAX, kind, 7).with(u64::MAX - 1, 255).numbered(u32::MAX);
+            assert_eq!(Event::from_words(event.to_words()), Some(event));
+        }
+        assert_eq!(Event::from_words([1, 2, 3, 0]), None);
+        assert_eq!(Event::from_words([1, 2, 3, 16]), None);
+    }
+}

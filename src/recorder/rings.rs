@@ -1,0 +1,183 @@
+//! All rings of the process, each with the account of its kernel thread. They are never freed: a ring whose
+//! kernel thread has ended keeps its events until another kernel thread takes it.
+
+use std::ptr;
+
+use super::account::Account;
+use super::late::Late;
+use super::ring::Ring;
+use crate::shim::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use crate::shim::global;
+
+/// A ring in the list of all.
+#[derive(Debug)]
+pub(crate) struct Listed {
+    ring: Ring,
+    account: Account,
+    /// A kernel thread writes into it, or may.
+    taken: AtomicBool,
+    /// The number of the first event of the kernel thread that has it, or had it last.
+    first: AtomicU64,
+    /// The number of the runtime of that kernel thread; 0 for none.
+    runtime: AtomicU32,
+    /// The number of its LWP in that runtime; [`NO_LWP`] for none.
+    lwp: AtomicU32,
+    older: *const Listed,
+}
+
+// SAFETY: `older` does not change, and points to a ring that is never freed. The rest is atomic.
+unsafe impl Sync for Listed {}
+// SAFETY: nothing in it belongs to one kernel thread for good.
+unsafe impl Send for Listed {}
+
+/// The ring is that of a kernel thread that is no LWP.
+pub(crate) const NO_LWP: u32 = u32::MAX;
+
+global! {
+    static NEWEST: AtomicPtr<Listed> = AtomicPtr::new(ptr::null_mut());
+}
+
+/// Returns all rings.
+pub(crate) fn all() -> impl Iterator<Item = &'static Listed> {
+    // Acquire: pairs with the release of `take`.
+    let mut next: *const Listed = NEWEST.load(Ordering::Acquire);
+    std::iter::from_fn(move || {
+        // SAFETY: null, or in the list, and never freed.
+        let this: &'static Listed = unsafe { next.as_ref() }?;
+        next = this.older;
+        Some(this)
+    })
+}
+
+/// Takes a ring that keeps at least the last `events`, for a kernel thread of this runtime, or makes
+/// one. May allocate.
+pub(crate) fn take(runtime: u32, lwp: u32, events: usize) -> &'static Listed {
+    // AcqRel: what the last kernel thread wrote comes before what the next one writes.
+    let free = |it: &&Listed| it.ring.keeps(events) && !it.taken.swap(true, Ordering::AcqRel);
+    let listed = match all().filter(|it| !it.taken.load(Ordering::Relaxed)).find(free) {
+        Some(listed) => listed,
+        None => return add(runtime, lwp, events),
+    };
+    // Relaxed, all: a look that comes meanwhile takes the last events for those of the next thread.
+    listed.first.store(listed.ring.written(), Ordering::Relaxed);
+    listed.runtime.store(runtime, Ordering::Relaxed);
+    listed.lwp.store(lwp, Ordering::Relaxed);
+    listed
+}
+
+/// Forgets all events: they are those of the parent's threads. Called in the child of a
+/// fork, by its only thread.
+pub(crate) fn in_child() {
+    for listed in all() {
+        // Relaxed: there is no other thread.
+        listed.first.store(listed.ring.written(), Ordering::Relaxed);
+    }
+}
+
+fn add(runtime: u32, lwp: u32, events: usize) -> &'static Listed {
+    let added = Box::into_raw(Box::new(Listed {
+        ring: Ring::new(events),
+        account: Account::new(),
+        taken: AtomicBool::from(true),
+        first: AtomicU64::default(),
+        runtime: AtomicU32::from(runtime),
+        lwp: AtomicU32::from(lwp),
+        older: ptr::null(),
+    }));
+    loop {
+        // Relaxed: the exchange tells.
+        let newest = NEWEST.load(Ordering::Relaxed);
+        // SAFETY: no other thread knows it yet.
+        unsafe { (*added).older = newest };
+        // Release: pairs with `all`.
+        if NEWEST.compare_exchange(newest, added, Ordering::Release, Ordering::Relaxed).is_ok() {
+            // SAFETY: leaked, and shared from now on.
+            return unsafe { &*added };
+        }
+    }
+}
+
+impl Listed {
+    pub(crate) fn ring(&self) -> &Ring {
+        &self.ring
+    }
+
+    pub(crate) fn account(&self) -> &Account {
+        &self.account
+    }
+
+    /// Gives the ring up: its kernel thread writes no more. Its events can still be read.
+    fn give_back(&self) {
+        // Release: pairs with `take`.
+        self.taken.store(false, Ordering::Release);
+    }
+
+    /// Returns the number of the runtime that it belongs to, and the number of its LWP.
+    pub(crate) fn owner(&self) -> (u32, Option<u32>) {
+        // Relaxed, both: figures.
+        let lwp = self.lwp.load(Ordering::Relaxed);
+        (self.runtime.load(Ordering::Relaxed), Some(lwp).filter(|&lwp| lwp != NO_LWP))
+    }
+
+    /// Returns the number of the first event of its kernel thread.
+    pub(crate) fn first(&self) -> u64 {
+        // Relaxed: a figure.
+        self.first.load(Ordering::Relaxed)
+    }
+}
+
+/// A kernel thread's ring, once it has one. It is given back when this is dropped.
+#[derive(Debug)]
+pub(crate) struct RingCell(Late<Listed>);
+
+impl RingCell {
+    pub(crate) const fn new() -> Self {
+        Self(Late::new())
+    }
+
+    #[inline]
+    pub(crate) fn get(&self) -> Option<&'static Listed> {
+        self.0.get()
+    }
+
+    /// Takes a ring, if there is none yet; see [`take`]. Any thread may call it. May allocate.
+    pub(crate) fn open(&self, runtime: u32, lwp: u32, events: usize) -> &'static Listed {
+        if let Some(listed) = self.get() {
+            return listed;
+        }
+        let listed = take(runtime, lwp, events);
+        if self.0.fill(listed) {
+            return listed;
+        }
+        listed.give_back();
+        self.get().expect("another thread has filled it")
+    }
+}
+
+impl Drop for RingCell {
+    fn drop(&mut self) {
+        if let Some(listed) = self.get() {
+            listed.give_back();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::event::{Event, Kind};
+    use super::*;
+
+    #[test]
+    fn a_ring_is_used_again() {
+        let (large, small) = (take(7, 3, 1 << 12), take(7, NO_LWP, 8));
+        assert!(all().any(|it| ptr::eq(it, large)) && all().any(|it| ptr::eq(it, small)));
+        assert_eq!((large.owner(), small.owner()), ((7, Some(3)), (7, None)));
+        large.ring().push(Event::new(1, Kind::Idle, 0));
+        large.give_back();
+        let again = take(8, 0, 1 << 12);
+        assert!(ptr::eq(large, again), "no other test has one as large");
+        assert_eq!((again.owner(), again.first(), again.ring().written()), ((8, Some(0)), 1, 1));
+        again.give_back();
+        small.give_back();
+    }
+}

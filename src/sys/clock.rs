@@ -1,0 +1,39 @@
+//! What the kernel says of the processor's counter, and the monotonic clock as a number.
+
+use std::ffi::CStr;
+
+use super::short_file::{ROOT, read_text};
+
+/// The clock sources that the kernel considers usable. A counter that differs between CPUs, or changes its
+/// rate, is not among them.
+const SOURCES: &CStr = c"/sys/devices/system/clocksource/clocksource0/available_clocksource";
+
+/// Returns `true` if the kernel says that the processor's counter advances at a constant rate, and is the
+/// same on all CPUs.
+pub(crate) fn counter_is_a_clock() -> bool {
+    if cfg!(target_arch = "aarch64") {
+        // The architecture guarantees it.
+        return true;
+    }
+    let mut text = [0; 256];
+    read_text(ROOT, SOURCES, &mut text).is_ok_and(|sources| sources.split_whitespace().any(|it| it == "tsc"))
+}
+
+/// Returns the monotonic clock, in ns. Neither allocates nor takes a lock.
+pub(crate) fn monotonic() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is written. The clock exists on every system with this file, so the call does not fail.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_clock_is_the_one_of_instants() {
+        let (before, start) = (super::monotonic(), std::time::Instant::now());
+        std::thread::sleep(std::time::Duration::from_millis(2));
+        let (after, took) = (super::monotonic(), start.elapsed().as_nanos() as u64);
+        assert!(after - before >= 2_000_000 && after - before <= took + 1_000_000_000, "{before} {after}");
+    }
+}

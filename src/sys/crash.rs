@@ -1,0 +1,92 @@
+//! What is done when the process is about to end: a call at its exit, a call at an abort, and a file that is
+//! written meanwhile.
+
+use std::ffi::{CStr, c_int, c_void};
+use std::io;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use super::{last_error, sigaction};
+
+/// Calls `f` when the process exits: `main` has returned, or `exit` was called. Other threads may still run.
+///
+/// # Errors
+///
+/// No memory.
+pub(crate) fn at_exit(f: extern "C" fn()) -> io::Result<()> {
+    // SAFETY: a function without arguments that does not unwind.
+    let refused = unsafe { libc::atexit(f) } != 0;
+    if refused { Err(io::ErrorKind::OutOfMemory.into()) } else { Ok(()) }
+}
+
+/// What is called at an abort; null for nothing.
+static AT_ABORT: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Calls `f` before the process is aborted, unless the program handles `SIGABRT` itself. `f` must be
+/// async-signal-safe.
+///
+/// # Errors
+///
+/// The kernel refuses.
+pub(crate) fn at_abort(f: fn()) -> io::Result<()> {
+    // Release: pairs with `aborts`.
+    AT_ABORT.store(f as *mut (), Ordering::Release);
+    if sigaction::is_handler(&sigaction::of(libc::SIGABRT)?) {
+        return Ok(());
+    }
+    // After the handler, the C library aborts again with the default action.
+    let mut action = sigaction::calling(aborts, libc::SA_RESETHAND);
+    // The caller of `abort` has a stack. An alternate one may be too small: that of std has 8 KiB, of which a
+    // signal frame may take half.
+    action.sa_flags &= !libc::SA_ONSTACK;
+    // SAFETY: the handler is async-signal-safe if what it calls is.
+    unsafe { sigaction::set(libc::SIGABRT, &action) }
+}
+
+extern "C" fn aborts(_: c_int, _: *mut libc::siginfo_t, _: *mut c_void) {
+    // Acquire: pairs with `at_abort`.
+    let f = AT_ABORT.load(Ordering::Acquire);
+    if !f.is_null() {
+        // SAFETY: stored by `at_abort`, as a function of this type.
+        let f = unsafe { std::mem::transmute::<*mut (), fn()>(f) };
+        f();
+    }
+}
+
+/// A file that is written without an allocation or a lock.
+#[derive(Debug)]
+pub(crate) struct File(c_int);
+
+impl File {
+    /// Creates the file, or empties it.
+    ///
+    /// # Errors
+    ///
+    /// As `open`.
+    pub(crate) fn create(path: &CStr) -> io::Result<Self> {
+        let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC | libc::O_CLOEXEC;
+        // SAFETY: the path ends with a zero byte.
+        let fd = unsafe { libc::open(path.as_ptr(), flags, 0o600) };
+        if fd < 0 { Err(last_error(path.to_string_lossy())) } else { Ok(Self(fd)) }
+    }
+
+    /// Writes all bytes. Returns `false` if that is not possible.
+    pub(crate) fn write(&self, mut bytes: &[u8]) -> bool {
+        while !bytes.is_empty() {
+            // SAFETY: `bytes` is readable for its length.
+            let written = unsafe { libc::write(self.0, bytes.as_ptr().cast(), bytes.len()) };
+            match usize::try_from(written) {
+                Ok(written) if written > 0 => bytes = &bytes[written..],
+                _ if io::Error::last_os_error().kind() == io::ErrorKind::Interrupted => {}
+                _ => return false,
+            }
+        }
+        true
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        // SAFETY: opened by `create`, and not used after this.
+        unsafe { libc::close(self.0) };
+    }
+}

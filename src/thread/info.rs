@@ -1,0 +1,262 @@
+//! What is said of one thread that was looked at from outside: its state, its place and its wait.
+
+use std::fmt;
+
+use super::deadlock::{Named, write_object};
+use super::id::ThreadId;
+use super::times::ThreadTimes;
+use crate::park::priority::Priority;
+use crate::park::reason::WaitReason;
+
+/// What a thread was doing at the moment of a look.
+///
+/// # Examples
+///
+/// ```
+/// use selvedge::thread::{self, ThreadState, WaitReason};
+/// use selvedge::{OneToOne, Runtime};
+/// use std::time::Duration;
+///
+/// let rt = OneToOne::new()?;
+/// let parked = rt.spawn(thread::park);
+/// let unstopped = rt.shutdown(Duration::from_millis(20)).unwrap_err();
+/// let state = unstopped.threads()[0].state();
+/// assert!(matches!(state, ThreadState::Waiting { reason: WaitReason::Park, .. }));
+/// # parked.thread().unpark();
+/// # parked.join().unwrap();
+/// # std::io::Result::Ok(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ThreadState {
+    /// It had a kernel thread and used it: it computed, or was ready to.
+    Running {
+        /// The kernel's number of its kernel thread at that moment.
+        tid: Option<u32>,
+    },
+    /// It was ready to run, and an LWP was chosen for it: it was the next of that LWP, or may run on no other
+    /// (`mxn` only).
+    Dispatchable {
+        /// The number of that LWP in its runtime, as in [`LwpStats`](crate::LwpStats::number).
+        lwp: usize,
+    },
+    /// It was ready to run, and waited in a run queue for its turn. No LWP was chosen for it.
+    Runnable,
+    /// It waited, as threads of this crate wait. A green thread waits without a kernel thread. A thread that
+    /// owns a kernel thread counts as waiting until it runs again.
+    Waiting {
+        /// What it waited for.
+        reason: WaitReason,
+        /// The address of that, if it has one: the address of the lock, the condition variable, the barrier.
+        at: Option<usize>,
+        /// In a join, the thread that was awaited, if it was one of the same runtime.
+        thread: Option<ThreadId>,
+    },
+    /// Its kernel thread slept in the kernel: in a system call, a lock of another library, or a page fault.
+    InKernel {
+        /// The kernel's number of its kernel thread at that moment.
+        tid: u32,
+    },
+}
+
+impl ThreadState {
+    /// Returns the state of a thread that has this kernel thread and does not wait. `is_asleep` asks the
+    /// kernel about it.
+    pub(crate) fn on_kernel_thread(tid: Option<u32>, is_asleep: impl Fn(u32) -> bool) -> Self {
+        match tid {
+            Some(tid) if is_asleep(tid) => Self::InKernel { tid },
+            tid => Self::Running { tid },
+        }
+    }
+}
+
+impl fmt::Display for ThreadState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Running { tid: Some(tid) } => write!(f, "running on kernel thread {tid}"),
+            Self::Running { tid: None } => f.write_str("running"),
+            Self::Dispatchable { lwp } => write!(f, "dispatchable, next on LWP {lwp}"),
+            Self::Runnable => f.write_str("runnable"),
+            Self::InKernel { tid } => write!(f, "in the kernel, on kernel thread {tid}"),
+            Self::Waiting { reason, at, thread } => {
+                write!(f, "waiting for {reason}")?;
+                if let Some(at) = at {
+                    write!(f, " at {at:#x}")?;
+                }
+                thread.map_or(Ok(()), |thread| write!(f, " of {thread:?}"))
+            }
+        }
+    }
+}
+
+/// What could be seen of a thread from outside. The thread may have gone on since.
+///
+/// When displayed, it is a line for people.
+///
+/// # Examples
+///
+/// ```
+/// use selvedge::sync::{Mutex, stats};
+/// use selvedge::thread::{self, ThreadState};
+/// use selvedge::{Mxn, Runtime};
+/// use std::sync::Arc;
+///
+/// thread::record_owners();
+/// let rt = Mxn::new()?;
+/// let accounts = Arc::new(Mutex::new(0));
+/// stats::name(&*accounts, "accounts");
+/// let held = accounts.lock();
+/// let theirs = Arc::clone(&accounts);
+/// let waiter = rt.spawn(move || *theirs.lock() += 1);
+/// let seen = loop {
+///     let seen = rt.threads().remove(0);
+///     if matches!(seen.state(), ThreadState::Waiting { .. }) {
+///         break seen;
+///     }
+/// };
+/// assert_eq!(seen.object_name(), Some("accounts"));
+/// assert_eq!(seen.owner().map(|(id, _)| id), Some(thread::current().id()));
+/// println!("{seen}");
+/// # drop(held);
+/// # waiter.join().unwrap();
+/// # stats::unname(&*accounts);
+/// # std::io::Result::Ok(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct ThreadInfo {
+    pub(super) id: ThreadId,
+    pub(super) name: Option<String>,
+    pub(super) state: ThreadState,
+    pub(super) lwp: Option<usize>,
+    pub(super) cpu: Option<u32>,
+    pub(super) bound: bool,
+    pub(super) priority: Priority,
+    pub(super) called: Option<String>,
+    pub(super) owner: Option<(ThreadId, Option<String>)>,
+    pub(super) times: Option<ThreadTimes>,
+}
+
+impl ThreadInfo {
+    /// Returns its identity, as [`Thread::id`](super::Thread::id) does.
+    #[must_use]
+    pub fn id(&self) -> ThreadId {
+        self.id
+    }
+
+    /// Returns its name, if it was given one.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    /// Returns what it was doing.
+    #[must_use]
+    pub fn state(&self) -> ThreadState {
+        self.state
+    }
+
+    /// Returns the number of the LWP that it was on, or was on last, as in
+    /// [`LwpStats`](crate::LwpStats::number). `None` if it has not run yet, or owns a kernel thread.
+    #[must_use]
+    pub fn lwp(&self) -> Option<usize> {
+        self.lwp
+    }
+
+    /// Returns the CPU that its kernel thread ran on last. `None` if it waited, was ready to run without a
+    /// kernel thread, or the system does not say.
+    #[must_use]
+    pub fn cpu(&self) -> Option<u32> {
+        self.cpu
+    }
+
+    /// Returns `true` if it owns a kernel thread: a [bound](super::Builder::bound) one, or any of `onetoone`.
+    #[must_use]
+    pub fn is_bound(&self) -> bool {
+        self.bound
+    }
+
+    /// Returns its priority.
+    #[must_use]
+    pub fn priority(&self) -> Priority {
+        self.priority
+    }
+
+    /// Returns the identity and the name of the thread that held the lock which this one waited for. `None`
+    /// if it waited for no lock, or if the owner is not [recorded](super::record_owners). If several threads
+    /// shared the lock, it is one of them.
+    #[must_use]
+    pub fn owner(&self) -> Option<(ThreadId, Option<&str>)> {
+        self.owner.as_ref().map(|(id, name)| (*id, name.as_deref()))
+    }
+
+    /// Returns how long it has been in each state. `None` unless [times are counted](crate::trace::Level).
+    #[must_use]
+    pub fn times(&self) -> Option<&ThreadTimes> {
+        self.times.as_ref()
+    }
+
+    /// Returns the [name](crate::sync::stats::name) that the program gave to what it waited for.
+    #[must_use]
+    pub fn object_name(&self) -> Option<&str> {
+        self.called.as_deref()
+    }
+}
+
+impl fmt::Display for ThreadInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", Named(self.id, self.name()), self.state)?;
+        match self.state {
+            ThreadState::Waiting { reason, .. } => write_object(f, reason, self.object_name(), self.owner())?,
+            ThreadState::Running { .. } | ThreadState::InKernel { .. } => {
+                self.lwp.map_or(Ok(()), |lwp| write!(f, ", LWP {lwp}"))?;
+                self.cpu.map_or(Ok(()), |cpu| write!(f, ", CPU {cpu}"))?;
+            }
+            ThreadState::Dispatchable { .. } | ThreadState::Runnable => {}
+        }
+        if self.priority == Priority::Normal { Ok(()) } else { write!(f, ", {} priority", self.priority) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU64;
+
+    use super::*;
+
+    fn id(number: u64) -> ThreadId {
+        ThreadId::from_number(NonZeroU64::new(number).unwrap())
+    }
+
+    #[test]
+    fn a_line_says_what_is_known() {
+        let state = ThreadState::Waiting { reason: WaitReason::Mutex, at: Some(0x1000), thread: None };
+        let mut info = ThreadInfo {
+            id: id(7),
+            name: Some("clerk".into()),
+            state,
+            lwp: Some(1),
+            cpu: None,
+            bound: false,
+            priority: Priority::Normal,
+            called: Some("accounts".into()),
+            owner: Some((id(3), Some("worker-3".into()))),
+            times: None,
+        };
+        let (waits, held) = ("waiting for a mutex at 0x1000", "held by ThreadId(3) \"worker-3\"");
+        assert_eq!(info.to_string(), format!("ThreadId(7) \"clerk\": {waits} \"accounts\", {held}"));
+        (info.called, info.owner, info.name) = (None, None, None);
+        assert_eq!(info.to_string(), "ThreadId(7): waiting for a mutex at 0x1000");
+        (info.state, info.cpu, info.priority) =
+            (ThreadState::Running { tid: Some(12) }, Some(0), Priority::High);
+        assert_eq!(info.to_string(), "ThreadId(7): running on kernel thread 12, LWP 1, CPU 0, high priority");
+        let state = |state: ThreadState| state.to_string();
+        assert_eq!(state(ThreadState::Dispatchable { lwp: 3 }), "dispatchable, next on LWP 3");
+        assert_eq!(state(ThreadState::Runnable), "runnable");
+        assert_eq!(state(ThreadState::InKernel { tid: 4 }), "in the kernel, on kernel thread 4");
+        let (reason, thread) = (WaitReason::Join, Some(id(2)));
+        assert_eq!(
+            state(ThreadState::Waiting { reason, at: None, thread }),
+            "waiting for the end of a thread (join) of ThreadId(2)"
+        );
+    }
+}

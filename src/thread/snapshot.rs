@@ -1,0 +1,282 @@
+//! Looks at the threads of one runtime, one after the other, and what follows from them together.
+//!
+//! Each look is of one moment (`park/wait_state.rs`), but all of them are not of the same one. What a thread
+//! waits for leads to others: to the thread that it joins, to the owner of the lock, to the lock's name.
+//! These are found after the looks, once for each object, so that a thousand waiters at one lock ask once.
+
+use std::collections::{HashMap, HashSet};
+use std::num::NonZeroU64;
+
+use super::deadlock::owner::{has_owners, owner_of};
+use super::id::ThreadId;
+use super::info::{ThreadInfo, ThreadState};
+use super::page::Position;
+use super::times::TimesNow;
+use crate::observe::lock_owners::{self, Holder};
+use crate::observe::names;
+use crate::park::core_pool::{self, KernelThread};
+use crate::park::reason::WaitReason;
+use crate::park::thread::ThreadRef;
+use crate::park::wait_state::{Snapshot, WaitSnapshot};
+use crate::park::{all_threads, fork, observed};
+
+/// Where a thread is. What runs it knows that.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// What it does; `None` if it waits.
+    pub(crate) state: Option<ThreadState>,
+    /// The LWP that it is on, or was on last.
+    pub(crate) lwp: Option<usize>,
+    pub(crate) cpu: Option<u32>,
+}
+
+impl Place {
+    /// Returns the place of a thread that has this kernel thread, and does not wait. `look` asks the kernel:
+    /// it returns `true` for a kernel thread that is asleep, and its CPU.
+    pub(crate) fn on_kernel_thread(
+        tid: Option<u32>,
+        look: impl Fn(u32) -> Option<(bool, Option<u32>)>,
+    ) -> Self {
+        let (asleep, cpu) = tid.and_then(look).unwrap_or_default();
+        Self { state: Some(ThreadState::on_kernel_thread(tid, |_| asleep)), lwp: None, cpu }
+    }
+}
+
+/// Threads of one runtime that were looked at.
+#[derive(Debug)]
+pub(crate) struct Looks {
+    home: usize,
+    seen: Vec<Seen>,
+}
+
+#[derive(Debug)]
+struct Seen {
+    thread: ThreadRef,
+    snapshot: Snapshot,
+    place: Place,
+}
+
+/// What is known of something that threads wait for.
+struct Object {
+    called: Option<String>,
+    holders: Vec<Holder>,
+}
+
+impl Looks {
+    /// Begins with the runtime at `home`.
+    pub(crate) fn new(home: usize) -> Self {
+        Self { home, seen: Vec::new() }
+    }
+
+    /// Returns how many threads have been found.
+    pub(crate) fn len(&self) -> usize {
+        self.seen.len()
+    }
+
+    /// Adds a thread, if it is of the runtime. `place` is told if it waits, and says where it is.
+    pub(crate) fn add(&mut self, thread: ThreadRef, place: impl FnOnce(Option<&WaitSnapshot>) -> Place) {
+        if let Some((snapshot, place)) = thread.snapshot_with(self.home, place) {
+            self.seen.push(Seen { thread, snapshot, place });
+        }
+    }
+
+    /// Adds the kernel threads of the runtime from `first` on, until there are `full` threads. Returns where
+    /// to go on. `look` asks the kernel about one, as for [`Place::on_kernel_thread`].
+    pub(crate) fn add_kernel_threads(
+        &mut self,
+        first: Option<&'static KernelThread>,
+        full: usize,
+        look: impl Fn(u32) -> Option<(bool, Option<u32>)>,
+    ) -> Option<Position> {
+        for kernel in std::iter::successors(first, |kernel| kernel.older()) {
+            if self.len() >= full {
+                return Some(Position::Kernel(kernel));
+            }
+            self.add(kernel.thread(), |wait| match wait {
+                Some(_) => Place::default(),
+                None => Place::on_kernel_thread(kernel.tid(), &look),
+            });
+        }
+        None
+    }
+
+    /// Returns the threads of the runtime that has only kernel threads: as
+    /// [`add_kernel_threads`](Self::add_kernel_threads), from any position.
+    pub(crate) fn add_from(
+        &mut self,
+        from: Position,
+        full: usize,
+        look: impl Fn(u32) -> Option<(bool, Option<u32>)>,
+    ) -> Option<Position> {
+        let first = match from {
+            Position::Kernel(kernel) => Some(kernel),
+            Position::Start | Position::Green(..) => core_pool::newest(),
+        };
+        self.add_kernel_threads(first, full, look)
+    }
+
+    /// Returns the thread of the parent's runtime that is in this fork, if any. The kernel threads of the
+    /// other ones are not here.
+    pub(crate) fn in_fork(home: usize) -> Vec<ThreadInfo> {
+        let mut looks = Self::new(home);
+        if let Some(thread) = fork::survivor_of(home) {
+            looks.add(thread, |wait| match wait {
+                Some(_) => Place::default(),
+                None => Place::on_kernel_thread(None, |_| None),
+            });
+        }
+        looks.into_infos(true)
+    }
+
+    /// Returns the threads in the order of their identities, if these are all of the runtime.
+    pub(crate) fn into_sorted(self) -> Vec<ThreadInfo> {
+        let mut threads = self.into_infos(true);
+        threads.sort_by_key(ThreadInfo::id);
+        threads
+    }
+
+    /// Returns the threads in the order in which they were looked at. `all`: the runtime has no others.
+    pub(crate) fn into_infos(self, all: bool) -> Vec<ThreadInfo> {
+        let joined = self.joined(all);
+        let mut objects = HashMap::new();
+        let times = if observed::is_traced() { TimesNow::take() } else { None };
+        let infos = self.seen.into_iter().map(|seen| seen.into_info(&joined, &mut objects, times.as_ref()));
+        infos.collect()
+    }
+
+    /// Returns the identities of threads that are joined, by the addresses of their cores.
+    fn joined(&self, all: bool) -> HashMap<usize, NonZeroU64> {
+        let waits = self.seen.iter().filter(|seen| seen.place.state.is_none());
+        let waits = waits.filter_map(|seen| seen.snapshot.wait.as_ref());
+        let mut left: HashSet<usize> =
+            waits.filter(|wait| wait.reason == WaitReason::Join).map(|wait| wait.at).collect();
+        let mut joined = HashMap::new();
+        if left.is_empty() {
+            return joined;
+        }
+        for seen in &self.seen {
+            if left.remove(&seen.thread.address()) {
+                joined.insert(seen.thread.address(), seen.snapshot.id);
+            }
+        }
+        if !all && !left.is_empty() {
+            all_threads::each(&mut |thread, _| {
+                if left.contains(&thread.address())
+                    && let Some(id) = thread.id_if(self.home, || true)
+                {
+                    joined.insert(thread.address(), id);
+                }
+            });
+        }
+        joined
+    }
+}
+
+impl Seen {
+    fn into_info(
+        self,
+        joined: &HashMap<usize, NonZeroU64>,
+        objects: &mut HashMap<usize, Object>,
+        times: Option<&TimesNow>,
+    ) -> ThreadInfo {
+        let Self { thread, snapshot, place } = self;
+        let Snapshot { id, name, kernel, priority, wait, account } = snapshot;
+        let (state, wait) = match (place.state, wait) {
+            (Some(state), _) => (state, None),
+            (None, Some(wait)) => (waiting(&wait, joined), Some(wait)),
+            (None, None) => (ThreadState::Running { tid: None }, None),
+        };
+        let (mut called, mut owner) = (None, None);
+        if let Some(wait) = wait
+            && let Some(at) = wait.reason.known_address(wait.at)
+        {
+            let object = objects.entry(at).or_insert_with(|| Object::at(at, wait.reason));
+            called.clone_from(&object.called);
+            owner = owner_of(thread, &wait, &object.holders)
+                .map(|owner| (ThreadId::from_number(owner.id), owner.thread.name_of(owner.id)));
+        }
+        ThreadInfo {
+            id: ThreadId::from_number(id),
+            name,
+            state,
+            lwp: place.lwp,
+            cpu: place.cpu,
+            bound: kernel,
+            priority,
+            called,
+            owner,
+            times: times.map(|now| match &account {
+                Some(account) => now.times(account),
+                None => now.unchanged(state),
+            }),
+        }
+    }
+}
+
+impl Object {
+    fn at(address: usize, reason: WaitReason) -> Self {
+        let holders = if has_owners(reason) { lock_owners::holders(address) } else { Vec::new() };
+        Self { called: names::of(address), holders }
+    }
+}
+
+fn waiting(wait: &WaitSnapshot, joined: &HashMap<usize, NonZeroU64>) -> ThreadState {
+    let thread = joined.get(&wait.at).filter(|_| wait.reason == WaitReason::Join).copied();
+    ThreadState::Waiting {
+        reason: wait.reason,
+        at: wait.reason.known_address(wait.at),
+        thread: thread.map(ThreadId::from_number),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wait(reason: WaitReason, at: usize) -> WaitSnapshot {
+        WaitSnapshot { serial: 1, reason, at, timed: false, interruptible: false, asleep: false }
+    }
+
+    #[test]
+    fn a_thread_waits_at_its_lock_whichever_queue_it_is_in() {
+        let at = |reason, at| waiting(&wait(reason, at), &HashMap::new());
+        for queue in 0..4 {
+            let (reason, lock) = (WaitReason::RwLock, Some(4096));
+            assert_eq!(at(reason, 4096 + queue), ThreadState::Waiting { reason, at: lock, thread: None });
+        }
+        let reason = WaitReason::Mutex;
+        assert_eq!(at(reason, 4098), ThreadState::Waiting { reason, at: Some(4098), thread: None });
+    }
+
+    #[test]
+    fn a_kernel_thread_is_asked_where_it_runs() {
+        let place = Place::on_kernel_thread(Some(4), |tid| Some((tid == 4, Some(1))));
+        assert_eq!((place.state, place.cpu), (Some(ThreadState::InKernel { tid: 4 }), Some(1)));
+        let place = Place::on_kernel_thread(Some(5), |tid| Some((tid == 4, Some(1))));
+        assert_eq!((place.state, place.cpu), (Some(ThreadState::Running { tid: Some(5) }), Some(1)));
+        let place = Place::on_kernel_thread(Some(5), |_| None);
+        assert_eq!((place.state, place.cpu), (Some(ThreadState::Running { tid: Some(5) }), None));
+    }
+
+    /// The joined thread may be on another page.
+    #[test]
+    fn a_joined_thread_is_found_if_it_was_not_looked_at() {
+        let [joins, joined] = std::array::from_fn(|_| core_pool::take(1, None, None));
+        joins.wait_state.at(joined.address());
+        joins.wait_state.waits(WaitReason::Join, false);
+        for (all, found) in [(false, Some(ThreadId::from_number(joined.id()))), (true, None)] {
+            let mut looks = Looks::new(0);
+            looks.add(joins, |wait| {
+                assert!(wait.is_some());
+                Place::default()
+            });
+            let infos = looks.into_infos(all);
+            let [info] = &infos[..] else { panic!("one thread was looked at: {infos:?}") };
+            let (reason, at, thread) = (WaitReason::Join, None, found);
+            assert_eq!(info.state(), ThreadState::Waiting { reason, at, thread });
+            assert!(info.is_bound() && info.owner().is_none() && info.object_name().is_none());
+        }
+        joins.wait_state.goes_on();
+        [joins, joined].into_iter().for_each(|thread| thread.release());
+    }
+}

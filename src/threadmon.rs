@@ -1,0 +1,27 @@
+//! ThreadMon: what another process sees of this one, live.
+//!
+//! A program that calls [`serve`], or that runs with `SELVEDGE_MON=on`, listens on a Unix socket in a private
+//! directory. `threadmon PID` connects to it, and shows threads, LWPs and CPUs, and the mapping between them.
+//! [`Client`] is the other end, for programs that want the same.
+//!
+//! One kernel thread serves all clients. It is no LWP, so threads that keep all LWPs cannot keep it out. Its
+//! cost is that of the questions. Without clients it sleeps.
+//!
+//! The socket is in `$XDG_RUNTIME_DIR/selvedge`, or in `selvedge-UID` in the directory for temporary files. The
+//! directory must belong to the user, with access for the user only. Only processes of the same user, or of
+//! root, are served.
+//!
+//! The idea is Cantrill's: B. Cantrill and T. Doeppner, "ThreadMon: A Tool for Monitoring Multithreaded Program
+//! Performance", 1997.
+
+mod client;
+mod codec;
+mod collect;
+pub(crate) mod server;
+mod socket;
+mod views;
+pub mod wire;
+
+pub use self::client::Client;
+pub use self::server::serve;
+pub use self::views::{LockView, LwpView, Overview, RuntimeView, ThreadPageView, ThreadView};

@@ -1,0 +1,201 @@
+//! The other end: asks a program that serves.
+
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use super::socket;
+use super::views::{LockView, Overview, ThreadPageView};
+use super::wire::{LONGEST, Request, Response, VERSION, take_frame};
+use crate::trace::{Level, Recording};
+
+/// How long a program may take for an answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A connection to a program that [serves](super::serve).
+///
+/// Each method asks one question, and waits for the answer for up to five seconds.
+///
+/// # Examples
+///
+/// ```
+/// use selvedge::threadmon::{self, Client};
+/// use selvedge::{Mxn, Runtime, thread};
+///
+/// threadmon::serve()?;
+/// let rt = Mxn::new()?;
+/// let parked = rt.spawn_with(thread::Builder::new().name("idler".into()), thread::park)?;
+/// let mut client = Client::connect(std::process::id())?;
+/// let runtime = client.overview()?.runtimes[0].number;
+/// let page = client.threads(runtime, 100, true)?;
+/// assert_eq!(page.threads[0].name.as_deref(), Some("idler"));
+/// # parked.thread().unpark();
+/// # parked.join().unwrap();
+/// # std::io::Result::Ok(())
+/// ```
+#[derive(Debug)]
+pub struct Client {
+    stream: UnixStream,
+    /// What has come and was not used yet.
+    pending: Vec<u8>,
+}
+
+impl Client {
+    /// Connects to the process of this number.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` if there is no such process, or it does not serve. `PermissionDenied` if it is another
+    /// user's. `Unsupported` if it has another version. Otherwise the system's error.
+    pub fn connect(pid: u32) -> io::Result<Self> {
+        let stream = socket::connect(pid)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        let mut client = Self { stream, pending: Vec::new() };
+        match client.ask(&Request::Hello(VERSION))? {
+            Response::Hello(VERSION) => Ok(client),
+            Response::Hello(other) => Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                format!("process {pid} speaks version {other}; this is version {VERSION}"),
+            )),
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// Returns what the process is, and its runtimes.
+    ///
+    /// # Errors
+    ///
+    /// The process has ended, does not answer, or answers something else.
+    pub fn overview(&mut self) -> io::Result<Overview> {
+        match self.ask(&Request::Overview)? {
+            Response::Overview(overview) => Ok(overview),
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// Returns the next threads of a runtime, at most `max`. Each call goes on where the last ended; with
+    /// `anew`, it begins at the first.
+    ///
+    /// # Errors
+    ///
+    /// As [`overview`](Self::overview). `NotFound` if there is no such runtime.
+    pub fn threads(&mut self, runtime: u32, max: u32, anew: bool) -> io::Result<ThreadPageView> {
+        match self.ask(&Request::Threads(runtime, max, anew))? {
+            Response::Threads(page) => Ok(page),
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// Returns the locks for which threads waited.
+    ///
+    /// # Errors
+    ///
+    /// As [`overview`](Self::overview).
+    pub fn locks(&mut self) -> io::Result<Vec<LockView>> {
+        match self.ask(&Request::Locks)? {
+            Response::Locks(locks) => Ok(locks),
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// Sets what the process counts and records of its threads.
+    ///
+    /// # Errors
+    ///
+    /// As [`overview`](Self::overview).
+    pub fn set_level(&mut self, level: Level) -> io::Result<()> {
+        self.done(&Request::SetLevel(level))
+    }
+
+    /// Lets the process count contention at locks, and record their owners.
+    ///
+    /// # Errors
+    ///
+    /// As [`overview`](Self::overview).
+    pub fn count_locks(&mut self, on: bool) -> io::Result<()> {
+        self.done(&Request::CountLocks(on))
+    }
+
+    /// Returns the events since the last call, as the bytes of a recording; with `all`, all that are still
+    /// there. The process must [record](Self::set_level) them.
+    ///
+    /// # Errors
+    ///
+    /// As [`overview`](Self::overview).
+    pub fn events(&mut self, all: bool) -> io::Result<Recording> {
+        match self.ask(&Request::Events(all))? {
+            Response::Events(bytes) => Recording::read(&*bytes),
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// Returns what all threads do, as text.
+    ///
+    /// # Errors
+    ///
+    /// As [`overview`](Self::overview).
+    pub fn dump(&mut self) -> io::Result<String> {
+        self.text(&Request::Dump)
+    }
+
+    /// Returns what waits forever, as text; empty if nothing does.
+    ///
+    /// # Errors
+    ///
+    /// As [`overview`](Self::overview).
+    pub fn deadlocks(&mut self) -> io::Result<String> {
+        self.text(&Request::Deadlocks)
+    }
+
+    fn text(&mut self, request: &Request) -> io::Result<String> {
+        match self.ask(request)? {
+            Response::Text(text) => Ok(text),
+            _ => Err(unexpected()),
+        }
+    }
+
+    fn done(&mut self, request: &Request) -> io::Result<()> {
+        match self.ask(request)? {
+            Response::Done => Ok(()),
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// Sends a request, and waits for its response.
+    fn ask(&mut self, request: &Request) -> io::Result<Response> {
+        self.stream.write_all(&request.to_frame()).map_err(explain)?;
+        let mut room = vec![0; 64 << 10];
+        loop {
+            let frame = take_frame(&mut self.pending, LONGEST).map_err(|_| unexpected())?;
+            if let Some(frame) = frame {
+                return match Response::from_payload(&frame) {
+                    Some(Response::Refused(why)) => Err(io::Error::new(io::ErrorKind::NotFound, why)),
+                    Some(response) => Ok(response),
+                    None => Err(unexpected()),
+                };
+            }
+            match self.stream.read(&mut room).map_err(explain)? {
+                0 => return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the process has ended")),
+                got => self.pending.extend_from_slice(&room[..got]),
+            }
+        }
+    }
+}
+
+/// Returns the error of an answer that makes no sense.
+fn unexpected() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "the process gave an answer that makes no sense")
+}
+
+fn explain(error: io::Error) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+            io::Error::new(io::ErrorKind::TimedOut, "the process does not answer")
+        }
+        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => {
+            io::Error::new(error.kind(), "the process has ended")
+        }
+        _ => error,
+    }
+}

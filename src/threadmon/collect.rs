@@ -1,0 +1,215 @@
+//! What the program answers: collected when it is asked for.
+
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::time::Duration;
+
+use super::views::{LockView, LwpView, Overview, RuntimeView, ThreadPageView, ThreadView};
+use super::wire::{Request, Response};
+use crate::observe::{contention, lock_owners, names};
+use crate::runtime::registry::{self, Observed};
+use crate::runtime::stats::{LwpStats, RuntimeStats};
+use crate::sys::clock::monotonic;
+use crate::sys::task_state::Tasks;
+use crate::sys::{affinity, poll};
+use crate::thread::info::{ThreadInfo, ThreadState};
+use crate::thread::page::ThreadCursor;
+use crate::trace::{Recording, State, level, set_level};
+
+/// The most threads of one page.
+const MOST: usize = 20_000;
+
+/// What one client has seen.
+#[derive(Default)]
+pub(super) struct Collector {
+    /// Where its walks over threads go on, by the runtimes' numbers.
+    cursors: HashMap<u32, ThreadCursor>,
+    /// How much of each ring it has.
+    rings: HashMap<usize, u64>,
+}
+
+impl Collector {
+    pub(super) fn answer(&mut self, request: &Request) -> Response {
+        match *request {
+            Request::Hello(_) => Response::Done,
+            Request::Overview => Response::Overview(overview()),
+            Request::Threads(number, max, anew) => self.threads(number, max, anew),
+            Request::Locks => Response::Locks(locks()),
+            Request::SetLevel(level) => {
+                set_level(level);
+                Response::Done
+            }
+            Request::CountLocks(on) => {
+                if on {
+                    lock_owners::turn_on();
+                    contention::switch(true);
+                } else {
+                    contention::switch(false);
+                }
+                Response::Done
+            }
+            Request::Events(all) => {
+                if all {
+                    self.rings.clear();
+                }
+                let mut bytes = Vec::new();
+                let written = Recording::take_since(&mut self.rings).write(&mut bytes);
+                written
+                    .map_or_else(|error| Response::Refused(error.to_string()), |()| Response::Events(bytes))
+            }
+            Request::Dump => Response::Text(dump()),
+            Request::Deadlocks => Response::Text(deadlocks()),
+        }
+    }
+
+    fn threads(&mut self, number: u32, max: u32, anew: bool) -> Response {
+        let Some(runtime) = registry::all().into_iter().find(|it| it.number() == number) else {
+            return Response::Refused(format!("there is no runtime {number}"));
+        };
+        let from = self.cursors.remove(&number).filter(|_| !anew).unwrap_or_default();
+        let page = runtime.threads_page(from, MOST.min(max as usize));
+        let last = match page.next() {
+            Some(next) => {
+                self.cursors.insert(number, next);
+                false
+            }
+            None => true,
+        };
+        let threads = page.into_threads().into_iter().map(view).collect();
+        Response::Threads(ThreadPageView { threads, last })
+    }
+}
+
+fn overview() -> Overview {
+    let (user, system) = poll::cpu_times();
+    let program = std::env::current_exe().ok();
+    let program = program.and_then(|it| Some(it.file_name()?.to_string_lossy().into_owned()));
+    Overview {
+        pid: std::process::id(),
+        program: program.unwrap_or_default(),
+        at: Duration::from_nanos(monotonic()),
+        cpus: affinity::available(),
+        user,
+        system,
+        monitor: poll::thread_cpu_time(),
+        level: level(),
+        runtimes: registry::all().iter().map(|it| runtime_view(&**it)).collect(),
+    }
+}
+
+fn runtime_view(runtime: &dyn Observed) -> RuntimeView {
+    let stats = runtime.stats();
+    let RuntimeStats { threads, bound, concurrency, max_lwps, .. } = stats;
+    RuntimeView {
+        number: runtime.number(),
+        model: stats.model.into(),
+        threads,
+        bound,
+        concurrency,
+        max_lwps,
+        lwps: stats.lwps.iter().map(|lwp| lwp_view(runtime, lwp)).collect(),
+        helpers: stats.helpers.iter().map(|helper| (helper.name.into(), helper.tid)).collect(),
+        compensated: stats.compensated,
+        handed_off: stats.handed_off,
+        preempted: stats.preempted,
+        bound_reached: stats.bound_reached,
+    }
+}
+
+fn lwp_view(runtime: &dyn Observed, lwp: &LwpStats) -> LwpView {
+    LwpView {
+        number: lwp.number,
+        tid: lwp.tid,
+        state: lwp.state,
+        thread: lwp.thread.map(|id| id.as_u64().get()),
+        cpu: lwp.cpu,
+        dispatches: lwp.dispatches,
+        steals: lwp.steals,
+        wakes: lwp.wakes,
+        cpu_time: cpu_time(lwp.tid),
+        times: runtime.lwp_times(lwp.number),
+    }
+}
+
+/// Returns the CPU time of a kernel thread, and the time that it waited for a CPU.
+fn cpu_time(tid: u32) -> Option<(Duration, Duration)> {
+    let time = Tasks::SHARED.cpu_time(tid.cast_signed()).ok()?;
+    Some((Duration::from_nanos(time.ran), Duration::from_nanos(time.waited)))
+}
+
+fn view(info: ThreadInfo) -> ThreadView {
+    let (mut state, mut reason, mut at, mut tid, mut lwp) = (State::Running, None, None, None, info.lwp());
+    let mut owner = info.owner().map(|(id, name)| (id.as_u64().get(), name.map(str::to_owned)));
+    match info.state() {
+        ThreadState::Running { tid: on } => tid = on,
+        ThreadState::InKernel { tid: on } => (state, tid) = (State::InKernel, Some(on)),
+        ThreadState::Runnable => state = State::Runnable,
+        ThreadState::Dispatchable { lwp: chosen } => (state, lwp) = (State::Dispatchable, Some(chosen)),
+        ThreadState::Waiting { reason: why, at: object, thread } => {
+            state = State::of_wait(why);
+            (reason, at) = (Some(why), object.map(|at| at as u64));
+            owner = owner.or(thread.map(|id| (id.as_u64().get(), None)));
+        }
+    }
+    ThreadView {
+        id: info.id().as_u64().get(),
+        name: info.name().map(str::to_owned),
+        state,
+        reason,
+        at,
+        object: info.object_name().map(str::to_owned),
+        owner,
+        lwp,
+        cpu: info.cpu(),
+        tid,
+        bound: info.is_bound(),
+        priority: info.priority(),
+        times: info.times().cloned(),
+    }
+}
+
+fn locks() -> Vec<LockView> {
+    let owners: HashMap<usize, lock_owners::Holder> = lock_owners::all().into_iter().collect();
+    let locks = contention::all().into_iter().map(|(at, counts)| {
+        let owner = owners.get(&at).map(|it| (it.id.get(), it.thread.name_of(it.id)));
+        LockView {
+            at: at as u64,
+            name: names::of(at),
+            kind: counts.kind,
+            contended: counts.contended,
+            slept: counts.slept,
+            waited: counts.waited,
+            longest: counts.longest,
+            owner,
+        }
+    });
+    locks.collect()
+}
+
+/// Returns what all threads of all runtimes do, for people.
+fn dump() -> String {
+    let mut text = String::new();
+    for runtime in registry::all() {
+        let _ = writeln!(text, "runtime {}\n{}", runtime.number(), runtime.stats());
+        let mut next = Some(ThreadCursor::start());
+        while let Some(from) = next {
+            let page = runtime.threads_page(from, MOST);
+            next = page.next();
+            for thread in page.threads() {
+                let _ = writeln!(text, "{thread}");
+            }
+        }
+    }
+    text
+}
+
+fn deadlocks() -> String {
+    let mut text = String::new();
+    for runtime in registry::all() {
+        let found = runtime.deadlocks();
+        if found.any() {
+            let _ = writeln!(text, "runtime {}: {found}", runtime.number());
+        }
+    }
+    text
+}

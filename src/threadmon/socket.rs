@@ -1,0 +1,144 @@
+//! Where a process listens, and which processes it lets in.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+use crate::settings;
+use crate::sys::poll;
+
+/// The longest path of a socket: the kernel has room for 108 bytes, with a zero at the end.
+const LONGEST: usize = 107;
+
+/// Returns the directory of all sockets of this user.
+fn directory() -> PathBuf {
+    match settings::process("XDG_RUNTIME_DIR").filter(|it| !it.is_empty()) {
+        Some(private) => PathBuf::from(private).join("selvedge"),
+        None => std::env::temp_dir().join(format!("selvedge-{}", poll::user())),
+    }
+}
+
+/// Returns the path of the socket of a process.
+fn path(pid: u32) -> io::Result<PathBuf> {
+    let path = directory().join(format!("{pid}.sock"));
+    if path.as_os_str().len() > LONGEST {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!(
+                "the path {} has {} bytes; a socket's has at most {LONGEST}: set XDG_RUNTIME_DIR to a shorter one",
+                path.display(),
+                path.as_os_str().len()
+            ),
+        ));
+    }
+    Ok(path)
+}
+
+/// Checks that a directory belongs to this user, and that no other user may use it.
+fn check(directory: &Path) -> io::Result<()> {
+    let it = fs::symlink_metadata(directory)?;
+    let problem = if !it.is_dir() {
+        "is no directory"
+    } else if it.uid() != poll::user() {
+        "belongs to another user"
+    } else if it.mode() & 0o077 != 0 {
+        "can be used by other users"
+    } else {
+        return Ok(());
+    };
+    Err(io::Error::new(
+        io::ErrorKind::PermissionDenied,
+        format!("{} {problem}; expected a directory of this user with mode 0700", directory.display()),
+    ))
+}
+
+/// Listens for clients. Returns the listener, and the path to remove at the end.
+pub(super) fn listen() -> io::Result<(UnixListener, PathBuf)> {
+    let (directory, path) = (directory(), path(std::process::id())?);
+    match fs::DirBuilder::new().mode(0o700).create(&directory) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+            return Err(explain(&error, &format!("cannot create {}", directory.display())));
+        }
+        _ => check(&directory)?,
+    }
+    // Left by a process of the same number that was killed. The directory is private, so it is no other user's.
+    if fs::symlink_metadata(&path).is_ok_and(|it| it.file_type().is_socket()) {
+        fs::remove_file(&path)?;
+    }
+    let listener = UnixListener::bind(&path)
+        .map_err(|error| explain(&error, &format!("cannot listen at {}", path.display())))?;
+    listener.set_nonblocking(true)?;
+    Ok((listener, path))
+}
+
+/// Returns `true` if the process at the other end may ask: it is this user's, or root's.
+pub(super) fn is_allowed(client: &UnixStream) -> bool {
+    poll::peer(client).is_ok_and(|user| user == poll::user() || user == 0)
+}
+
+/// Connects to the process of this number.
+pub(super) fn connect(pid: u32) -> io::Result<UnixStream> {
+    let Ok(process) = fs::metadata(format!("/proc/{pid}")) else {
+        return Err(io::Error::new(io::ErrorKind::NotFound, format!("there is no process {pid}")));
+    };
+    let path = path(pid)?;
+    let me = poll::user();
+    if process.uid() != me {
+        let problem = format!("process {pid} is another user's (user {}; this is user {me})", process.uid());
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, problem));
+    }
+    let stream = UnixStream::connect(&path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => io::Error::new(
+            io::ErrorKind::NotFound,
+            format!(
+                "process {pid} does not serve at {}: start it with SELVEDGE_MON=on, or let it call \
+                 selvedge::threadmon::serve",
+                path.display()
+            ),
+        ),
+        _ => explain(&error, &format!("cannot connect to {}", path.display())),
+    })?;
+    if poll::peer(&stream)? != process.uid() {
+        let problem = format!("{} is another user's", path.display());
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, problem));
+    }
+    Ok(stream)
+}
+
+fn explain(error: &io::Error, context: &str) -> io::Error {
+    io::Error::new(error.kind(), format!("{context}: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn only_a_private_directory_will_do() {
+        let room = tempfile::tempdir().unwrap();
+        let directory = room.path().join("it");
+        fs::DirBuilder::new().mode(0o700).create(&directory).unwrap();
+        check(&directory).unwrap();
+        fs::set_permissions(&directory, fs::Permissions::from_mode(0o750)).unwrap();
+        assert!(check(&directory).unwrap_err().to_string().contains("can be used by other users"));
+        let link = room.path().join("link");
+        std::os::unix::fs::symlink(&directory, &link).unwrap();
+        assert!(check(&link).unwrap_err().to_string().contains("is no directory"));
+        assert_eq!(check(&room.path().join("none")).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn a_process_that_is_not_there_is_named() {
+        let error = connect(u32::MAX).unwrap_err();
+        assert_eq!(
+            (error.kind(), error.to_string()),
+            (io::ErrorKind::NotFound, format!("there is no process {}", u32::MAX))
+        );
+        let error = connect(1).unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains("process 1 "), "{text}");
+    }
+}

@@ -1,0 +1,180 @@
+//! What a client asks, what the program answers, and how both travel.
+//!
+//! A frame is its length, four bytes little-endian, and as many bytes of payload, at most [`LONGEST`]. The first
+//! byte of a payload says which message it is. The first frame of a client is a [`Request::Hello`] with the
+//! version. The server answers each request with one frame, in order.
+
+use super::codec::Wire;
+use super::views::{LockView, Overview, ThreadPageView};
+use crate::trace::Level;
+
+/// The version of all of this. A server refuses other versions.
+pub const VERSION: u32 = 1;
+
+/// The longest payload: 16 MiB.
+pub const LONGEST: usize = 16 << 20;
+
+/// The longest request, in bytes.
+pub const LONGEST_REQUEST: usize = 4096;
+
+/// What a client asks.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Request {
+    /// The first request: the client's version.
+    Hello(u32),
+    /// The process and its runtimes.
+    Overview,
+    /// The next threads of the runtime of this number: at most so many. With `true`, the walk begins anew.
+    Threads(u32, u32, bool),
+    /// The locks for which threads waited.
+    Locks,
+    /// Sets what is counted and recorded of threads.
+    SetLevel(Level),
+    /// Begins or ends the recording of owners, and the counting of contention. Owners stay recorded.
+    CountLocks(bool),
+    /// The events since the last such request, as a recording. With `true`, all that are still there.
+    Events(bool),
+    /// What all threads do, as text for people.
+    Dump,
+    /// What waits forever, as text for people. Empty if nothing does.
+    Deadlocks,
+}
+
+/// What the program answers.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Response {
+    /// To `Hello`: the server's version.
+    Hello(u32),
+    /// To `Overview`.
+    Overview(Overview),
+    /// To `Threads`.
+    Threads(ThreadPageView),
+    /// To `Locks`.
+    Locks(Vec<LockView>),
+    /// What was asked is done.
+    Done,
+    /// To `Events`: a recording, for [`Recording::read`](crate::trace::Recording::read).
+    Events(Vec<u8>),
+    /// To `Dump` and `Deadlocks`.
+    Text(String),
+    /// The request cannot be served, and why.
+    Refused(String),
+}
+
+/// Messages: a number each, and their fields.
+macro_rules! messages {
+    ($name:ident { $($number:literal $variant:ident $(($($field:ident),*))?)* }) => {
+        impl Wire for $name {
+            fn put(&self, out: &mut Vec<u8>) {
+                match self {$(
+                    Self::$variant $(($($field),*))? => {
+                        out.push($number);
+                        $($($field.put(out);)*)?
+                    }
+                )*}
+            }
+
+            fn get(from: &mut &[u8]) -> Option<Self> {
+                let (&number, rest) = from.split_first()?;
+                *from = rest;
+                Some(match number {
+                    $($number => Self::$variant $(($({ let $field = Wire::get(from)?; $field }),*))?,)*
+                    _ => return None,
+                })
+            }
+        }
+    };
+}
+
+messages! {
+    Request {
+        0 Hello(version)
+        1 Overview
+        2 Threads(runtime, max, anew)
+        3 Locks
+        4 SetLevel(level)
+        5 CountLocks(on)
+        6 Events(all)
+        7 Dump
+        8 Deadlocks
+    }
+}
+
+messages! {
+    Response {
+        0 Hello(version)
+        1 Overview(overview)
+        2 Threads(page)
+        3 Locks(locks)
+        4 Done
+        5 Events(bytes)
+        6 Text(text)
+        7 Refused(why)
+    }
+}
+
+impl Request {
+    /// Returns the request as a frame.
+    #[must_use]
+    pub fn to_frame(&self) -> Vec<u8> {
+        frame(self)
+    }
+
+    /// Returns the request of this payload, or `None` if it is none.
+    #[must_use]
+    pub fn from_payload(payload: &[u8]) -> Option<Self> {
+        whole(payload)
+    }
+}
+
+impl Response {
+    /// Returns the response as a frame.
+    #[must_use]
+    pub fn to_frame(&self) -> Vec<u8> {
+        let bytes = frame(self);
+        if bytes.len() <= 4 + LONGEST {
+            return bytes;
+        }
+        frame(&Self::Refused(format!("the answer has {} bytes; at most {LONGEST} can be sent", bytes.len())))
+    }
+
+    /// Returns the response of this payload, or `None` if it is none.
+    #[must_use]
+    pub fn from_payload(payload: &[u8]) -> Option<Self> {
+        whole(payload)
+    }
+}
+
+fn frame(message: &impl Wire) -> Vec<u8> {
+    let mut frame = vec![0; 4];
+    message.put(&mut frame);
+    let length = u32::try_from(frame.len() - 4).unwrap_or(u32::MAX);
+    frame[..4].copy_from_slice(&length.to_le_bytes());
+    frame
+}
+
+fn whole<T: Wire>(mut payload: &[u8]) -> Option<T> {
+    T::get(&mut payload).filter(|_| payload.is_empty())
+}
+
+/// Takes the payload of the first frame off `bytes`. Returns `None` if it is not complete.
+///
+/// # Errors
+///
+/// The length that it says, if that is more than `longest`.
+pub(super) fn take_frame(bytes: &mut Vec<u8>, longest: usize) -> Result<Option<Vec<u8>>, usize> {
+    let Some(length) = bytes.first_chunk::<4>() else { return Ok(None) };
+    let length = u32::from_le_bytes(*length) as usize;
+    if length > longest {
+        return Err(length);
+    }
+    if bytes.len() < 4 + length {
+        return Ok(None);
+    }
+    let rest = bytes.split_off(4 + length);
+    let mut frame = std::mem::replace(bytes, rest);
+    frame.drain(..4);
+    Ok(Some(frame))
+}

@@ -1,0 +1,40 @@
+//! What threads do over time: how long each was in each state, and the last events before something
+//! happened.
+//!
+//! Both are off at first, and cost nothing then. They are switched on in a running process by [`set_level`], or
+//! from the start by `SELVEDGE_TRACE`, which names the file to write at the end. With [`Level::Times`], each
+//! change of a thread's state takes about 20 ns. With [`Level::Events`], the event is recorded, too, in a ring
+//! of the kernel thread on which it happens. A ring keeps the last 16,000 events of an LWP, and the last 500 of
+//! any other kernel thread. [`Recording::take`] copies all rings at any time.
+//!
+//! The states are those of *Multithreading in the Solaris Operating Environment* (Cantrill's ThreadMon: B.
+//! Cantrill and T. Doeppner, "ThreadMon: A Tool for Monitoring Multithreaded Program Performance", 1997).
+//!
+//! # Examples
+//!
+//! ```
+//! use selvedge::trace::{self, Level, Recording};
+//! use selvedge::{OneToOne, Runtime, thread};
+//! use std::time::Duration;
+//!
+//! trace::set_level(Level::Events);
+//! let rt = OneToOne::new()?;
+//! rt.run(|| thread::sleep(Duration::from_millis(2)));
+//! let recording = Recording::take();
+//! trace::set_level(Level::Off);
+//! assert!(recording.events().len() >= 2);
+//! # std::io::Result::Ok(())
+//! ```
+
+mod chrome;
+mod drawing;
+pub(crate) mod file;
+mod level;
+mod perfetto;
+mod raw;
+mod recording;
+mod timeline;
+
+pub use self::level::{Level, level, set_level};
+pub use self::recording::{Event, EventKind, Recording, RuntimeFacts, Track};
+pub use self::timeline::{Span, State, ThreadLine, Timeline, TrackLine, TrackState, Wake};

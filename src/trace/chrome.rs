@@ -1,0 +1,158 @@
+//! A recording in the format of Chrome's trace viewer (`chrome://tracing`, Perfetto, Speedscope): JSON, with
+//! one track for each kernel thread, one for each thread, arrows from wakers to the threads that they woke,
+//! and the number of runnable threads.
+//!
+//! The format is that of "Trace Event Format" (Google, 2016). Times are in us.
+
+use std::fmt;
+use std::io::{self, Write};
+use std::time::Duration;
+
+use super::drawing::{Drawing, Line};
+use super::recording::Recording;
+
+/// The groups of tracks, as the format's processes.
+const KERNEL_THREADS: u32 = 1;
+const THREADS: u32 = 2;
+
+impl Recording {
+    /// Writes the recording as JSON for Chrome's trace viewer, <https://ui.perfetto.dev> and Speedscope.
+    ///
+    /// Viewers hang with very many tracks. If there are more than 1,000 threads, only the 1,000 with the most
+    /// spans get tracks of their own. All are on the tracks of the kernel threads.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::trace::Recording;
+    ///
+    /// let mut json = Vec::new();
+    /// Recording::take().write_chrome(&mut json)?;
+    /// # std::io::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// What `to` returns.
+    pub fn write_chrome(&self, to: impl Write) -> io::Result<()> {
+        let drawing = Drawing::of(self);
+        let mut out = Out { to, first: true };
+        write!(out.to, "{{\"displayTimeUnit\":\"ns\",\"traceEvents\":[")?;
+        out.group(KERNEL_THREADS, "kernel threads")?;
+        out.group(THREADS, "threads")?;
+        for line in &drawing.lines {
+            out.line(line)?;
+        }
+        for (number, arrow) in drawing.arrows.iter().enumerate() {
+            out.arrow(number, 's', arrow.from, arrow.from_line, &drawing)?;
+            out.arrow(number, 'f', arrow.to, arrow.to_line, &drawing)?;
+        }
+        for &(at, runnable) in &drawing.runnable {
+            let at = Micros(at);
+            out.event(format_args!(
+                "\"ph\":\"C\",\"name\":\"runnable threads\",\"pid\":{THREADS},\"ts\":{at},\"args\":{{\"threads\":{runnable}}}"
+            ))?;
+        }
+        out.to.write_all(b"\n]}\n")?;
+        out.to.flush()
+    }
+}
+
+/// The list of events.
+struct Out<W> {
+    to: W,
+    first: bool,
+}
+
+impl<W: Write> Out<W> {
+    fn event(&mut self, event: fmt::Arguments<'_>) -> io::Result<()> {
+        let comma = if std::mem::take(&mut self.first) { "" } else { "," };
+        write!(self.to, "{comma}\n{{{event}}}")
+    }
+
+    fn group(&mut self, pid: u32, name: &str) -> io::Result<()> {
+        self.event(format_args!(
+            "\"ph\":\"M\",\"name\":\"process_name\",\"pid\":{pid},\"args\":{{\"name\":\"{name}\"}}"
+        ))
+    }
+
+    fn line(&mut self, line: &Line) -> io::Result<()> {
+        let (pid, tid, name) = (pid(line), line.number, Text(&line.name));
+        self.event(format_args!(
+            "\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":{pid},\"tid\":{tid},\"args\":{{\"name\":{name}}}"
+        ))?;
+        for bar in &line.bars {
+            let (from, length, name) = (Micros(bar.from), Micros(bar.to - bar.from), Text(&bar.name));
+            self.event(format_args!(
+                "\"ph\":\"X\",\"name\":{name},\"pid\":{pid},\"tid\":{tid},\"ts\":{from},\"dur\":{length}"
+            ))?;
+        }
+        Ok(())
+    }
+
+    fn arrow(
+        &mut self,
+        number: usize,
+        end: char,
+        at: Duration,
+        line: usize,
+        drawing: &Drawing,
+    ) -> io::Result<()> {
+        let line = &drawing.lines[line];
+        let (pid, tid, at) = (pid(line), line.number, Micros(at));
+        // The end of an arrow belongs to the bar that begins there.
+        let binding = if end == 'f' { ",\"bp\":\"e\"" } else { "" };
+        self.event(format_args!(
+            "\"ph\":\"{end}\",\"cat\":\"wake\",\"name\":\"wake\",\"id\":{number},\"pid\":{pid},\"tid\":{tid},\"ts\":{at}{binding}"
+        ))
+    }
+}
+
+fn pid(line: &Line) -> u32 {
+    if line.is_kernel { KERNEL_THREADS } else { THREADS }
+}
+
+/// A time in us, exact to the ns.
+struct Micros(Duration);
+
+impl fmt::Display for Micros {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let nanos = self.0.as_nanos();
+        write!(f, "{}.{:03}", nanos / 1_000, nanos % 1_000)
+    }
+}
+
+/// A string of JSON.
+struct Text<'a>(&'a str);
+
+impl fmt::Display for Text<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("\"")?;
+        for char in self.0.chars() {
+            match char {
+                '"' | '\\' => write!(f, "\\{char}")?,
+                char if u32::from(char) < 0x20 => write!(f, "\\u{:04x}", u32::from(char))?,
+                char => write!(f, "{char}")?,
+            }
+        }
+        f.write_str("\"")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_name_is_a_string_of_json() {
+        let name = "a \"quoted\" \\ name\n\u{1}é";
+        let read: String = serde_json::from_str(&Text(name).to_string()).unwrap();
+        assert_eq!(read, name);
+    }
+
+    #[test]
+    fn times_are_exact() {
+        assert_eq!(Micros(Duration::from_nanos(1_234_567)).to_string(), "1234.567");
+        assert_eq!(Micros(Duration::from_nanos(7)).to_string(), "0.007");
+    }
+}

@@ -1,0 +1,129 @@
+//! What a viewer of traces draws: lines with bars, arrows between them, and one curve. The formats differ only
+//! in how they spell it.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use super::recording::{Recording, Track};
+use super::timeline::{Span, State, Timeline, TrackState};
+use crate::thread::id::ThreadId;
+
+/// The most threads that get lines of their own.
+const MOST_THREADS: usize = 1_000;
+
+/// One line of the drawing.
+pub(super) struct Line {
+    pub(super) name: String,
+    /// It is a kernel thread's. Otherwise it is a thread's.
+    pub(super) is_kernel: bool,
+    /// No other line of its kind has this number.
+    pub(super) number: u64,
+    /// They do not overlap.
+    pub(super) bars: Vec<Bar>,
+}
+
+/// One bar on a line.
+pub(super) struct Bar {
+    pub(super) from: Duration,
+    pub(super) to: Duration,
+    pub(super) name: String,
+}
+
+/// A thread made another runnable, and that ran then.
+pub(super) struct Arrow {
+    pub(super) from: Duration,
+    /// A position in `Drawing::lines`.
+    pub(super) from_line: usize,
+    pub(super) to: Duration,
+    pub(super) to_line: usize,
+}
+
+pub(super) struct Drawing {
+    pub(super) lines: Vec<Line>,
+    pub(super) arrows: Vec<Arrow>,
+    /// How many threads are runnable and do not run, from when on.
+    pub(super) runnable: Vec<(Duration, u64)>,
+}
+
+impl Drawing {
+    pub(super) fn of(recording: &Recording) -> Self {
+        let timeline = Timeline::of(recording);
+        let name = |id: ThreadId| match recording.name(id) {
+            Some(name) => name.to_owned(),
+            None => format!("thread {}", id.as_u64().get()),
+        };
+        let mut lines = Vec::new();
+        let mut line_of = HashMap::new();
+        for (number, line) in timeline.tracks().iter().enumerate() {
+            line_of.insert(line.track, lines.len());
+            let bars = line.spans.iter().map(|&(from, to, state)| {
+                let name = match state {
+                    TrackState::Runs(id) => name(id),
+                    TrackState::Searches => "(searches)".into(),
+                    TrackState::Idle => "(idle)".into(),
+                    TrackState::Spare => "(spare)".into(),
+                };
+                Bar { from, to, name }
+            });
+            let name = match line.track {
+                Track::Lwp { runtime, lwp } => format!("runtime {runtime}, LWP {lwp}"),
+                Track::Kernel(number) => format!("kernel thread {number}"),
+            };
+            lines.push(Line { name, is_kernel: true, number: number as u64, bars: bars.collect() });
+        }
+        for line in most(&timeline) {
+            let bars =
+                line.spans.iter().map(|span| Bar { from: span.from, to: span.to, name: bar_name(span) });
+            lines.push(Line {
+                name: name(line.id),
+                is_kernel: false,
+                number: line.id.as_u64().get(),
+                bars: bars.collect(),
+            });
+        }
+        let arrows = timeline.wakes().iter().filter_map(|wake| {
+            let (to, track) = wake.ran?;
+            let (from_line, to_line) = (*line_of.get(&wake.track)?, *line_of.get(&track)?);
+            Some(Arrow { from: wake.at, from_line, to, to_line })
+        });
+        Self { arrows: arrows.collect(), runnable: runnable(&timeline), lines }
+    }
+}
+
+/// Returns the threads that get lines: those with the most spans, if they are too many.
+fn most(timeline: &Timeline) -> Vec<&super::timeline::ThreadLine> {
+    let mut threads: Vec<_> = timeline.threads().iter().collect();
+    if threads.len() > MOST_THREADS {
+        threads.sort_by_key(|line| std::cmp::Reverse(line.spans.len()));
+        threads.truncate(MOST_THREADS);
+        threads.sort_by_key(|line| line.id);
+    }
+    threads
+}
+
+fn bar_name(span: &Span) -> String {
+    match (span.state, span.wait) {
+        (_, Some((reason, Some(at)))) => format!("{}: {reason} at {at:#x}", span.state),
+        (_, Some((reason, None))) => format!("{}: {reason}", span.state),
+        (state, None) => state.to_string(),
+    }
+}
+
+/// Counts the threads that are runnable and do not run.
+fn runnable(timeline: &Timeline) -> Vec<(Duration, u64)> {
+    let waits = |span: &&Span| matches!(span.state, State::Runnable | State::Dispatchable);
+    let spans = timeline.threads().iter().flat_map(|line| line.spans.iter().filter(waits));
+    let mut changes: Vec<(Duration, i64)> = spans.flat_map(|span| [(span.from, 1), (span.to, -1)]).collect();
+    changes.sort();
+    let mut count = 0;
+    let mut curve: Vec<(Duration, u64)> = Vec::new();
+    for (at, change) in changes {
+        count += change;
+        let value = u64::try_from(count).unwrap_or(0);
+        match curve.last_mut() {
+            Some(last) if last.0 == at => last.1 = value,
+            _ => curve.push((at, value)),
+        }
+    }
+    curve
+}

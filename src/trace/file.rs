@@ -1,0 +1,128 @@
+//! `SELVEDGE_TRACE`: the file that a program's trace is written to.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, BufWriter};
+use std::path::{Path, PathBuf};
+
+use super::level::{Level, set_level};
+use super::recording::Recording;
+use crate::park::fork;
+use crate::recorder::crash::{self, Reason};
+use crate::settings::{Lookup, TRACE, invalid};
+use crate::sys;
+use crate::sys::fork::Generation;
+use crate::sys::once::OnceLock;
+
+/// How a file is written, by the end of its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Format {
+    Chrome,
+    Perfetto,
+    Raw,
+}
+
+impl Format {
+    fn of(path: &Path) -> Self {
+        match path.extension().and_then(|it| it.to_str()) {
+            Some("json") => Self::Chrome,
+            Some("pftrace" | "perfetto-trace") => Self::Perfetto,
+            _ => Self::Raw,
+        }
+    }
+}
+
+struct Wanted {
+    path: PathBuf,
+    process: Generation,
+}
+
+/// The file that is written at the end; `None`: none is.
+static WANTED: OnceLock<Option<Wanted>> = OnceLock::new();
+
+/// Begins the trace if `SELVEDGE_TRACE` asks for it. Called when a runtime is built. Only the first call looks.
+///
+/// # Errors
+///
+/// If the file cannot be created.
+pub(crate) fn start(lookup: Lookup<'_>) -> io::Result<()> {
+    if WANTED.get().is_some() {
+        return Ok(());
+    }
+    let Some(path) = lookup(TRACE) else {
+        WANTED.get_or_init(|| None);
+        return Ok(());
+    };
+    let path = check(&path)?;
+    let process = fork::watch()?;
+    let mut is_first = false;
+    WANTED.get_or_init(|| {
+        is_first = true;
+        Some(Wanted { path: path.clone(), process })
+    });
+    if is_first {
+        sys::crash::at_exit(write_at_exit)?;
+        sys::crash::at_abort(|| crash::write(Reason::Abort))?;
+        crash::write_to(path.as_os_str().as_encoded_bytes());
+        set_level(Level::Events);
+    }
+    Ok(())
+}
+
+/// Returns the path of a file that can be created. It exists from then on.
+fn check(path: &OsString) -> io::Result<PathBuf> {
+    let cannot = |error: &dyn std::fmt::Display| {
+        invalid(format!("invalid value `{}` in {TRACE}: expected a file to write: {error}", path.display()))
+    };
+    if path.is_empty() {
+        return Err(cannot(&"it is empty"));
+    }
+    let path = PathBuf::from(path);
+    File::create(&path).map_err(|error| cannot(&error))?;
+    // The program may change its folder.
+    std::path::absolute(&path).map_err(|error| cannot(&error))
+}
+
+extern "C" fn write_at_exit() {
+    let Some(Some(wanted)) = WANTED.get() else { return };
+    // A child of a fork has nothing to write. Its parent has the file.
+    if wanted.process.is_mine()
+        && let Err(error) = write(&wanted.path)
+    {
+        eprintln!("selvedge: cannot write the trace to {}: {error}", wanted.path.display());
+    }
+}
+
+fn write(path: &Path) -> io::Result<()> {
+    let recording = Recording::take();
+    let file = BufWriter::new(File::create(path)?);
+    match Format::of(path) {
+        Format::Chrome => recording.write_chrome(file),
+        Format::Perfetto => recording.write_perfetto(file),
+        Format::Raw => recording.write(file),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_the_name_is_the_format() {
+        let format = |path: &str| Format::of(Path::new(path));
+        assert_eq!(format("a/b.json"), Format::Chrome);
+        assert_eq!(format("b.pftrace"), Format::Perfetto);
+        assert_eq!(format("b.perfetto-trace"), Format::Perfetto);
+        assert_eq!((format("json"), format("a.svt")), (Format::Raw, Format::Raw));
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_made_is_an_error_that_says_so() {
+        for path in ["", "/nowhere/at/all"] {
+            let error = check(&path.into()).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+            let text = error.to_string();
+            assert!(text.contains("SELVEDGE_TRACE") && text.contains("a file to write"), "{text}");
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! A recording as bytes: what `SELVEDGE_TRACE` leaves behind after a crash, and what `threadmon` reads.
+//! `recorder/format.rs` has the bytes.
+
+use std::collections::HashMap;
+use std::io::{self, Read, Write};
+
+use crate::recorder::clock::Scale;
+use crate::recorder::event::Event;
+use crate::recorder::format::{CLOCK, CPUS, HEADER, MAGIC, NAMES, RING, RUNTIMES, WHY, header};
+use crate::recorder::{rings, session};
+use crate::runtime::registry::{self, Facts};
+use crate::sys::affinity;
+
+/// The longest payload that a reader accepts: 1 GiB.
+const LONGEST: u64 = 1 << 30;
+
+/// The events of one kernel thread.
+#[derive(Clone, Debug, Default)]
+pub(super) struct RawRing {
+    pub(super) runtime: u32,
+    pub(super) lwp: u32,
+    /// Which ring it was in the process, from 1 on; 0: it is not known. It tells kernel threads apart.
+    pub(super) number: u32,
+    pub(super) events: Vec<Event>,
+}
+
+/// A recording as it was taken.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Raw {
+    pub(super) rings: Vec<RawRing>,
+    /// `None`: counts are ns.
+    pub(super) scale: Option<Scale>,
+    /// What is known of the runtimes.
+    pub(super) facts: Vec<Facts>,
+    /// How many CPUs the process might use; 0: it is not known.
+    pub(super) cpus: u64,
+    /// Names of threads that no event tells.
+    pub(super) names: Vec<(u64, String)>,
+    pub(super) why: String,
+}
+
+impl Raw {
+    /// Copies all rings.
+    pub(super) fn take() -> Self {
+        Self::take_since(&mut HashMap::new())
+    }
+
+    /// Copies what has come into the rings since they were read so far as `seen` says, by their addresses.
+    pub(super) fn take_since(seen: &mut HashMap<usize, u64>) -> Self {
+        // What is left of earlier sessions has gaps.
+        let began = session::current().began;
+        // New rings come first in the list: so a ring keeps its number from the end.
+        let all: Vec<_> = rings::all().collect();
+        let rings = all.iter().rev().zip(1..).map(|(&listed, number)| {
+            let (runtime, lwp) = listed.owner();
+            let mut events = Vec::new();
+            let seen = seen.entry(std::ptr::from_ref(listed).addr()).or_insert(0);
+            *seen = listed.ring().read(listed.first().max(*seen), |event| {
+                if event.count >= began {
+                    events.push(event);
+                }
+            });
+            RawRing { runtime, lwp: lwp.unwrap_or(rings::NO_LWP), number, events }
+        });
+        let rings = rings.filter(|ring| !ring.events.is_empty()).collect();
+        let (facts, cpus) = (registry::facts(), affinity::available() as u64);
+        Self { rings, scale: Some(Scale::take()), facts, cpus, names: Vec::new(), why: String::new() }
+    }
+
+    pub(super) fn write(&self, mut to: impl Write) -> io::Result<()> {
+        to.write_all(MAGIC)?;
+        self.write_more(to)
+    }
+
+    /// Writes what comes after the first bytes of a file.
+    pub(super) fn write_more(&self, mut to: impl Write) -> io::Result<()> {
+        if let Some(scale) = &self.scale {
+            section(&mut to, CLOCK, &words(&scale.to_words()))?;
+        }
+        let facts: Vec<u64> = self.facts.iter().flat_map(|facts| facts.to_words()).collect();
+        section(&mut to, RUNTIMES, &words(&facts))?;
+        section(&mut to, CPUS, &words(&[self.cpus]))?;
+        if !self.names.is_empty() {
+            let mut payload = Vec::new();
+            for (id, name) in &self.names {
+                payload.extend(words(&[*id, name.len() as u64]));
+                payload.extend(name.as_bytes());
+            }
+            section(&mut to, NAMES, &payload)?;
+        }
+        if !self.why.is_empty() {
+            section(&mut to, WHY, self.why.as_bytes())?;
+        }
+        for ring in &self.rings {
+            let mut payload =
+                words(&[u64::from(ring.runtime), u64::from(ring.lwp) | u64::from(ring.number) << 32]);
+            ring.events.iter().for_each(|event| payload.extend(words(&event.to_words())));
+            section(&mut to, RING, &payload)?;
+        }
+        to.flush()
+    }
+
+    /// # Errors
+    ///
+    /// `InvalidData` if it is no recording, or one of another version; otherwise what `from` returns.
+    pub(super) fn read(mut from: impl Read) -> io::Result<Self> {
+        let mut magic = [0; MAGIC.len()];
+        let got = fill(&mut from, &mut magic)?;
+        if &magic != MAGIC {
+            let is_ours = got == MAGIC.len() && magic.starts_with(b"selvedge trace ");
+            let problem = if is_ours { "a recording of another version" } else { "not a recording" };
+            return Err(io::Error::new(io::ErrorKind::InvalidData, format!("this is {problem} of Selvedge")));
+        }
+        let mut raw = Self::default();
+        let mut header = [0; HEADER];
+        while fill(&mut from, &mut header)? == HEADER {
+            let length = u64::from_le_bytes(header[8..].try_into().expect("eight bytes"));
+            if length > LONGEST {
+                let problem =
+                    format!("a section of a recording has {length} bytes; at most 1 GiB is possible");
+                return Err(io::Error::new(io::ErrorKind::InvalidData, problem));
+            }
+            let mut payload = Vec::new();
+            // Grows as the bytes come: a length that lies allocates nothing.
+            from.by_ref().take(length).read_to_end(&mut payload)?;
+            raw.add([header[0], header[1], header[2], header[3]], &payload);
+        }
+        Ok(raw)
+    }
+
+    /// Adds what a section says. What makes no sense is left out.
+    fn add(&mut self, tag: [u8; 4], payload: &[u8]) {
+        let mut words =
+            payload.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("eight")));
+        match tag {
+            CLOCK => {
+                let words: Vec<u64> = words.take(4).collect();
+                self.scale = words.try_into().ok().and_then(Scale::from_words);
+            }
+            RUNTIMES => {
+                let words: Vec<u64> = words.collect();
+                // A file that has grown has the latest ones last.
+                self.facts.clear();
+                self.facts.extend(words.as_chunks().0.iter().map(|&words| Facts::from_words(words)));
+            }
+            CPUS => self.cpus = words.next().unwrap_or(0),
+            NAMES => self.add_names(payload),
+            WHY => self.why = String::from_utf8_lossy(payload).into_owned(),
+            RING => {
+                let (Some(runtime), Some(lwp)) = (words.next(), words.next()) else { return };
+                let words: Vec<u64> = words.collect();
+                let events = words.as_chunks().0.iter().filter_map(|&words| Event::from_words(words));
+                self.add_events(runtime as u32, lwp as u32, (lwp >> 32) as u32, events);
+            }
+            _ => {}
+        }
+    }
+
+    fn add_names(&mut self, mut payload: &[u8]) {
+        while let Some((head, rest)) = payload.split_first_chunk::<16>() {
+            let word = |at: usize| u64::from_le_bytes(head[at..at + 8].try_into().expect("eight"));
+            let length = usize::try_from(word(8)).unwrap_or(usize::MAX);
+            let Some((name, rest)) = rest.split_at_checked(length) else { return };
+            self.names.push((word(0), String::from_utf8_lossy(name).into_owned()));
+            payload = rest;
+        }
+    }
+
+    /// Adds events of a ring, which may have come before.
+    fn add_events(&mut self, runtime: u32, lwp: u32, number: u32, events: impl Iterator<Item = Event>) {
+        let same = |ring: &&mut RawRing| (ring.runtime, ring.lwp, ring.number) == (runtime, lwp, number);
+        let is_known = number != 0 || lwp != rings::NO_LWP;
+        match self.rings.iter_mut().find(same).filter(|_| is_known) {
+            Some(ring) => ring.events.extend(events),
+            None => self.rings.push(RawRing { runtime, lwp, number, events: events.collect() }),
+        }
+    }
+}
+
+/// Writes one section.
+fn section(to: &mut impl Write, tag: [u8; 4], payload: &[u8]) -> io::Result<()> {
+    to.write_all(&header(tag, payload.len() as u64))?;
+    to.write_all(payload)
+}
+
+fn words(words: &[u64]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+/// Reads until `room` is full, or the end. Returns how many bytes there were.
+fn fill(from: &mut impl Read, room: &mut [u8]) -> io::Result<usize> {
+    let mut got = 0;
+    while got < room.len() {
+        match from.read(&mut room[got..]) {
+            Ok(0) => break,
+            Ok(more) => got += more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(got)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recorder::event::Kind;
+
+    fn some() -> Raw {
+        let event = |n| Event::new(n, Kind::Dispatch, n).with(7, 1).numbered(3);
+        Raw {
+            rings: vec![
+                RawRing { runtime: 5, lwp: 0, number: 2, events: (0..100).map(event).collect() },
+                RawRing { runtime: 0, lwp: rings::NO_LWP, number: 1, events: vec![event(1)] },
+            ],
+            scale: Scale::from_words([1, 2, 3, 4]),
+            facts: vec![Facts::from_words([5, 1, 2, 64, 3, 0, 10_000_000, 1])],
+            cpus: 2,
+            names: vec![(7, "seven".into()), (8, String::new())],
+            why: "a test".into(),
+        }
+    }
+
+    fn bytes(raw: &Raw) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        raw.write(&mut bytes).unwrap();
+        bytes
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let raw = some();
+        let read = Raw::read(&*bytes(&raw)).unwrap();
+        assert_eq!((read.why, read.facts, read.cpus), (raw.why, raw.facts, raw.cpus));
+        assert_eq!(read.names, raw.names);
+        assert_eq!(read.scale.map(|it| it.to_words()), Some([1, 2, 3, 4]));
+        assert_eq!(read.rings.len(), 2);
+        for (read, written) in read.rings.iter().zip(&raw.rings) {
+            assert_eq!(
+                (read.runtime, read.lwp, &read.events),
+                (written.runtime, written.lwp, &written.events)
+            );
+        }
+    }
+
+    #[test]
+    fn a_file_that_grows_has_each_ring_once() {
+        let mut raw = some();
+        let other = RawRing { number: 3, ..raw.rings[1].clone() };
+        let mut grown = bytes(&raw);
+        raw.facts[0].bound_reached = 9;
+        raw.rings.push(other);
+        raw.write_more(&mut grown).unwrap();
+        let read = Raw::read(&*grown).unwrap();
+        let rings: Vec<_> = read.rings.iter().map(|it| (it.lwp, it.number, it.events.len())).collect();
+        assert_eq!(rings, [(0, 2, 200), (rings::NO_LWP, 1, 2), (rings::NO_LWP, 3, 1)]);
+        assert_eq!((read.facts.len(), read.facts[0].bound_reached), (1, 9));
+    }
+
+    /// Whatever a file has, it is read or refused. None is a panic, and none takes memory that is not there.
+    #[test]
+    fn any_bytes_are_read_or_refused() {
+        let whole = bytes(&some());
+        for end in 0..whole.len() {
+            assert_eq!(Raw::read(&whole[..end]).is_ok(), end >= MAGIC.len(), "{end}");
+        }
+        let mut random = 1_u64;
+        for _ in 0..20_000 {
+            let mut broken = whole.clone();
+            for _ in 0..3 {
+                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                let at = (random >> 33) as usize % broken.len();
+                broken[at] = (random >> 20) as u8;
+            }
+            let _ = Raw::read(&*broken);
+        }
+        let mut long = whole[..MAGIC.len()].to_vec();
+        long.extend(header(RING, u64::MAX));
+        assert!(Raw::read(&*long).unwrap_err().to_string().contains("at most 1 GiB"));
+        assert!(Raw::read(&b"selvedge trace 9"[..]).unwrap_err().to_string().contains("another version"));
+        assert!(Raw::read(&b"#!/bin/sh"[..]).unwrap_err().to_string().contains("not a recording"));
+    }
+}

@@ -1,0 +1,362 @@
+//! From events to spans: what each thread and each LWP did, from when to when. A pure function of a
+//! recording.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::time::Duration;
+
+use super::recording::{Event, EventKind, Recording, Track};
+use crate::park::reason::WaitReason;
+use crate::recorder::account;
+use crate::thread::id::ThreadId;
+
+/// What a thread does, by ThreadMon's names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum State {
+    /// It is on an LWP. That may be on a CPU, or wait for one.
+    Running,
+    /// It is runnable, and an LWP was chosen for it.
+    Dispatchable,
+    /// It is runnable, and in a run queue.
+    Runnable,
+    /// It waits for something.
+    Blocked,
+    /// It waits for a time to pass.
+    Sleeping,
+    /// It is on an LWP, and has announced that it may block in the kernel.
+    InKernel,
+}
+
+impl State {
+    /// All states.
+    pub const ALL: [Self; 6] =
+        [Self::Running, Self::Dispatchable, Self::Runnable, Self::Blocked, Self::Sleeping, Self::InKernel];
+
+    /// Returns the state of a thread that waits for this reason.
+    pub(crate) fn of_wait(reason: WaitReason) -> Self {
+        if reason == WaitReason::Sleep { Self::Sleeping } else { Self::Blocked }
+    }
+}
+
+impl From<account::State> for State {
+    fn from(state: account::State) -> Self {
+        match state {
+            account::State::Running => Self::Running,
+            account::State::Dispatchable => Self::Dispatchable,
+            account::State::Queued => Self::Runnable,
+            account::State::Blocked => Self::Blocked,
+            account::State::Sleeping => Self::Sleeping,
+            account::State::InKernel => Self::InKernel,
+        }
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Running => "on LWP",
+            Self::Dispatchable => "dispatchable",
+            Self::Runnable => "run queue",
+            Self::Blocked => "blocked",
+            Self::Sleeping => "sleeping",
+            Self::InKernel => "in kernel",
+        })
+    }
+}
+
+/// A thread was in one state, from one time to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Span {
+    /// When it began, since the start of the recording.
+    pub from: Duration,
+    /// When it ended.
+    pub to: Duration,
+    /// The state.
+    pub state: State,
+    /// The kernel thread that it was on, if it was on one.
+    pub track: Option<Track>,
+    /// What it waited for, and the address of that.
+    pub wait: Option<(WaitReason, Option<usize>)>,
+}
+
+impl Span {
+    /// Returns how long it lasted.
+    #[must_use]
+    pub fn length(&self) -> Duration {
+        self.to - self.from
+    }
+}
+
+/// What one thread did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ThreadLine {
+    /// The thread.
+    pub id: ThreadId,
+    /// Its spans, each of which begins where the one before ended.
+    pub spans: Vec<Span>,
+    /// How often its time slice was over.
+    pub preemptions: usize,
+    /// `true` if its start was recorded.
+    pub begins: bool,
+    /// `true` if its end was recorded.
+    pub ends: bool,
+}
+
+impl ThreadLine {
+    /// Returns how long it was in a state.
+    #[must_use]
+    pub fn time_in(&self, state: State) -> Duration {
+        self.spans.iter().filter(|span| span.state == state).map(Span::length).sum()
+    }
+
+    /// Returns from its first recorded moment to its last.
+    #[must_use]
+    pub fn length(&self) -> Duration {
+        match self.spans.as_slice() {
+            [first, .., last] => last.to - first.from,
+            [only] => only.length(),
+            [] => Duration::ZERO,
+        }
+    }
+}
+
+/// What an LWP did in a span.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum TrackState {
+    /// It ran this thread.
+    Runs(ThreadId),
+    /// It looked for work.
+    Searches,
+    /// It slept, with a slot.
+    Idle,
+    /// It slept, without a slot.
+    Spare,
+}
+
+/// What one kernel thread did. Spans do not overlap, and there may be gaps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TrackLine {
+    /// Which one.
+    pub track: Track,
+    /// From when, to when, and what.
+    pub spans: Vec<(Duration, Duration, TrackState)>,
+}
+
+/// One thread made another runnable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Wake {
+    /// When.
+    pub at: Duration,
+    /// The kernel thread on which the waker ran.
+    pub track: Track,
+    /// The waker; `None` for a timer.
+    pub by: Option<ThreadId>,
+    /// The thread that became runnable.
+    pub thread: ThreadId,
+    /// When that began to run, and where; `None` if it had not by the end.
+    pub ran: Option<(Duration, Track)>,
+}
+
+/// A recording as spans: for drawings, sums and explanations.
+///
+/// # Examples
+///
+/// ```
+/// use selvedge::trace::{self, Level, Recording, State, Timeline};
+/// use selvedge::{OneToOne, Runtime, thread};
+/// use std::time::Duration;
+///
+/// trace::set_level(Level::Events);
+/// let rt = OneToOne::new()?;
+/// rt.spawn(|| thread::sleep(Duration::from_millis(5))).join().unwrap();
+/// let timeline = Timeline::of(&Recording::take());
+/// trace::set_level(Level::Off);
+/// let slept: Duration = timeline.threads().iter().map(|line| line.time_in(State::Sleeping)).sum();
+/// assert!(slept >= Duration::from_millis(4), "{slept:?}");
+/// # std::io::Result::Ok(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Timeline {
+    threads: Vec<ThreadLine>,
+    tracks: Vec<TrackLine>,
+    wakes: Vec<Wake>,
+    end: Duration,
+}
+
+impl Timeline {
+    /// Builds the spans of a recording. What a thread did before its first event is not known, so its line
+    /// begins there.
+    #[must_use]
+    pub fn of(recording: &Recording) -> Self {
+        let mut builder = Builder::default();
+        recording.events().iter().for_each(|event| builder.add(event));
+        let last = recording.events().last().map_or(Duration::ZERO, |event| event.at);
+        builder.finish(recording.length().max(last))
+    }
+
+    /// Returns the lines of threads, in the order of their identities.
+    #[must_use]
+    pub fn threads(&self) -> &[ThreadLine] {
+        &self.threads
+    }
+
+    /// Returns the lines of kernel threads.
+    #[must_use]
+    pub fn tracks(&self) -> &[TrackLine] {
+        &self.tracks
+    }
+
+    /// Returns all wake-ups, in the order of time.
+    #[must_use]
+    pub fn wakes(&self) -> &[Wake] {
+        &self.wakes
+    }
+
+    /// Returns when the recording was taken, since its first event.
+    #[must_use]
+    pub fn end(&self) -> Duration {
+        self.end
+    }
+}
+
+/// A thread while its line is built.
+struct Thread {
+    line: ThreadLine,
+    /// The span that has not ended.
+    open: Option<Span>,
+    /// A waker came before the thread had stopped: whether an LWP was chosen.
+    early: Option<bool>,
+    /// Its last wake-up, until it runs.
+    woken: Option<usize>,
+}
+
+#[derive(Default)]
+struct Builder {
+    threads: HashMap<ThreadId, Thread>,
+    tracks: HashMap<Track, (TrackLine, Option<(Duration, TrackState)>)>,
+    wakes: Vec<Wake>,
+}
+
+impl Builder {
+    fn add(&mut self, event: &Event) {
+        let Event { at, track, .. } = *event;
+        match (event.kind, event.thread) {
+            (EventKind::Search, _) => self.track(track, at, Some(TrackState::Searches)),
+            (EventKind::Idle, _) => self.track(track, at, Some(TrackState::Idle)),
+            (EventKind::Spare, _) => self.track(track, at, Some(TrackState::Spare)),
+            (kind, Some(id)) => self.thread(id, at, track, kind),
+            _ => {}
+        }
+    }
+
+    fn thread(&mut self, id: ThreadId, at: Duration, track: Track, kind: EventKind) {
+        let runnable = |chosen| if chosen { State::Dispatchable } else { State::Runnable };
+        let thread = self.threads.entry(id).or_insert_with(|| Thread {
+            line: ThreadLine { id, spans: Vec::new(), preemptions: 0, begins: false, ends: false },
+            open: None,
+            early: None,
+            woken: None,
+        });
+        let runs = |state| matches!(state, State::Running | State::InKernel);
+        match kind {
+            EventKind::Spawn { .. } => {
+                thread.line.begins = true;
+                thread.enter(at, State::Runnable, None, None);
+            }
+            EventKind::Ready { by, chosen } => {
+                if thread.open.is_some_and(|open| runs(open.state)) {
+                    thread.early = Some(chosen);
+                } else {
+                    thread.enter(at, runnable(chosen), None, None);
+                }
+                thread.woken = Some(self.wakes.len());
+                self.wakes.push(Wake { at, track, by, thread: id, ran: None });
+            }
+            EventKind::Dispatch => {
+                thread.early = None;
+                thread.enter(at, State::Running, Some(track), None);
+                if let Some(wake) = thread.woken.take() {
+                    self.wakes[wake].ran = Some((at, track));
+                }
+                self.track(track, at, Some(TrackState::Runs(id)));
+            }
+            EventKind::Block { reason, at: object } => {
+                match thread.early.take() {
+                    Some(chosen) => thread.enter(at, runnable(chosen), None, None),
+                    None => thread.enter(at, State::of_wait(reason), None, Some((reason, object))),
+                }
+                self.track(track, at, None);
+            }
+            EventKind::Yield | EventKind::Preempt => {
+                thread.line.preemptions += usize::from(kind == EventKind::Preempt);
+                thread.enter(at, State::Runnable, None, None);
+                self.track(track, at, None);
+            }
+            EventKind::Exit => {
+                thread.close(at);
+                thread.line.ends = true;
+                self.track(track, at, None);
+            }
+            EventKind::EnterKernel => thread.enter(at, State::InKernel, Some(track), None),
+            EventKind::LeaveKernel => thread.enter(at, State::Running, Some(track), None),
+            _ => {}
+        }
+    }
+
+    /// Ends what a kernel thread did, and begins the next.
+    fn track(&mut self, track: Track, at: Duration, next: Option<TrackState>) {
+        let (line, open) =
+            self.tracks.entry(track).or_insert_with(|| (TrackLine { track, spans: Vec::new() }, None));
+        if let Some((from, state)) = open.take() {
+            line.spans.push((from, at, state));
+        }
+        *open = next.map(|state| (at, state));
+    }
+
+    fn finish(mut self, end: Duration) -> Timeline {
+        let open: Vec<Track> = self.tracks.keys().copied().collect();
+        open.into_iter().for_each(|track| self.track(track, end, None));
+        let mut tracks: Vec<_> = self.tracks.into_values().map(|(line, _)| line).collect();
+        tracks.sort_by_key(|line| line.track);
+        let mut threads: Vec<_> = self
+            .threads
+            .into_values()
+            .map(|mut thread| {
+                thread.close(end);
+                thread.line
+            })
+            .collect();
+        threads.sort_by_key(|line| line.id);
+        Timeline { threads, tracks, wakes: self.wakes, end }
+    }
+}
+
+impl Thread {
+    /// Ends the open span, and begins another.
+    fn enter(
+        &mut self,
+        at: Duration,
+        state: State,
+        track: Option<Track>,
+        wait: Option<(WaitReason, Option<usize>)>,
+    ) {
+        self.close(at);
+        self.open = Some(Span { from: at, to: at, state, track, wait });
+    }
+
+    fn close(&mut self, at: Duration) {
+        if let Some(open) = self.open.take() {
+            // A clock of another CPU may be behind by a little.
+            self.line.spans.push(Span { to: at.max(open.from), ..open });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

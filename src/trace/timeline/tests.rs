@@ -1,0 +1,105 @@
+use super::*;
+use crate::park::priority::Priority;
+
+const LWP: Track = Track::Lwp { runtime: 1, lwp: 0 };
+
+fn id(number: u64) -> ThreadId {
+    ThreadId::from_number(number.try_into().unwrap())
+}
+
+fn us(n: u64) -> Duration {
+    Duration::from_micros(n)
+}
+
+/// Returns the timeline of events, each a time in us, a thread, and what happened on `LWP`.
+fn timeline(events: &[(u64, u64, EventKind)]) -> Timeline {
+    let events = events.iter().map(|&(at, thread, kind)| Event {
+        at: us(at),
+        track: LWP,
+        thread: (thread != 0).then(|| id(thread)),
+        kind,
+    });
+    Timeline::of(&Recording::from_events(events.collect()))
+}
+
+fn states(line: &ThreadLine) -> Vec<(u64, State)> {
+    line.spans.iter().map(|span| (span.length().as_micros() as u64, span.state)).collect()
+}
+
+#[test]
+fn a_life_is_a_line_of_spans() {
+    let mutex = EventKind::Block { reason: WaitReason::Mutex, at: Some(0x10) };
+    let timeline = timeline(&[
+        (0, 1, EventKind::Spawn { by: None, priority: Priority::Normal }),
+        (2, 1, EventKind::Dispatch),
+        (5, 1, EventKind::EnterKernel),
+        (6, 1, EventKind::LeaveKernel),
+        (10, 1, mutex),
+        (10, 0, EventKind::Search),
+        (12, 0, EventKind::Idle),
+        (20, 1, EventKind::Ready { by: Some(id(2)), chosen: true }),
+        (21, 1, EventKind::Dispatch),
+        (30, 1, EventKind::Preempt),
+        (31, 1, EventKind::Dispatch),
+        (33, 1, EventKind::Exit),
+        (40, 2, EventKind::Dispatch),
+    ]);
+    let line = &timeline.threads()[0];
+    assert_eq!(
+        states(line),
+        [
+            (2, State::Runnable),
+            (3, State::Running),
+            (1, State::InKernel),
+            (4, State::Running),
+            (10, State::Blocked),
+            (1, State::Dispatchable),
+            (9, State::Running),
+            (1, State::Runnable),
+            (2, State::Running),
+        ]
+    );
+    assert!(line.begins && line.ends && line.preemptions == 1);
+    assert_eq!(State::ALL.iter().map(|&state| line.time_in(state)).sum::<Duration>(), line.length());
+    assert_eq!(line.spans[4].wait, Some((WaitReason::Mutex, Some(0x10))));
+    assert_eq!(timeline.wakes()[0].ran, Some((us(21), LWP)));
+    let [track] = timeline.tracks() else { panic!("one LWP") };
+    let lwp: Vec<_> = track.spans.iter().map(|&(from, to, state)| ((to - from).as_micros(), state)).collect();
+    assert_eq!(
+        lwp,
+        [
+            (8, TrackState::Runs(id(1))),
+            (2, TrackState::Searches),
+            (9, TrackState::Idle),
+            (9, TrackState::Runs(id(1))),
+            (2, TrackState::Runs(id(1))),
+            (0, TrackState::Runs(id(2))),
+        ]
+    );
+}
+
+/// A waker on another LWP comes between a thread's publication and the end of its stop.
+#[test]
+fn an_early_waker_leaves_no_time_blocked() {
+    let timeline = timeline(&[
+        (0, 1, EventKind::Dispatch),
+        (5, 1, EventKind::Ready { by: None, chosen: false }),
+        (6, 1, EventKind::Block { reason: WaitReason::Park, at: None }),
+        (9, 1, EventKind::Dispatch),
+        (9, 1, EventKind::Block { reason: WaitReason::Park, at: None }),
+        (15, 0, EventKind::Search),
+    ]);
+    let line = &timeline.threads()[0];
+    assert_eq!(
+        states(line),
+        [(6, State::Running), (3, State::Runnable), (0, State::Running), (6, State::Blocked)]
+    );
+    assert!(!line.begins && !line.ends);
+    assert_eq!(timeline.wakes()[0].ran, Some((us(9), LWP)));
+}
+
+#[test]
+fn nothing_is_a_timeline_too() {
+    let timeline = timeline(&[]);
+    assert!(timeline.threads().is_empty() && timeline.tracks().is_empty() && timeline.end().is_zero());
+}

@@ -1,0 +1,275 @@
+//! Clients that send anything, stall, vanish, or come in numbers. The program goes on.
+
+use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use selvedge::threadmon::wire::{LONGEST_REQUEST, Request, Response, VERSION};
+use selvedge::threadmon::{Client, serve};
+use selvedge::trace::Level;
+use selvedge::{Mxn, Runtime};
+
+use super::{Target, run, socket};
+
+/// Marsaglia's xorshift.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        (self.next() >> 11) % bound
+    }
+}
+
+/// Returns a request, most often one that makes sense.
+fn request(random: &mut Random) -> Request {
+    match random.below(9) {
+        0 => Request::Hello(VERSION),
+        1 => Request::Overview,
+        2 => Request::Threads(random.below(3) as u32, random.below(100) as u32, random.below(2) == 0),
+        3 => Request::Locks,
+        4 => Request::SetLevel([Level::Off, Level::Times, Level::Events][random.below(3) as usize]),
+        5 => Request::Events(random.below(2) == 0),
+        6 => Request::Dump,
+        7 => Request::Deadlocks,
+        _ => Request::Threads(random.next() as u32, random.next() as u32, true),
+    }
+}
+
+/// Returns a frame: whole, mutated, cut, or of random bytes.
+fn frame(random: &mut Random) -> Vec<u8> {
+    let mut frame = request(random).to_frame();
+    match random.below(8) {
+        0..4 => {
+            for _ in 0..1 + random.below(3) {
+                let at = random.below(frame.len() as u64) as usize;
+                frame[at] = random.next() as u8;
+            }
+        }
+        4 => frame.truncate(random.below(frame.len() as u64) as usize),
+        5 => frame = (0..random.below(64)).map(|_| random.next() as u8).collect(),
+        6 => {
+            // A payload of random bytes with the right length.
+            let payload: Vec<u8> = (0..random.below(200)).map(|_| random.next() as u8).collect();
+            frame = (payload.len() as u32).to_le_bytes().to_vec();
+            frame.extend(payload);
+        }
+        _ => {}
+    }
+    frame
+}
+
+/// How many frames are sent: a million at full length.
+fn how_many() -> u64 {
+    let full = std::env::var_os("SELVEDGE_STRESS").is_some_and(|value| value == "full");
+    if full { 1_000_000 } else { 30_000 }
+}
+
+pub(super) fn frames() {
+    let target = Target::start();
+    let mut random = Random(0x9E37_79B9_7F4A_7C15);
+    let mut sent = 0;
+    let mut room = vec![0; 1 << 16];
+    while sent < how_many() {
+        let mut stream = UnixStream::connect(socket()).unwrap();
+        stream.set_read_timeout(Some(Duration::from_micros(200))).unwrap();
+        if random.below(8) > 0 {
+            stream.write_all(&Request::Hello(VERSION).to_frame()).unwrap();
+        }
+        // Until the server closes, or a while.
+        for _ in 0..random.below(400) {
+            sent += 1;
+            if stream.write_all(&frame(&mut random)).is_err() {
+                break;
+            }
+            // Otherwise both sides would wait for room.
+            if sent % 16 == 0 && matches!(stream.read(&mut room), Ok(0)) {
+                break;
+            }
+        }
+        if sent % 5_000 < 400 {
+            target.check();
+        }
+    }
+    selvedge::trace::set_level(Level::Off);
+    target.end();
+}
+
+#[test]
+fn random_frames_are_refused_or_survived() {
+    run("frames");
+}
+
+/// Both decoders, with no socket in between: no bytes are a panic.
+#[test]
+fn random_payloads_are_decoded_or_refused() {
+    let mut random = Random(1);
+    let mut decoded = 0;
+    for _ in 0..how_many().max(100_000) {
+        let frame = frame(&mut random);
+        let payload = frame.get(4..).unwrap_or_default();
+        decoded += u32::from(Request::from_payload(payload).is_some());
+        // Most numbers of requests are numbers of responses, too.
+        decoded += u32::from(Response::from_payload(payload).is_some());
+    }
+    assert!(decoded > 1_000, "{decoded}");
+}
+
+/// A client asks for much, and reads nothing. It is dropped, and others are served meanwhile.
+pub(super) fn stall() {
+    let target = Target::start();
+    target.rt.run(|| {
+        (0..2_000).for_each(|_| {
+            drop(
+                selvedge::thread::Builder::new()
+                    .name("x".repeat(200))
+                    .spawn(selvedge::thread::park)
+                    .map(|thread| thread.thread().unpark()),
+            )
+        })
+    });
+    let mut stalled = UnixStream::connect(socket()).unwrap();
+    stalled.write_all(&Request::Hello(VERSION).to_frame()).unwrap();
+    stalled.set_write_timeout(Some(Duration::from_millis(100))).unwrap();
+    while stalled.write_all(&Request::Dump.to_frame()).is_ok() {}
+    target.check();
+    let start = Instant::now();
+    // The server drops it after five seconds.
+    let mut room = vec![0; 1 << 16];
+    std::thread::sleep(Duration::from_secs(6));
+    while stalled.read(&mut room).is_ok_and(|got| got > 0) {
+        assert!(start.elapsed() < Duration::from_secs(60), "it was not dropped");
+    }
+    target.end();
+}
+
+#[test]
+fn a_client_that_stalls_is_dropped() {
+    run("stall");
+}
+
+/// Clients vanish in the middle of a request, and of an answer.
+pub(super) fn vanish() {
+    let target = Target::start();
+    for round in 0..200 {
+        let mut stream = UnixStream::connect(socket()).unwrap();
+        stream.write_all(&Request::Hello(VERSION).to_frame()).unwrap();
+        let frame = Request::Dump.to_frame();
+        let end = if round % 2 == 0 { frame.len() } else { round % frame.len() };
+        stream.write_all(&frame[..end]).unwrap();
+        if round % 3 == 0 {
+            let _ = stream.read(&mut [0; 3]);
+        }
+    }
+    let too_long = UnixStream::connect(socket()).unwrap();
+    (&too_long).write_all(&(LONGEST_REQUEST as u32 + 1).to_le_bytes()).unwrap();
+    assert_eq!((&too_long).read(&mut [0; 8]).unwrap(), 0, "it is dropped");
+    target.end();
+}
+
+#[test]
+fn clients_that_vanish_are_forgotten() {
+    run("vanish");
+}
+
+pub(super) fn ten() {
+    let target = Target::start();
+    std::thread::scope(|scope| {
+        for n in 0..10 {
+            scope.spawn(move || {
+                let mut client = Client::connect(std::process::id()).unwrap();
+                for _ in 0..50 {
+                    let overview = client.overview().unwrap();
+                    let runtime = overview.runtimes[0].number;
+                    assert_eq!(client.threads(runtime, 100, true).unwrap().threads.len(), 2, "client {n}");
+                    assert!(client.dump().unwrap().contains("player-1"));
+                }
+            });
+        }
+    });
+    target.end();
+}
+
+#[test]
+fn ten_clients_are_served_at_once() {
+    run("ten");
+}
+
+/// Another user's client is let in by the files' modes, and refused by its credentials.
+pub(super) fn other_user() {
+    const OTHER: u32 = 65_534;
+    // SAFETY: no arguments.
+    if unsafe { libc::geteuid() } != 0 {
+        println!("skipped: only root can be another user");
+        return;
+    }
+    let target = Target::start();
+    let path = socket();
+    for (path, mode) in
+        [(path.parent().unwrap().parent().unwrap(), 0o755), (path.parent().unwrap(), 0o755), (&path, 0o777)]
+    {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    }
+    // SAFETY: the child makes system calls only, and ends.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // SAFETY: a system call of the child.
+        unsafe { libc::setgroups(0, std::ptr::null()) };
+        // SAFETY: a system call of the child.
+        unsafe { libc::setgid(OTHER) };
+        // SAFETY: a system call of the child.
+        unsafe { libc::setuid(OTHER) };
+        let served = UnixStream::connect(&path).and_then(|mut stream| {
+            stream.write_all(&Request::Hello(VERSION).to_frame())?;
+            stream.read(&mut [0; 16])
+        });
+        // It is closed without an answer.
+        let refused = served.as_ref().is_ok_and(|&got| got == 0) || served.is_err();
+        // SAFETY: it ends the child.
+        unsafe { libc::_exit(i32::from(!refused)) };
+    }
+    let mut status = -1;
+    // SAFETY: it waits for the child, and writes its status.
+    unsafe { libc::waitpid(child, &raw mut status, 0) };
+    assert_eq!(status, 0, "it was served");
+    target.end();
+}
+
+#[test]
+fn another_users_client_is_refused() {
+    run("other_user");
+}
+
+/// Hogs without time slices keep all LWPs, and all CPUs. Clients are served all the same.
+pub(super) fn hogs() {
+    static STOP: AtomicBool = AtomicBool::new(false);
+    serve().unwrap();
+    let cpus = std::thread::available_parallelism().unwrap().get();
+    let rt = Mxn::builder().concurrency(cpus + 1).time_slice(None).build().unwrap();
+    let hog = || {
+        while !STOP.load(Relaxed) {
+            std::hint::spin_loop();
+        }
+    };
+    let hogs: Vec<_> = (0..=cpus).map(|_| rt.spawn(hog)).collect();
+    let mut client = Client::connect(std::process::id()).unwrap();
+    for _ in 0..20 {
+        let overview = client.overview().unwrap();
+        assert_eq!(overview.runtimes[0].threads, cpus + 1);
+    }
+    STOP.store(true, Relaxed);
+    hogs.into_iter().for_each(|hog| hog.join().unwrap());
+}
+
+#[test]
+fn hogs_do_not_keep_clients_out() {
+    run("hogs");
+}

@@ -1,0 +1,140 @@
+//! What cannot be: a clear error each, and nothing is harmed.
+
+use std::io::ErrorKind;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::net::UnixListener;
+use std::process::Stdio;
+
+use selvedge::threadmon::{Client, serve};
+use selvedge::{OneToOne, Runtime};
+
+use super::{child, run, socket};
+
+/// In a child of a fork, nothing serves, and its end leaves the parent's socket alone.
+pub(super) fn fork() {
+    serve().unwrap();
+    serve().expect("twice is once");
+    assert!(socket().exists());
+    // SAFETY: the child runs this code, and ends by `exit`, which runs what is registered for that.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let error = serve().unwrap_err();
+        std::process::exit(i32::from(!error.to_string().contains("a fork of a process that serves")));
+    }
+    let mut status = -1;
+    // SAFETY: it waits for the child, and writes its status.
+    unsafe { libc::waitpid(child, &raw mut status, 0) };
+    assert_eq!(status, 0);
+    assert!(socket().exists());
+    Client::connect(std::process::id()).unwrap().overview().unwrap();
+}
+
+#[test]
+fn a_fork_does_not_serve() {
+    run("fork");
+}
+
+/// A program that is started with `SELVEDGE_MON=on` serves when it has built a runtime.
+pub(super) fn serves() {
+    let rt = OneToOne::new().unwrap();
+    rt.run(|| ());
+    let served = Client::connect(std::process::id()).map(|mut client| client.overview().unwrap().pid);
+    match std::env::var("SELVEDGE_MON").as_deref() {
+        Ok("on") => assert_eq!(served.unwrap(), std::process::id()),
+        _ => {
+            let error = served.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::NotFound);
+            let text = error.to_string();
+            assert!(text.contains("does not serve") && text.contains("SELVEDGE_MON=on"), "{text}");
+        }
+    }
+}
+
+#[test]
+fn the_variable_decides() {
+    let room = tempfile::tempdir().unwrap();
+    let room = ("XDG_RUNTIME_DIR", room.path().to_str().unwrap());
+    child::run("serve", &[room, ("SELVEDGE_MON", "on")]).expect_success();
+    child::run("serve", &[room, ("SELVEDGE_MON", "off")]).expect_success();
+    child::run("serve", &[room]).expect_success();
+    let ended = child::run("serve", &[room, ("SELVEDGE_MON", "perhaps")]);
+    assert!(!ended.status.success());
+    assert!(
+        ended.said.contains("invalid value `perhaps` in SELVEDGE_MON: expected on or off"),
+        "{}",
+        ended.said
+    );
+    let left: Vec<_> = std::fs::read_dir(std::path::Path::new(room.1).join("selvedge")).unwrap().collect();
+    assert!(left.is_empty(), "each has removed its socket: {left:?}");
+}
+
+/// Tries to serve, and says why it cannot.
+pub(super) fn refuses() {
+    println!("refused: {}", serve().unwrap_err());
+}
+
+#[test]
+fn a_directory_that_will_not_do_is_named() {
+    let room = tempfile::tempdir().unwrap();
+    let said = |path: &std::path::Path| {
+        let ended = child::run("refuse", &[("XDG_RUNTIME_DIR", path.to_str().unwrap())]);
+        ended.expect_success();
+        ended.said
+    };
+    let long = room.path().join("x".repeat(100));
+    std::fs::create_dir(&long).unwrap();
+    assert!(said(&long).contains("a socket's has at most 107"), "{}", said(&long));
+    let open = room.path().join("open");
+    std::fs::DirBuilder::new().recursive(true).create(open.join("selvedge")).unwrap();
+    std::fs::set_permissions(open.join("selvedge"), std::fs::Permissions::from_mode(0o777)).unwrap();
+    assert!(said(&open).contains("can be used by other users"), "{}", said(&open));
+    let none = room.path().join("none");
+    assert!(said(&none).contains("cannot create"), "{}", said(&none));
+}
+
+/// Processes that cannot be looked at.
+pub(super) fn errors() {
+    let error = Client::connect(u32::MAX).unwrap_err();
+    assert_eq!(
+        (error.kind(), error.to_string()),
+        (ErrorKind::NotFound, format!("there is no process {}", u32::MAX))
+    );
+    let mut plain = std::process::Command::new("sleep").arg("100").stdin(Stdio::null()).spawn().unwrap();
+    let error = Client::connect(plain.id()).unwrap_err();
+    assert!(error.to_string().contains("does not serve"), "{error}");
+    // One that speaks another version, and one that says nothing that makes sense.
+    std::fs::DirBuilder::new().mode(0o700).recursive(true).create(socket().parent().unwrap()).unwrap();
+    let path = socket().with_file_name(format!("{}.sock", plain.id()));
+    let listener = UnixListener::bind(&path).unwrap();
+    let answer = |bytes: &'static [u8]| {
+        let listener = listener.try_clone().unwrap();
+        std::thread::spawn(move || {
+            use std::io::{Read, Write};
+            let (mut stream, _) = listener.accept().unwrap();
+            let _ = stream.read(&mut [0; 64]);
+            stream.write_all(bytes).unwrap();
+        })
+    };
+    let server = answer(&[2, 0, 0, 0, 0, 9]);
+    let error = Client::connect(plain.id()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert!(error.to_string().contains("speaks version 9; this is version 1"), "{error}");
+    server.join().unwrap();
+    for bytes in [&[1, 0, 0, 0, 77][..], &[255, 255, 255, 255, 0], &[0, 0, 0, 0]] {
+        let server = answer(bytes);
+        let error = Client::connect(plain.id()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidData, "{error}");
+        server.join().unwrap();
+    }
+    let server = answer(&[]);
+    let error = Client::connect(plain.id()).unwrap_err();
+    assert!(error.to_string().contains("has ended"), "{error}");
+    server.join().unwrap();
+    plain.kill().unwrap();
+    plain.wait().unwrap();
+}
+
+#[test]
+fn a_process_that_cannot_be_looked_at_is_an_error() {
+    run("errors");
+}

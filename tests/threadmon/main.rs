@@ -1,0 +1,100 @@
+//! The socket of ThreadMon, from outside: what it tells, and what it survives.
+
+mod attacks;
+#[path = "../support/child.rs"]
+#[allow(dead_code, reason = "other tests use more of it")]
+mod child;
+mod errors;
+mod views;
+#[path = "../support/watchdog.rs"]
+mod watchdog;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use selvedge::threadmon::{Client, serve};
+use selvedge::{Mxn, Runtime, thread};
+use watchdog::Watchdog;
+
+/// Runs a role in a process with a private directory for sockets.
+fn run(role: &str) {
+    let _watchdog = Watchdog::start(role);
+    let room = tempfile::tempdir().unwrap();
+    child::run(role, &[("XDG_RUNTIME_DIR", room.path().to_str().unwrap())]).expect_success();
+}
+
+/// Returns the path of this process's socket.
+fn socket() -> PathBuf {
+    let room = PathBuf::from(std::env::var_os("XDG_RUNTIME_DIR").unwrap());
+    room.join("selvedge").join(format!("{}.sock", std::process::id()))
+}
+
+/// A program that is looked at: two threads hand something to and fro, on all LWPs that there are.
+struct Target {
+    rt: Mxn,
+    rounds: Arc<AtomicU64>,
+    stop: Arc<AtomicBool>,
+    players: Vec<thread::JoinHandle<()>>,
+}
+
+impl Target {
+    fn start() -> Self {
+        serve().unwrap();
+        let rt = Mxn::builder().concurrency(2).build().unwrap();
+        let (rounds, stop) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+        let players = (0..2).map(|n| {
+            let (rounds, stop) = (Arc::clone(&rounds), Arc::clone(&stop));
+            let named = thread::Builder::new().name(format!("player-{n}"));
+            rt.spawn_with(named, move || {
+                while !stop.load(Relaxed) {
+                    rounds.fetch_add(1, Relaxed);
+                    thread::yield_now();
+                }
+            })
+            .unwrap()
+        });
+        let players = players.collect();
+        Self { rt, rounds, stop, players }
+    }
+
+    /// Checks that the threads go on, and that a client is served.
+    fn check(&self) {
+        let before = self.rounds.load(Relaxed);
+        let overview = Client::connect(std::process::id()).unwrap().overview().unwrap();
+        assert_eq!(overview.pid, std::process::id());
+        assert_eq!(overview.runtimes.len(), 1);
+        while self.rounds.load(Relaxed) == before {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    fn end(self) {
+        self.check();
+        self.stop.store(true, Relaxed);
+        self.players.into_iter().for_each(|player| player.join().unwrap());
+        drop(self.rt);
+    }
+}
+
+/// Runs as a child process of a test.
+#[test]
+#[ignore = "run as a child by other tests"]
+fn child() {
+    child::play(&[
+        ("frames", attacks::frames),
+        ("stall", attacks::stall),
+        ("vanish", attacks::vanish),
+        ("ten", attacks::ten),
+        ("other_user", attacks::other_user),
+        ("hogs", attacks::hogs),
+        ("fork", errors::fork),
+        ("serve", errors::serves),
+        ("refuse", errors::refuses),
+        ("errors", errors::errors),
+        ("views", views::views),
+        ("walk", views::walk),
+        ("events", views::events),
+    ]);
+}

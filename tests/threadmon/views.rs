@@ -1,0 +1,149 @@
+//! What a client sees.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+use selvedge::LwpState;
+use selvedge::sync::Mutex;
+use selvedge::thread::{self, WaitReason};
+use selvedge::threadmon::{Client, ThreadView, serve};
+use selvedge::trace::{EventKind, Level, State};
+use selvedge::{Mxn, OneToOne, Runtime};
+
+use super::run;
+
+fn thread_named(client: &mut Client, runtime: u32, name: &str) -> Option<ThreadView> {
+    let page = client.threads(runtime, 1_000, true).unwrap();
+    page.threads.into_iter().find(|thread| thread.name.as_deref() == Some(name))
+}
+
+/// Waits until a thread is as `is` says.
+fn until(client: &mut Client, runtime: u32, name: &str, is: impl Fn(&ThreadView) -> bool) -> ThreadView {
+    loop {
+        if let Some(thread) = thread_named(client, runtime, name).filter(&is) {
+            return thread;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+pub(super) fn views() {
+    static LOCK: Mutex<()> = Mutex::new(());
+    static STOP: AtomicBool = AtomicBool::new(false);
+    serve().unwrap();
+    let mut client = Client::connect(std::process::id()).unwrap();
+    client.count_locks(true).unwrap();
+    client.set_level(Level::Times).unwrap();
+    selvedge::sync::stats::name(&LOCK, "the lock");
+    let rt = Mxn::builder().concurrency(1).build().unwrap();
+    let other = OneToOne::new().unwrap();
+    let spawn = |name: &str, f: fn()| rt.spawn_with(thread::Builder::new().name(name.into()), f).unwrap();
+    let owner = spawn("owner", || {
+        let _held = LOCK.lock();
+        thread::park();
+    });
+    let overview = client.overview().unwrap();
+    assert!(
+        overview.program.starts_with("threadmon") && overview.cpus >= 1 && overview.level == Level::Times
+    );
+    let [mxn, onetoone] = &overview.runtimes[..] else { panic!("{overview:?}") };
+    assert_eq!((mxn.model.as_str(), onetoone.model.as_str(), mxn.concurrency), ("mxn", "onetoone", 1));
+    let (mxn, onetoone) = (mxn.number, onetoone.number);
+    until(&mut client, mxn, "owner", |it| it.reason == Some(WaitReason::Park));
+    let waiter = spawn("waiter", || drop(LOCK.lock()));
+    let seen = until(&mut client, mxn, "waiter", |it| it.reason == Some(WaitReason::Mutex));
+    assert_eq!((seen.state, seen.object.as_deref()), (State::Blocked, Some("the lock")));
+    let (id, name) = seen.owner.clone().expect("owners are recorded");
+    assert_eq!((id, name.as_deref()), (thread_named(&mut client, mxn, "owner").unwrap().id, Some("owner")));
+    let times = seen.times.expect("times are counted");
+    assert!(times.states.iter().sum::<Duration>().abs_diff(times.life) < Duration::from_micros(1));
+    let hog = spawn("hog", || {
+        while !STOP.load(Relaxed) {
+            std::hint::spin_loop();
+        }
+    });
+    // The mapping, both ways.
+    let seen = until(&mut client, mxn, "hog", |it| it.state == State::Running && it.tid.is_some());
+    let overview = client.overview().unwrap();
+    let lwp = overview.runtimes[0].lwps.iter().find(|lwp| Some(lwp.number) == seen.lwp).unwrap();
+    assert_eq!((lwp.thread, Some(lwp.tid), lwp.state), (Some(seen.id), seen.tid, LwpState::Running));
+    assert!(lwp.times.is_some() && lwp.cpu_time.is_some());
+    STOP.store(true, Relaxed);
+    let bound = other.spawn_with(thread::Builder::new().name("kernel".into()), thread::park).unwrap();
+    let seen = until(&mut client, onetoone, "kernel", |it| it.reason == Some(WaitReason::Park));
+    assert!(seen.bound && seen.state == State::Blocked);
+    let dump = client.dump().unwrap();
+    for word in ["\"waiter\"", "the lock", "held by", "\"kernel\"", "onetoone"] {
+        assert!(dump.contains(word), "no {word} in\n{dump}");
+    }
+    assert_eq!(client.deadlocks().unwrap(), "");
+    bound.thread().unpark();
+    owner.thread().unpark();
+    [owner, waiter, hog, bound].into_iter().for_each(|thread| thread.join().unwrap());
+    let locks = client.locks().unwrap();
+    let lock = locks.iter().find(|lock| lock.name.as_deref() == Some("the lock")).expect("it was waited for");
+    assert!(lock.contended == 1 && lock.waited > Duration::ZERO, "{lock:?}");
+    selvedge::sync::stats::unname(&LOCK);
+}
+
+#[test]
+fn a_client_sees_threads_lwps_and_locks() {
+    run("views");
+}
+
+/// A walk in pages finds each of many threads once.
+pub(super) fn walk() {
+    serve().unwrap();
+    let mut client = Client::connect(std::process::id()).unwrap();
+    let rt = Mxn::builder().concurrency(2).build().unwrap();
+    let threads: Vec<_> = (0..20_000).map(|_| rt.spawn(thread::park)).collect();
+    let number = client.overview().unwrap().runtimes[0].number;
+    let mut seen = HashSet::new();
+    let mut anew = true;
+    loop {
+        let page = client.threads(number, 1_024, anew).unwrap();
+        assert!(page.threads.len() <= 1_024);
+        page.threads.iter().for_each(|thread| assert!(seen.insert(thread.id), "twice: {thread:?}"));
+        if page.last {
+            break;
+        }
+        anew = false;
+    }
+    assert_eq!(seen.len(), 20_000);
+    let error = client.threads(number + 1, 1, true).unwrap_err();
+    assert!(error.to_string().contains("there is no runtime"), "{error}");
+    threads.iter().for_each(|thread| thread.thread().unpark());
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+}
+
+#[test]
+fn a_walk_in_pages_finds_each_thread_once() {
+    run("walk");
+}
+
+/// Events come in parts, and no event comes twice.
+pub(super) fn events() {
+    serve().unwrap();
+    let mut client = Client::connect(std::process::id()).unwrap();
+    client.set_level(Level::Events).unwrap();
+    let rt = Mxn::builder().concurrency(1).build().unwrap();
+    let mut exits = 0;
+    for round in 0..50 {
+        rt.spawn(thread::yield_now).join().unwrap();
+        let part = client.events(false).unwrap();
+        exits += part.events().iter().filter(|event| event.kind == EventKind::Exit).count();
+        assert!(exits >= round, "{exits} of {round}: the last may be on its way");
+    }
+    drop(rt);
+    exits += client.events(false).unwrap().events().iter().filter(|it| it.kind == EventKind::Exit).count();
+    assert_eq!(exits, 50);
+    let all = client.events(true).unwrap();
+    assert_eq!(all.events().iter().filter(|event| event.kind == EventKind::Exit).count(), 50);
+    client.set_level(Level::Off).unwrap();
+}
+
+#[test]
+fn events_come_in_parts() {
+    run("events");
+}

@@ -1,0 +1,222 @@
+//! Recordings: what is in them, and the two formats for viewers.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use selvedge::sync::{Condvar, Mutex};
+use selvedge::thread::{ThreadId, WaitReason};
+use selvedge::trace::{EventKind, Level, Recording, State, Timeline, Track, TrackState};
+use selvedge::{Mxn, OneToOne, Runtime, thread};
+
+use super::{compute, live, named, traced};
+
+/// Records five threads that do all sorts of things, and their creator.
+fn record<R: Runtime>(rt: &R) -> Recording {
+    rt.run(|| {
+        let shared = Arc::new((Mutex::new(0), Condvar::new()));
+        let threads: Vec<_> = (0..5)
+            .map(|n| {
+                let shared = Arc::clone(&shared);
+                named(&format!("a liver with a long name, {n}"), move || live(&shared, 20))
+            })
+            .collect();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+    });
+    Recording::take()
+}
+
+/// Returns the threads of a recording that have the names of `record`.
+fn livers(recording: &Recording, timeline: &Timeline) -> Vec<ThreadId> {
+    let is_liver = |id: &ThreadId| recording.name(*id).is_some_and(|name| name.starts_with("a liver with a"));
+    let livers: Vec<_> = timeline.threads().iter().map(|line| line.id).filter(is_liver).collect();
+    livers
+}
+
+/// Every span begins where the one before ended, tracks have no two spans at once, and what a thread's line
+/// says of an LWP is what the LWP's line says.
+fn check(recording: &Recording) {
+    let timeline = Timeline::of(recording);
+    let ids = livers(recording, &timeline);
+    assert!(ids.len() >= 5, "{}", ids.len());
+    let mut on_tracks: HashMap<Track, Vec<(Duration, Duration, ThreadId)>> = HashMap::new();
+    for line in timeline.threads() {
+        for pair in line.spans.windows(2) {
+            assert_eq!(pair[0].to, pair[1].from, "{pair:?}");
+        }
+        let sum: Duration = State::ALL.iter().map(|&state| line.time_in(state)).sum();
+        assert_eq!(sum, line.length());
+        let runs = line.spans.iter().filter(|span| span.state == State::Running);
+        runs.for_each(|span| {
+            on_tracks.entry(span.track.unwrap()).or_default().push((span.from, span.to, line.id))
+        });
+    }
+    for line in timeline.tracks() {
+        for pair in line.spans.windows(2) {
+            assert!(pair[0].1 <= pair[1].0, "two at once: {pair:?}");
+        }
+        let mut of_threads = on_tracks.remove(&line.track).unwrap_or_default();
+        of_threads.sort();
+        let runs = line.spans.iter().filter_map(|&(from, to, state)| match state {
+            TrackState::Runs(id) => Some((from, to, id)),
+            _ => None,
+        });
+        // The announced regions are spans of their own on a thread's line, and none here.
+        let (runs, of_threads): (Vec<_>, Vec<_>) = (runs.collect(), of_threads);
+        assert_eq!(runs.len(), of_threads.len());
+        assert!(runs.iter().zip(&of_threads).all(|(one, other)| one == other), "{runs:?}\n{of_threads:?}");
+    }
+    for id in ids.iter().rev().take(5) {
+        let line = timeline.threads().iter().find(|line| line.id == *id).unwrap();
+        assert!(line.begins && line.ends, "{line:?}");
+        let in_state = |state| line.spans.iter().filter(|span| span.state == state).count();
+        assert!(in_state(State::Sleeping) >= 15, "{line:?}");
+        let waits =
+            |reason| line.spans.iter().filter(|span| span.wait.is_some_and(|(it, _)| it == reason)).count();
+        assert!(waits(WaitReason::Condvar) >= 1, "{line:?}");
+    }
+    let woken = timeline.wakes().iter().filter(|wake| wake.ran.is_some()).count();
+    assert!(woken * 2 > timeline.wakes().len(), "{woken} of {}", timeline.wakes().len());
+    assert!(timeline.wakes().iter().all(|wake| wake.ran.is_none_or(|(at, _)| at >= wake.at)));
+}
+
+#[test]
+fn green_threads_are_recorded() {
+    let recording = traced("green_threads_are_recorded", Level::Events, || {
+        record(&Mxn::builder().concurrency(2).build().unwrap())
+    });
+    check(&recording);
+    assert!(recording.tracks().iter().any(|track| matches!(track, Track::Lwp { .. })));
+}
+
+#[test]
+fn kernel_threads_are_recorded() {
+    let recording =
+        traced("kernel_threads_are_recorded", Level::Events, || record(&OneToOne::new().unwrap()));
+    check(&recording);
+}
+
+#[test]
+fn a_recording_survives_as_bytes() {
+    let recording = traced("a_recording_survives_as_bytes", Level::Events, || {
+        record(&Mxn::builder().concurrency(2).build().unwrap())
+    });
+    let mut bytes = Vec::new();
+    recording.write(&mut bytes).unwrap();
+    let read = Recording::read(&*bytes).unwrap();
+    assert_eq!(read.events(), recording.events());
+    check(&read);
+    let facts = read.runtimes().last().expect("it was built");
+    assert!(facts.has_green_threads && facts.concurrency == 2 && facts.time_slice.is_some(), "{facts:?}");
+}
+
+/// Several runtimes at once have tracks of their own.
+#[test]
+fn runtimes_are_told_apart() {
+    let recording = traced("runtimes_are_told_apart", Level::Events, || {
+        let runtimes = [(); 3].map(|()| Mxn::builder().concurrency(1).build().unwrap());
+        for (number, rt) in runtimes.iter().enumerate() {
+            let named = thread::Builder::new().name(format!("of runtime {number}"));
+            rt.spawn_with(named, || thread::sleep(Duration::from_millis(1))).unwrap().join().unwrap();
+        }
+        Recording::take()
+    });
+    let runtime_of = |name: &str| {
+        let runs = |event: &&selvedge::trace::Event| {
+            event.kind == EventKind::Dispatch && event.thread.and_then(|id| recording.name(id)) == Some(name)
+        };
+        match recording.events().iter().rev().find(runs).expect("it ran").track {
+            Track::Lwp { runtime, .. } => runtime,
+            track => panic!("{track:?}"),
+        }
+    };
+    let of = ["of runtime 0", "of runtime 1", "of runtime 2"].map(runtime_of);
+    assert!(of[0] < of[1] && of[1] < of[2], "{of:?}");
+}
+
+/// What Chrome's format says, by a parser that is not ours: bars do not overlap on a line, arrows have two
+/// ends, and the bars of a thread add up to its life.
+#[test]
+fn chrome_reads_it() {
+    let recording =
+        traced("chrome_reads_it", Level::Events, || record(&Mxn::builder().concurrency(2).build().unwrap()));
+    let mut json = Vec::new();
+    recording.write_chrome(&mut json).unwrap();
+    let trace: serde_json::Value = serde_json::from_slice(&json).unwrap();
+    let events = trace["traceEvents"].as_array().unwrap();
+    let (mut lines, mut names, mut arrows) = (HashMap::new(), HashMap::new(), HashMap::new());
+    for event in events {
+        let line = (event["pid"].as_u64().unwrap(), event["tid"].as_u64());
+        match event["ph"].as_str().unwrap() {
+            "X" => {
+                let bar = (event["ts"].as_f64().unwrap(), event["dur"].as_f64().unwrap());
+                lines.entry(line).or_insert_with(Vec::new).push(bar);
+            }
+            "M" if event["name"] == "thread_name" => {
+                names.insert(line, event["args"]["name"].as_str().unwrap().to_owned());
+            }
+            "s" => assert!(arrows.insert(event["id"].as_u64(), event["ts"].as_f64()).is_none()),
+            "f" => {
+                let from = arrows.remove(&event["id"].as_u64()).expect("it has a beginning").unwrap();
+                assert!(event["ts"].as_f64().unwrap() >= from);
+            }
+            "C" | "M" => {}
+            other => panic!("{other}"),
+        }
+    }
+    assert!(arrows.is_empty(), "each has an end");
+    let timeline = Timeline::of(&recording);
+    for (line, bars) in &lines {
+        for pair in bars.windows(2) {
+            assert!(pair[0].0 + pair[0].1 <= pair[1].0 + 0.0005, "{pair:?}");
+        }
+        assert!(names.contains_key(line));
+    }
+    let lengths: HashMap<_, _> =
+        timeline.threads().iter().map(|line| (recording.name(line.id), line.length())).collect();
+    let mut compared = 0;
+    for (line, name) in names.iter().filter(|((pid, _), _)| *pid == 2) {
+        let Some(length) = lengths.get(&Some(name.as_str())) else { continue };
+        let sum: f64 = lines[line].iter().map(|bar| bar.1).sum();
+        assert!((sum - length.as_secs_f64() * 1e6).abs() < 1.0, "{name}: {sum} {length:?}");
+        compared += 1;
+    }
+    assert!(compared >= 5, "{compared}");
+}
+
+/// With more threads than a viewer can draw, the busiest are drawn.
+#[test]
+fn a_drawing_is_bounded() {
+    let recording = traced("a_drawing_is_bounded", Level::Events, || {
+        let rt = Mxn::builder().concurrency(2).build().unwrap();
+        let threads: Vec<_> = (0..2_500).map(|_| rt.spawn(thread::yield_now)).collect();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        Recording::take()
+    });
+    let mut json = Vec::new();
+    recording.write_chrome(&mut json).unwrap();
+    let trace: serde_json::Value = serde_json::from_slice(&json).unwrap();
+    let is_line = |event: &&serde_json::Value| event["name"] == "thread_name" && event["pid"] == 2;
+    assert_eq!(trace["traceEvents"].as_array().unwrap().iter().filter(is_line).count(), 1_000);
+}
+
+/// The events that are overwritten are the oldest, and what is left makes sense.
+#[test]
+fn the_last_events_are_there() {
+    let recording = traced("the_last_events_are_there", Level::Events, || {
+        let rt = Mxn::builder().concurrency(1).build().unwrap();
+        rt.run(|| {
+            let other = named("other", || (0..60_000).for_each(|_| thread::yield_now()));
+            (0..60_000).for_each(|_| thread::yield_now());
+            other.join().unwrap();
+            compute(Duration::from_millis(1));
+        });
+        Recording::take()
+    });
+    let on_lwp = |event: &&selvedge::trace::Event| matches!(event.track, Track::Lwp { lwp: 0, .. });
+    let count = recording.events().iter().filter(on_lwp).count();
+    assert!((16_000..=33_000).contains(&count), "{count}");
+    let ends = recording.events().iter().filter(|event| event.kind == EventKind::Exit).count();
+    assert!(ends >= 1, "{ends}");
+    assert!(recording.events().is_sorted_by_key(|event| event.at));
+}

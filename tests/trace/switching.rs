@@ -1,0 +1,109 @@
+//! The switch in a running process.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use selvedge::sync::{Condvar, Mutex};
+use selvedge::trace::{Level, Recording, Timeline, level, set_level};
+use selvedge::{Mxn, OneToOne, Runtime, thread};
+
+use super::{live, traced};
+
+/// Tells the threads of a test to end.
+#[derive(Default)]
+struct Stop(AtomicBool);
+
+/// Tells them when it is dropped, also by a panic: the runtime waits for them.
+struct Stopping(Arc<Stop>);
+
+impl Drop for Stopping {
+    fn drop(&mut self) {
+        self.0.0.store(true, Relaxed);
+    }
+}
+
+/// Levels change all the time while threads run, wait and end. Nothing is lost, and each recording makes
+/// sense.
+fn levels_change<R: Runtime>(rt: &R) {
+    let stop = Arc::new(Stop::default());
+    let shared = Arc::new((Mutex::new(0), Condvar::new()));
+    let threads: Vec<_> = (0..5)
+        .map(|_| {
+            let (stop, shared) = (Arc::clone(&stop), Arc::clone(&shared));
+            rt.spawn(move || {
+                while !stop.0.load(Relaxed) {
+                    let shared = Arc::clone(&shared);
+                    thread::spawn(move || live(&shared, 3)).join().unwrap();
+                }
+            })
+        })
+        .collect();
+    let stopping = Stopping(stop);
+    let start = Instant::now();
+    let mut random = 1_u64;
+    while start.elapsed() < Duration::from_secs(2) {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let to = [Level::Off, Level::Times, Level::Events][(random >> 40) as usize % 3];
+        set_level(to);
+        assert_eq!(level(), to);
+        std::thread::sleep(Duration::from_micros(random >> 54));
+        if random >> 62 == 0 {
+            for line in Timeline::of(&Recording::take()).threads() {
+                assert!(line.spans.windows(2).all(|pair| pair[0].to == pair[1].from));
+            }
+            for info in rt.threads() {
+                if let Some(times) = info.times() {
+                    let sum: Duration = times.states.iter().sum();
+                    assert!(sum.abs_diff(times.life) < Duration::from_micros(1), "{times:?}");
+                }
+            }
+        }
+    }
+    drop(stopping);
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+}
+
+#[test]
+fn levels_change_under_green_threads() {
+    traced("levels_change_under_green_threads", Level::Off, || {
+        levels_change(&Mxn::builder().concurrency(2).build().unwrap());
+    });
+}
+
+#[test]
+fn levels_change_under_threads_that_always_migrate() {
+    traced("levels_change_under_threads_that_always_migrate", Level::Off, || {
+        levels_change(&Mxn::builder().concurrency(3).migrate_always(true).build().unwrap());
+    });
+}
+
+#[test]
+fn levels_change_under_pinned_threads() {
+    traced("levels_change_under_pinned_threads", Level::Off, || {
+        // SAFETY: the threads of this test have no thread-locals that could be shared.
+        let builder = unsafe { Mxn::builder().concurrency(2).pinned() };
+        levels_change(&builder.build().unwrap());
+    });
+}
+
+#[test]
+fn levels_change_under_kernel_threads() {
+    traced("levels_change_under_kernel_threads", Level::Off, || levels_change(&OneToOne::new().unwrap()));
+}
+
+/// Runtimes begin and end while the trace is on, and the rings of their LWPs are used again.
+#[test]
+fn runtimes_come_and_go() {
+    traced("runtimes_come_and_go", Level::Events, || {
+        for round in 0..30 {
+            let rt = Mxn::builder().concurrency(2).build().unwrap();
+            rt.run(|| (0..round).for_each(|_| thread::spawn(thread::yield_now).join().unwrap()));
+            drop(rt);
+            if round % 10 == 9 {
+                let recording = Recording::take();
+                assert!(recording.runtimes().count() >= round, "{}", recording.runtimes().count());
+            }
+        }
+    });
+}

@@ -1,0 +1,171 @@
+//! Accounts: the times of a thread's states add up to its life.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use selvedge::sync::{Condvar, Mutex};
+use selvedge::thread::{Thread, ThreadId, ThreadTimes};
+use selvedge::trace::{Level, State};
+use selvedge::{Mxn, OneToOne, Runtime, Wait, thread};
+
+use super::{live, named, traced};
+
+/// Returns the times of a thread, or `None` if it has ended.
+fn times_of<R: Runtime>(rt: &R, thread: ThreadId) -> Option<ThreadTimes> {
+    let threads = rt.threads();
+    let info = threads.iter().find(|info| info.id() == thread)?;
+    Some(info.times().expect("times are counted").clone())
+}
+
+fn of(times: &ThreadTimes, state: State) -> Duration {
+    times.states[State::ALL.iter().position(|&it| it == state).unwrap()]
+}
+
+/// Threads that do all sorts of things are looked at while they do. The times add up, and the life that is
+/// accounted for is the real one.
+fn lives_add_up<R: Runtime>(rt: &R) {
+    rt.run(|| {
+        let shared = Arc::new((Mutex::new(0), Condvar::new()));
+        let (tell, told) = mpsc::channel();
+        let threads: Vec<_> = (0..5)
+            .map(|n| {
+                let (shared, tell) = (Arc::clone(&shared), tell.clone());
+                let before = Instant::now();
+                let thread = named(&format!("liver-{n}"), move || {
+                    tell.send((thread::current().id(), before, Instant::now())).unwrap();
+                    live(&shared, 150);
+                });
+                (thread, before)
+            })
+            .collect();
+        let births: Vec<_> = (0..5).map(|_| told.recv().unwrap()).collect();
+        let mut seen = 0;
+        while threads.iter().any(|(thread, _)| !thread.is_finished()) {
+            thread::sleep(Duration::from_millis(3));
+            for &(id, before, begun) in &births {
+                let earliest = begun.elapsed();
+                let Some(times) = times_of(rt, id) else { continue };
+                let latest = before.elapsed();
+                let sum: Duration = times.states.iter().sum();
+                assert!(sum.abs_diff(times.life) < Duration::from_micros(1), "{times:?}");
+                // The clocks of the account and of the test differ by their scale.
+                let slack = latest / 100 + Duration::from_millis(1);
+                assert!(times.life >= earliest.saturating_sub(slack), "{times:?} {earliest:?}");
+                assert!(times.life <= latest + slack, "{times:?} {latest:?}");
+                assert!(times.since <= times.life && times.dispatches >= 1, "{times:?}");
+                seen += 1;
+            }
+        }
+        threads.into_iter().for_each(|(thread, _)| thread.join().unwrap());
+        assert!(seen > 5, "{seen}");
+    });
+}
+
+#[test]
+fn lives_of_green_threads_add_up() {
+    traced("lives_of_green_threads_add_up", Level::Times, || {
+        lives_add_up(&Mxn::builder().concurrency(2).build().unwrap());
+    });
+}
+
+#[test]
+fn lives_of_kernel_threads_add_up() {
+    traced("lives_of_kernel_threads_add_up", Level::Times, || lives_add_up(&OneToOne::new().unwrap()));
+}
+
+/// Waits until the thread has been in `state` for 20 ms, and returns its times.
+fn long_in<R: Runtime>(rt: &R, thread: &Thread, state: State) -> ThreadTimes {
+    loop {
+        let times = times_of(rt, thread.id()).expect("it lives");
+        if of(&times, state) >= Duration::from_millis(20) {
+            return times;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Computes until it is told to stop.
+fn until(stop: &AtomicBool) {
+    while !stop.load(Relaxed) {
+        std::hint::spin_loop();
+    }
+}
+
+/// Each state is charged for what belongs to it.
+fn states_are_charged<R: Runtime>(rt: &R) {
+    let most = |times: &ThreadTimes, state| of(times, state) >= times.life / 2;
+    let sleeper =
+        rt.spawn(|| _ = thread::sleep_with(Wait::timeout(Duration::from_secs(100)).interruptible()));
+    assert!(most(&long_in(rt, sleeper.thread(), State::Sleeping), State::Sleeping));
+    let parked = rt.spawn(thread::park);
+    assert!(most(&long_in(rt, parked.thread(), State::Blocked), State::Blocked));
+    parked.thread().unpark();
+    let stop = Arc::new(AtomicBool::new(false));
+    let stops = Arc::clone(&stop);
+    let hog = rt.spawn(move || until(&stops));
+    long_in(rt, hog.thread(), State::Running);
+    stop.store(true, Relaxed);
+    sleeper.thread().interrupt();
+    [sleeper, parked, hog].into_iter().for_each(|thread| thread.join().unwrap());
+}
+
+#[test]
+fn states_of_green_threads_are_charged() {
+    traced("states_of_green_threads_are_charged", Level::Times, || {
+        let rt = Mxn::builder().concurrency(1).build().unwrap();
+        states_are_charged(&rt);
+        let (end, ends) = mpsc::channel::<()>();
+        let blocks = rt.spawn(move || thread::blocking(|| ends.recv().unwrap_err()));
+        long_in(&rt, blocks.thread(), State::InKernel);
+        drop(end);
+        _ = blocks.join().unwrap();
+        // Two threads on one slot: each waits in the run queue while the other computes.
+        static STOP: AtomicBool = AtomicBool::new(false);
+        let hogs = [(); 2].map(|()| rt.spawn(|| until(&STOP)));
+        hogs.iter().for_each(|hog| {
+            let times = long_in(&rt, hog.thread(), State::Runnable);
+            assert!(
+                of(&times, State::Blocked).is_zero() && of(&times, State::Sleeping).is_zero(),
+                "{times:?}"
+            );
+        });
+        STOP.store(true, Relaxed);
+        hogs.into_iter().for_each(|hog| hog.join().unwrap());
+    });
+}
+
+#[test]
+fn states_of_kernel_threads_are_charged() {
+    traced("states_of_kernel_threads_are_charged", Level::Times, || {
+        states_are_charged(&OneToOne::new().unwrap());
+    });
+}
+
+/// A bound thread of `mxn` is a kernel thread with an account.
+#[test]
+fn bound_threads_are_charged() {
+    traced("bound_threads_are_charged", Level::Times, || {
+        let rt = Mxn::builder().concurrency(1).build().unwrap();
+        let bound = rt.spawn_with(thread::Builder::new().bound(true), thread::park).unwrap();
+        long_in(&rt, bound.thread(), State::Blocked);
+        bound.thread().unpark();
+        bound.join().unwrap();
+    });
+}
+
+/// A thread that was parked before the counting began has been parked all the time since.
+#[test]
+fn a_thread_that_does_not_move_is_charged_for_its_state() {
+    let rt = Mxn::builder().concurrency(1).build().unwrap();
+    let parked = rt.spawn(thread::park);
+    while rt.run(|| rt.threads().len()) != 2 {}
+    traced("a_thread_that_does_not_move_is_charged_for_its_state", Level::Times, || {
+        let times = long_in(&rt, parked.thread(), State::Blocked);
+        assert_eq!(of(&times, State::Blocked), times.life);
+    });
+    assert_eq!(rt.threads()[0].times(), None, "times are not counted any more");
+    parked.thread().unpark();
+    parked.join().unwrap();
+}

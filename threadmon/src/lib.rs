@@ -1,0 +1,3 @@
+//! What `threadmon` does, apart from its command line: so that tests can call it.
+
+pub mod explain;

@@ -1,0 +1,301 @@
+//! What is known of the program: the latest of each thing, and what has changed since the one before.
+//!
+//! Threads come in pages, so they are of different ages. A thread that a whole walk has not met has ended.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+use selvedge::LwpState;
+use selvedge::threadmon::{LockView, LwpView, Overview, RuntimeView, ThreadView};
+use selvedge::trace::{Level, State};
+
+use crate::cpus::CpuTimes;
+use crate::source::Snapshot;
+
+/// How many refreshes of the followed thread are kept.
+const HISTORY: usize = 1000;
+
+/// The time over which the use of CPUs is taken: the kernel counts in ticks of some 10 ms.
+const CPU_SPAN: Duration = Duration::from_secs(1);
+
+/// The shares of the states, in the order of [`State::ALL`].
+pub(crate) type Shares = [f64; 6];
+
+/// A thread.
+pub(crate) struct Row {
+    pub(crate) runtime: u32,
+    pub(crate) view: ThreadView,
+    /// When it was seen last, by the program's clock.
+    pub(crate) seen: Duration,
+    walk: u64,
+    /// Between the last two times that it was seen.
+    pub(crate) shares: Option<Shares>,
+    pub(crate) dispatches: Option<f64>,
+}
+
+/// What is derived for an LWP.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct LwpRates {
+    /// The share of time on a CPU, and that of waiting for one.
+    pub(crate) ran: Option<f64>,
+    pub(crate) waited: Option<f64>,
+    pub(crate) dispatches: f64,
+    pub(crate) steals: f64,
+    /// How long it has been in its state, or longer.
+    pub(crate) in_state: Duration,
+    /// How long it has dispatched no thread, or longer.
+    pub(crate) same_thread: Duration,
+    state_since: Duration,
+    dispatch_since: Duration,
+}
+
+/// A CPU.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct CpuRow {
+    pub(crate) number: u32,
+    /// Shares of its time: this process's, others', none.
+    pub(crate) ours: f64,
+    pub(crate) others: f64,
+    pub(crate) idle: f64,
+}
+
+/// How a moment of the followed thread was.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Moment {
+    pub(crate) state: State,
+    pub(crate) shares: Option<Shares>,
+}
+
+#[derive(Default)]
+pub(crate) struct Model {
+    pub(crate) overview: Option<Overview>,
+    pub(crate) threads: HashMap<u64, Row>,
+    walks: HashMap<u32, u64>,
+    /// By runtime and number.
+    pub(crate) lwps: HashMap<(u32, usize), LwpRates>,
+    pub(crate) cpus: Vec<CpuRow>,
+    cpu_samples: VecDeque<(Duration, Vec<CpuTimes>)>,
+    /// User and system time, as shares of one CPU.
+    pub(crate) used: (f64, f64),
+    /// What the serving thread used, as a share of one CPU.
+    pub(crate) monitor: f64,
+    pub(crate) locks: Vec<LockView>,
+    /// By address: how often a second a thread found it taken.
+    pub(crate) contention: HashMap<u64, f64>,
+    locks_at: Option<Duration>,
+    pub(crate) deadlocks: String,
+    /// How often the bound of LWPs was reached since the refresh before.
+    pub(crate) bound_reached: u64,
+    pub(crate) followed: Option<u64>,
+    pub(crate) history: VecDeque<Moment>,
+    /// Why there is nothing new: it has ended, or does not answer.
+    pub(crate) trouble: Option<String>,
+}
+
+impl Model {
+    pub(crate) fn apply(&mut self, snapshot: Snapshot) {
+        let Snapshot { overview, pages, locks, deadlocks, cpus } = snapshot;
+        self.trouble = None;
+        let before = self.overview.take();
+        self.bound_reached = 0;
+        if let Some(before) = &before {
+            let span = seconds(before.at, overview.at);
+            let used = |now: Duration, then: Duration| now.saturating_sub(then).as_secs_f64() / span;
+            self.used = (used(overview.user, before.user), used(overview.system, before.system));
+            self.monitor = used(overview.monitor, before.monitor);
+            let reached = |of: &Overview| of.runtimes.iter().map(|it| it.bound_reached).sum::<u64>();
+            self.bound_reached = reached(&overview).saturating_sub(reached(before));
+        }
+        self.apply_lwps(before.as_ref(), &overview);
+        for (runtime, page) in pages {
+            let walk = *self.walks.entry(runtime).or_default();
+            for view in page.threads {
+                self.apply_thread(runtime, walk, overview.at, view);
+            }
+            if page.last {
+                self.threads.retain(|_, row| row.runtime != runtime || row.walk == walk);
+                self.walks.insert(runtime, walk + 1);
+            }
+        }
+        self.threads.retain(|_, row| overview.runtimes.iter().any(|it| it.number == row.runtime));
+        if let Some(locks) = locks {
+            self.apply_locks(overview.at, locks);
+        }
+        if let Some(found) = deadlocks {
+            self.deadlocks = found;
+        }
+        self.apply_cpus(&overview, cpus);
+        self.overview = Some(overview);
+    }
+
+    fn apply_thread(&mut self, runtime: u32, walk: u64, at: Duration, view: ThreadView) {
+        let before = self.threads.remove(&view.id);
+        let mut row = Row { runtime, view, seen: at, walk, shares: None, dispatches: None };
+        if let Some(before) = before
+            && let (Some(now), Some(then)) = (&row.view.times, &before.view.times)
+        {
+            let spent: [f64; 6] =
+                std::array::from_fn(|it| now.states[it].saturating_sub(then.states[it]).as_secs_f64());
+            let all: f64 = spent.iter().sum();
+            row.shares = if all > 0.0 { Some(spent.map(|it| it / all)) } else { before.shares };
+            let dispatches = now.dispatches.wrapping_sub(then.dispatches);
+            row.dispatches = Some(f64::from(dispatches) / seconds(before.seen, at));
+        }
+        if self.followed == Some(row.view.id) {
+            self.history.push_back(Moment { state: row.view.state, shares: row.shares });
+            if self.history.len() > HISTORY {
+                self.history.pop_front();
+            }
+        }
+        self.threads.insert(row.view.id, row);
+    }
+
+    fn apply_lwps(&mut self, before: Option<&Overview>, overview: &Overview) {
+        let mut all = HashMap::new();
+        for runtime in &overview.runtimes {
+            let then = before.and_then(|it| it.runtimes.iter().find(|it| it.number == runtime.number));
+            for lwp in &runtime.lwps {
+                let key = (runtime.number, lwp.number);
+                let then = then.and_then(|it| it.lwps.iter().find(|it| it.number == lwp.number));
+                let then = then.filter(|it| it.tid == lwp.tid).zip(before).zip(self.lwps.get(&key));
+                let fresh =
+                    LwpRates { state_since: overview.at, dispatch_since: overview.at, ..<_>::default() };
+                let rates = then.map_or(fresh, |((then, before), rates)| {
+                    let span = seconds(before.at, overview.at);
+                    lwp_rates(then, lwp, *rates, overview.at, span)
+                });
+                all.insert(key, rates);
+            }
+        }
+        self.lwps = all;
+    }
+
+    fn apply_locks(&mut self, at: Duration, locks: Vec<LockView>) {
+        let span = self.locks_at.map(|then| seconds(then, at));
+        let then: HashMap<u64, u64> = self.locks.iter().map(|lock| (lock.at, lock.contended)).collect();
+        let rate = |lock: &LockView| {
+            let more = lock.contended.saturating_sub(*then.get(&lock.at)?);
+            Some((lock.at, more as f64 / span?))
+        };
+        self.contention = locks.iter().filter_map(rate).collect();
+        self.locks = locks;
+        self.locks_at = Some(at);
+    }
+
+    fn apply_cpus(&mut self, overview: &Overview, cpus: Vec<CpuTimes>) {
+        self.cpu_samples.push_back((overview.at, cpus));
+        while self.cpu_samples.len() > 2
+            && self.cpu_samples.get(1).is_some_and(|(at, _)| overview.at.saturating_sub(*at) >= CPU_SPAN)
+        {
+            self.cpu_samples.pop_front();
+        }
+        let (Some((_, then)), Some((_, now))) = (self.cpu_samples.front(), self.cpu_samples.back()) else {
+            return;
+        };
+        let rows = now.iter().filter_map(|cpu| {
+            let then = then.iter().find(|it| it.number == cpu.number)?;
+            // Its kernel threads, of which each may have been on other CPUs, too.
+            let on_it = |lwp: &&LwpView| lwp.cpu == Some(cpu.number);
+            let ran = |runtime: &RuntimeView| {
+                let lwps = runtime.lwps.iter().filter(on_it);
+                lwps.filter_map(|lwp| self.lwps.get(&(runtime.number, lwp.number))?.ran).sum::<f64>()
+            };
+            let ours = overview.runtimes.iter().map(ran).sum::<f64>().min(1.0);
+            let busy = cpu.busy_since(then).unwrap_or(0.0).max(ours);
+            Some(CpuRow { number: cpu.number, ours, others: busy - ours, idle: 1.0 - busy })
+        });
+        self.cpus = rows.collect();
+    }
+
+    /// Follows this thread from now on, or none.
+    pub(crate) fn follow(&mut self, id: Option<u64>) {
+        self.followed = id;
+        self.history.clear();
+    }
+
+    /// Returns how many of the known threads are in each state.
+    pub(crate) fn counts(&self) -> [usize; 6] {
+        let mut counts = [0; 6];
+        self.threads.values().for_each(|row| counts[index(row.view.state)] += 1);
+        counts
+    }
+
+    /// Returns how many threads live.
+    pub(crate) fn total(&self) -> usize {
+        self.runtimes().iter().map(|it| it.threads).sum()
+    }
+
+    pub(crate) fn runtimes(&self) -> &[RuntimeView] {
+        self.overview.as_ref().map_or(&[], |it| &it.runtimes)
+    }
+
+    pub(crate) fn level(&self) -> Level {
+        self.overview.as_ref().map(|it| it.level).unwrap_or_default()
+    }
+
+    /// Returns all LWPs, each with its runtime and what is derived for it.
+    pub(crate) fn all_lwps(&self) -> impl Iterator<Item = (&RuntimeView, &LwpView, LwpRates)> {
+        self.runtimes().iter().flat_map(move |runtime| {
+            runtime.lwps.iter().map(move |lwp| {
+                (runtime, lwp, self.lwps.get(&(runtime.number, lwp.number)).copied().unwrap_or_default())
+            })
+        })
+    }
+
+    /// Returns the name of a thread, or its number.
+    pub(crate) fn name(&self, id: u64) -> String {
+        let name = self.threads.get(&id).and_then(|row| row.view.name.as_deref());
+        name.map_or_else(|| format!("#{id}"), clean)
+    }
+}
+
+fn lwp_rates(then: &LwpView, now: &LwpView, rates: LwpRates, at: Duration, span: f64) -> LwpRates {
+    let used = |now: Option<Duration>, then: Option<Duration>| {
+        Some((now?.saturating_sub(then?).as_secs_f64() / span).min(1.0))
+    };
+    let dispatched = now.dispatches != then.dispatches || now.thread != then.thread;
+    let dispatch_since = if dispatched { at } else { rates.dispatch_since };
+    let state_since = if now.state == then.state && !dispatched { rates.state_since } else { at };
+    LwpRates {
+        ran: used(now.cpu_time.map(|it| it.0), then.cpu_time.map(|it| it.0)),
+        waited: used(now.cpu_time.map(|it| it.1), then.cpu_time.map(|it| it.1)),
+        dispatches: now.dispatches.saturating_sub(then.dispatches) as f64 / span,
+        steals: now.steals.saturating_sub(then.steals) as f64 / span,
+        in_state: at.saturating_sub(state_since),
+        same_thread: at.saturating_sub(dispatch_since),
+        state_since,
+        dispatch_since,
+    }
+}
+
+fn seconds(from: Duration, to: Duration) -> f64 {
+    to.saturating_sub(from).as_secs_f64().max(0.001)
+}
+
+/// Returns where a state stands in [`State::ALL`].
+pub(crate) fn index(state: State) -> usize {
+    State::ALL.iter().position(|&it| it == state).unwrap_or(0)
+}
+
+/// Returns a text that a terminal shows as it is: what would control the terminal is replaced.
+pub(crate) fn clean(text: &str) -> String {
+    text.chars().map(|it| if it.is_control() { '\u{fffd}' } else { it }).collect()
+}
+
+/// Returns what an LWP does, in words.
+pub(crate) fn lwp_state(state: LwpState) -> &'static str {
+    match state {
+        LwpState::Starting => "starting",
+        LwpState::Running => "running",
+        LwpState::Searching => "searching",
+        LwpState::Idle => "idle",
+        LwpState::Spare => "spare",
+        LwpState::Blocking => "may block",
+        LwpState::InKernel => "in kernel",
+        LwpState::WithoutSlot => "without slot",
+        _ => "?",
+    }
+}

@@ -1,0 +1,128 @@
+//! `--record`: events to a file, as they come.
+//!
+//! The rings of the program keep the last events only. Each refresh takes what is new, and appends it to the
+//! file. So memory is bounded here, and what a program did that was killed is there but for one refresh.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use selvedge::threadmon::Client;
+
+use crate::attach::Attached;
+
+/// How many threads are asked for at a time.
+const PAGE: u32 = 4096;
+
+/// The most names of one part of a file.
+const MOST: usize = 1_000_000;
+
+/// A file that is being written.
+pub(crate) struct Record {
+    file: File,
+    path: String,
+    events: u64,
+    bytes: u64,
+    /// Of which runtimes not all names are written yet.
+    unnamed: Option<Vec<u32>>,
+}
+
+impl Record {
+    /// # Errors
+    ///
+    /// A sentence.
+    pub(crate) fn create(path: &Path) -> Result<Self, String> {
+        let name = path.display().to_string();
+        let file = File::create(path).map_err(|error| format!("cannot create {name}: {error}"))?;
+        Ok(Self { file, path: name, events: 0, bytes: 0, unnamed: None })
+    }
+
+    /// Records until the program ends, `stop`, or the limit. Returns what has come of it.
+    ///
+    /// # Errors
+    ///
+    /// A sentence: the disk is full, or the program does not answer. The file can be read as far as it goes.
+    pub(crate) fn run(
+        mut self,
+        attached: &mut Attached,
+        interval: Duration,
+        limit: Option<Duration>,
+        stop: &AtomicBool,
+    ) -> Result<String, String> {
+        let begin = Instant::now();
+        let mut next = begin;
+        let mut last = false;
+        while !last {
+            // Relaxed: only the flag itself is read.
+            last = stop.load(Ordering::Relaxed) || limit.is_some_and(|limit| begin.elapsed() >= limit);
+            let recording = attached.client.events(false).and_then(|mut recording| {
+                recording.add_names(self.names(&mut attached.client, last)?);
+                Ok(recording)
+            });
+            match recording {
+                Ok(recording) => self.append(&recording)?,
+                Err(error) if self.bytes > 0 && has_ended(&error) => break,
+                Err(error) => return Err(format!("{error}; {}", self.what())),
+            }
+            next = (next + interval).max(Instant::now());
+            while !last && Instant::now() < next && !stop.load(Ordering::Relaxed) {
+                std::thread::sleep((next - Instant::now()).min(Duration::from_millis(20)));
+            }
+        }
+        let seconds = begin.elapsed().as_secs_f64();
+        Ok(format!("recorded {seconds:.1} s; {}; `threadmon explain {}` says more", self.what(), self.path))
+    }
+
+    /// Returns the next names of threads that were there before the recording; with `all`, all of them.
+    /// Threads that start later tell their names in events.
+    fn names(&mut self, client: &mut Client, all: bool) -> io::Result<Vec<(u64, String)>> {
+        let mut left = match self.unnamed.take() {
+            Some(left) => left,
+            None => client.overview()?.runtimes.iter().map(|it| it.number).collect(),
+        };
+        let mut names = Vec::new();
+        while let Some(&runtime) = left.last() {
+            let last = match client.threads(runtime, PAGE, false) {
+                Ok(page) => {
+                    names.extend(page.threads.into_iter().filter_map(|it| Some((it.id, it.name?))));
+                    page.last
+                }
+                Err(error) if error.kind() == io::ErrorKind::NotFound => true,
+                Err(error) => return Err(error),
+            };
+            if last {
+                left.pop();
+            }
+            if !all || names.len() > MOST {
+                break;
+            }
+        }
+        self.unnamed = Some(left);
+        Ok(names)
+    }
+
+    fn append(&mut self, recording: &selvedge::trace::Recording) -> Result<(), String> {
+        let mut bytes = Vec::new();
+        let made =
+            if self.bytes == 0 { recording.write(&mut bytes) } else { recording.write_more(&mut bytes) };
+        let written = made.and_then(|()| self.file.write_all(&bytes));
+        if let Err(error) = written {
+            return Err(format!("cannot write {}: {error}; {}", self.path, self.what()));
+        }
+        self.bytes += bytes.len() as u64;
+        self.events += recording.events().len() as u64;
+        Ok(())
+    }
+
+    fn what(&self) -> String {
+        format!("{} has {} events, {} bytes", self.path, self.events, self.bytes)
+    }
+}
+
+/// Returns `true` if the program has gone.
+pub(crate) fn has_ended(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
+    matches!(error.kind(), BrokenPipe | ConnectionReset | UnexpectedEof)
+}

@@ -1,0 +1,145 @@
+//! Asks the program, and does not ask too much: what it spends on answers is measured.
+//!
+//! **Problem.** A list of 100,000 threads ten times a second would cost the program more than a monitor may.
+//!
+//! **Solution.** Each refresh takes one page of each runtime, and goes on where the last page ended. The
+//! program says how much CPU time its serving thread has used. If that was more than [`SHARE`], pages become
+//! shorter, and later longer again. Deadlocks are looked for seldom, and the more seldom the longer that
+//! takes.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use selvedge::threadmon::{LockView, Overview, ThreadPageView};
+use selvedge::trace::Level;
+
+use crate::attach::Attached;
+use crate::cpus::{self, CpuTimes};
+
+/// The most CPU time that the program is to spend on answers: this share of one CPU.
+const SHARE: f64 = 0.08;
+
+const LONGEST_PAGE: u32 = 4096;
+const SHORTEST_PAGE: u32 = 64;
+
+/// The most pages of one whole list.
+const MOST_PAGES: usize = 4096;
+
+/// The time between two searches for deadlocks, at least.
+const DEADLOCKS: Duration = Duration::from_secs(2);
+
+/// What one refresh brings.
+pub(crate) struct Snapshot {
+    pub(crate) overview: Overview,
+    /// The runtimes' numbers, each with its next page.
+    pub(crate) pages: Vec<(u32, ThreadPageView)>,
+    /// `None`: they were not asked for.
+    pub(crate) locks: Option<Vec<LockView>>,
+    /// What was found; `None`: it was not looked for.
+    pub(crate) deadlocks: Option<String>,
+    /// By CPU.
+    pub(crate) cpus: Vec<CpuTimes>,
+}
+
+pub(crate) struct Source {
+    pub(crate) attached: Attached,
+    page: u32,
+    /// When, and how much CPU time the serving thread had used.
+    last: Option<(Duration, Duration)>,
+    next_deadlocks: Instant,
+    pub(crate) with_locks: bool,
+}
+
+impl Source {
+    pub(crate) fn new(attached: Attached) -> Self {
+        Self { attached, page: LONGEST_PAGE, last: None, next_deadlocks: Instant::now(), with_locks: false }
+    }
+
+    pub(crate) fn snapshot(&mut self) -> io::Result<Snapshot> {
+        let client = &mut self.attached.client;
+        let overview = client.overview()?;
+        if let Some((at, monitor)) = self.last {
+            let spent = overview.monitor.saturating_sub(monitor).as_secs_f64();
+            let share = spent / overview.at.saturating_sub(at).as_secs_f64().max(0.001);
+            self.page = next_page(self.page, share);
+        }
+        self.last = Some((overview.at, overview.monitor));
+        let mut pages = Vec::new();
+        for runtime in &overview.runtimes {
+            match client.threads(runtime.number, self.page, false) {
+                Ok(page) => pages.push((runtime.number, page)),
+                // It has ended meanwhile.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let locks = if self.with_locks { Some(client.locks()?) } else { None };
+        let deadlocks = if Instant::now() >= self.next_deadlocks {
+            let begin = Instant::now();
+            let found = client.deadlocks()?;
+            self.next_deadlocks = Instant::now() + DEADLOCKS.max(begin.elapsed() * 50);
+            Some(found)
+        } else {
+            None
+        };
+        Ok(Snapshot { overview, pages, locks, deadlocks, cpus: cpus::read() })
+    }
+
+    /// Returns a snapshot with all threads.
+    pub(crate) fn whole(&mut self) -> io::Result<Snapshot> {
+        let mut snapshot = self.snapshot()?;
+        for (runtime, page) in &mut snapshot.pages {
+            // A program may start threads faster than they are listed.
+            for _ in 0..MOST_PAGES {
+                if page.last {
+                    break;
+                }
+                match self.attached.client.threads(*runtime, LONGEST_PAGE, false) {
+                    Ok(next) => {
+                        page.threads.extend(next.threads);
+                        page.last = next.last;
+                    }
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => break,
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(snapshot)
+    }
+
+    pub(crate) fn level(&mut self, level: Level) -> io::Result<()> {
+        self.attached.set_level(level)
+    }
+
+    /// Connects again. Walks over threads begin anew.
+    pub(crate) fn reconnect(&mut self) -> io::Result<()> {
+        self.last = None;
+        self.attached.reconnect()
+    }
+}
+
+/// Returns the length of the next page, after one that took this share of a CPU.
+fn next_page(page: u32, share: f64) -> u32 {
+    let factor = (SHARE / share.max(0.001)).clamp(0.5, 1.25);
+    ((f64::from(page) * factor) as u32).clamp(SHORTEST_PAGE, LONGEST_PAGE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_become_as_long_as_the_program_can_afford() {
+        assert_eq!(next_page(LONGEST_PAGE, 0.01), LONGEST_PAGE);
+        assert_eq!(next_page(4096, 0.16), 2048);
+        assert_eq!(next_page(4096, 9.0), 2048);
+        assert_eq!(next_page(1000, 0.01), 1250);
+        assert_eq!(next_page(SHORTEST_PAGE, 1.0), SHORTEST_PAGE);
+        // A program that needs 20 us for a thread, ten times a second.
+        let mut page = LONGEST_PAGE;
+        for _ in 0..20 {
+            page = next_page(page, f64::from(page) * 20e-6 * 10.0);
+        }
+        assert!((350..450).contains(&page), "{page}");
+    }
+}

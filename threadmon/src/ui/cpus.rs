@@ -1,0 +1,83 @@
+//! The view of CPUs.
+
+use ratatui::style::{Color, Style};
+use ratatui::text::{Line, Span};
+
+use crate::model::{CpuRow, Model};
+use crate::show::percent;
+use crate::table::{Column, Key, Kind, Value, number, text, wide};
+
+const BAR: u16 = 20;
+
+const COLUMNS: &[Column] = &[
+    number("CPU", 4, 0),
+    number("ours", 5, 0),
+    number("others", 6, 0),
+    number("idle", 5, 1),
+    text("", BAR, 3),
+    text("LWP", 8, 1),
+    wide("thread", 12, 2),
+];
+
+pub(crate) const KIND: Kind = Kind { columns: COLUMNS, keys, cells, value, label };
+
+fn row(model: &Model, key: Key) -> Option<&CpuRow> {
+    model.cpus.iter().find(|cpu| key == Key::Cpu(cpu.number))
+}
+
+fn keys(model: &Model) -> Vec<Key> {
+    model.cpus.iter().map(|cpu| Key::Cpu(cpu.number)).collect()
+}
+
+/// Returns the LWPs that are on this CPU, or were last, those with threads first: their numbers and threads.
+fn on_it(model: &Model, cpu: u32) -> (String, String) {
+    let mut all: Vec<_> = model.all_lwps().filter(|(_, lwp, _)| lwp.cpu == Some(cpu)).collect();
+    all.sort_by_key(|(runtime, lwp, _)| (lwp.thread.is_none(), runtime.number, lwp.number));
+    let busy = all.iter().filter(|(_, lwp, _)| lwp.thread.is_some());
+    let names: Vec<String> = busy.filter_map(|(_, lwp, _)| Some(model.name(lwp.thread?))).collect();
+    let numbers: Vec<String> = all.iter().map(|(_, lwp, _)| lwp.number.to_string()).collect();
+    (numbers.join(" "), names.join(" "))
+}
+
+fn bar(cpu: &CpuRow) -> Line<'static> {
+    let ours = (cpu.ours * f64::from(BAR)).round() as usize;
+    let others = ((cpu.ours + cpu.others) * f64::from(BAR)).round() as usize - ours;
+    let idle = usize::from(BAR).saturating_sub(ours + others);
+    Line::from(vec![
+        Span::styled("█".repeat(ours), Style::new().fg(Color::Green)),
+        Span::styled("▒".repeat(others), Style::new().fg(Color::Yellow)),
+        Span::styled("·".repeat(idle), Style::new().fg(Color::DarkGray)),
+    ])
+}
+
+fn cells(model: &Model, key: Key) -> Vec<Line<'static>> {
+    let Some(cpu) = row(model, key) else { return Vec::new() };
+    let (lwps, threads) = on_it(model, cpu.number);
+    vec![
+        Line::from(cpu.number.to_string()),
+        Line::from(percent(cpu.ours)),
+        Line::from(percent(cpu.others)),
+        Line::from(percent(cpu.idle)),
+        bar(cpu),
+        Line::from(lwps),
+        Line::from(threads),
+    ]
+}
+
+fn value(model: &Model, key: Key, column: usize) -> Value {
+    let Some(cpu) = row(model, key) else { return Value::Number(-1.0) };
+    match column {
+        0 => Value::Number(f64::from(cpu.number)),
+        2 => Value::Number(cpu.others),
+        3 => Value::Number(cpu.idle),
+        5 => Value::Text(on_it(model, cpu.number).0),
+        6 => Value::Text(on_it(model, cpu.number).1),
+        _ => Value::Number(cpu.ours),
+    }
+}
+
+fn label(model: &Model, key: Key) -> String {
+    let Some(cpu) = row(model, key) else { return String::new() };
+    let (lwps, threads) = on_it(model, cpu.number);
+    format!("{} {lwps} {threads}", cpu.number)
+}

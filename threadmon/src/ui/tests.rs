@@ -1,0 +1,219 @@
+//! What is drawn, at several sizes.
+
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use selvedge::trace::{Level, State};
+
+use super::{App, Request, View};
+use crate::testing::{Scene, busy_program, ms};
+
+fn screen(app: &App, width: u16, height: u16) -> String {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+    terminal.draw(|frame| app.draw(frame.area(), frame.buffer_mut())).unwrap();
+    terminal.backend().to_string()
+}
+
+fn press(app: &mut App, keys: &str) -> Option<Request> {
+    let mut last = None;
+    for key in keys.chars() {
+        let code = match key {
+            '\n' => KeyCode::Enter,
+            '\t' => KeyCode::Tab,
+            '\x1b' => KeyCode::Esc,
+            other => KeyCode::Char(other),
+        };
+        last = app.key(KeyEvent::new(code, KeyModifiers::NONE));
+    }
+    last
+}
+
+fn busy() -> App {
+    let mut app = App::new();
+    app.model = busy_program();
+    app.refresh();
+    app
+}
+
+fn has(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "{part:?} is not in\n{text}");
+    }
+}
+
+#[test]
+fn threads_have_names_states_and_what_they_wait_for() {
+    let text = screen(&busy(), 100, 30);
+    has(
+        &text,
+        &[
+            "made-up 4242",
+            "mxn: 2 at once, 3/64 LWPs",
+            "10 threads: 2 on LWP, 1 run queue, 6 blocked, 1 sleeping",
+            "[threads]",
+            "hog-1",
+            "on LWP",
+            "mutex table < #2",
+            "██████████",
+            "1000",
+        ],
+    );
+}
+
+#[test]
+fn warnings_are_sentences() {
+    let text = screen(&busy(), 130, 40);
+    has(
+        &text,
+        &[
+            "! hog-1 has kept LWP 0 for 600 ms while 1 thread could run: it never yields",
+            "! late has been in the run queue for 1.6 s: 2 can run at once",
+            "! convoy: 6 threads wait for mutex table, which writer holds",
+        ],
+    );
+}
+
+#[test]
+fn lwps_cpus_and_locks_have_tables() {
+    let mut app = busy();
+    press(&mut app, "2");
+    has(&screen(&app, 100, 30), &["[LWPs]", "running", "hog-1", "spare", "100%", "writer", "600 ms"]);
+    press(&mut app, "3");
+    has(&screen(&app, 100, 30), &["[CPUs]", "100%", "0%", "████████", "hog-1"]);
+    assert_eq!(press(&mut app, "5"), Some(Request::Locks));
+    has(
+        &screen(&app, 100, 30),
+        &["[locks]", "0xbeef", "table", "mutex", "1000", "1600", "70 ms", "7.0 ms", "writer"],
+    );
+}
+
+#[test]
+fn the_mapping_stands_in_columns() {
+    let mut app = busy();
+    press(&mut app, "4");
+    let text = screen(&app, 80, 24);
+    has(
+        &text,
+        &[
+            "CPU 0 100%        CPU 1 100%        1 spare LWP       run queue",
+            "LWP 0 running     LWP 1 running                       1",
+            "hog-1             writer                              late",
+            "mutex table (6, held by writer): reader-10 reader-11",
+            "sleep (1): clock",
+        ],
+    );
+}
+
+#[test]
+fn a_thread_is_followed_with_its_history() {
+    let mut app = busy();
+    press(&mut app, "jj\n");
+    assert_eq!(app.model.followed, Some(3));
+    for at in 0..4 {
+        let state = if at == 3 { State::Running } else { State::Runnable };
+        app.model.apply(Scene::at(ms(2000 + at * 100), 2).thread(3, "late", state).snapshot);
+    }
+    let text = screen(&app, 80, 24);
+    has(
+        &text,
+        &["thread 3 late (priority normal)", "▒▒▒█", "on LWP", "in this state for 2.3 s", "of its life"],
+    );
+    app.model.apply(Scene::at(ms(3000), 2).snapshot);
+    app.refresh();
+    has(&screen(&app, 80, 24), &["thread 3 has ended", "▒▒▒█"]);
+    press(&mut app, "f");
+    assert_eq!(app.model.followed, None);
+}
+
+#[test]
+fn keys_sort_filter_and_ask() {
+    let mut app = busy();
+    assert_eq!(press(&mut app, "l"), Some(Request::Level(Level::Events)));
+    assert_eq!(press(&mut app, "p"), Some(Request::Pause(true)));
+    has(&screen(&app, 100, 30), &["PAUSED"]);
+    press(&mut app, "/READER-1");
+    has(&screen(&app, 120, 30), &["/READER-1_"]);
+    press(&mut app, "1\n");
+    let text = screen(&app, 120, 30);
+    has(&text, &["filter: READER-11 (1)", "reader-11"]);
+    assert!(!text.contains("clock"), "{text}");
+    press(&mut app, "\x1b");
+    has(&screen(&app, 100, 30), &["clock"]);
+    let first = |app: &App| app.rows[0];
+    let by_id = first(&app);
+    press(&mut app, "r");
+    assert_ne!(first(&app), by_id);
+    press(&mut app, "rs");
+    has(&screen(&app, 100, 30), &["s sort (name)"]);
+    assert_eq!(first(&app), crate::table::Key::Thread(4), "clock is the first name");
+    press(&mut app, "?");
+    has(&screen(&app, 100, 40), &["dispatchable", "an LWP was chosen for it"]);
+    assert_eq!(press(&mut app, "q"), Some(Request::Quit));
+}
+
+#[test]
+fn the_selection_stays_with_its_thread() {
+    let mut app = busy();
+    press(&mut app, "jjj");
+    press(&mut app, "r");
+    assert_eq!(app.selected[0], Some(crate::table::Key::Thread(4)));
+    press(&mut app, "G");
+    assert_eq!(app.selected[0], Some(crate::table::Key::Thread(1)));
+    press(&mut app, "jg");
+    assert_eq!(app.selected[0], Some(crate::table::Key::Thread(15)));
+}
+
+#[test]
+fn every_view_fits_into_every_size() {
+    let sizes = [
+        (1, 1),
+        (1, 50),
+        (200, 1),
+        (2, 5),
+        (19, 5),
+        (20, 4),
+        (20, 5),
+        (20, 8),
+        (33, 7),
+        (80, 24),
+        (300, 100),
+    ];
+    for empty in [true, false] {
+        for (width, height) in sizes {
+            let mut app = if empty { App::new() } else { busy() };
+            for keys in ["1", "f", "f?", "?2", "3", "4", "jjjjG", "5", "/x", "\n"] {
+                press(&mut app, keys);
+                let text = screen(&app, width, height);
+                assert_eq!(text.lines().count(), usize::from(height));
+            }
+        }
+    }
+}
+
+#[test]
+fn twenty_columns_and_five_lines_show_threads() {
+    let app = busy();
+    let text = screen(&app, 20, 5);
+    has(&text, &["made-up 4242", "! hog-1 has kept LWP", "name", "hog-1", "writer"]);
+    has(&screen(&app, 19, 5), &["too small"]);
+}
+
+#[test]
+fn names_cannot_control_the_terminal() {
+    let mut app = App::new();
+    app.model.apply(Scene::at(ms(5), 1).thread(1, "a\x1b[2Jb\n", State::Running).snapshot);
+    app.refresh();
+    let text = screen(&app, 80, 24);
+    has(&text, &["a\u{fffd}[2Jb\u{fffd}"]);
+    let json = crate::json::document(&app.model).to_string();
+    assert!(json.contains(r"a\u001b[2Jb\n"), "{json}");
+    assert!(crate::text::report(&app.model).contains("a\u{fffd}[2Jb"));
+}
+
+#[test]
+fn trouble_is_a_warning() {
+    let mut app = busy();
+    app.model.trouble = Some("the process has ended".into());
+    app.view = View::Mapping;
+    has(&screen(&app, 80, 24), &["! the process has ended", "hog-1"]);
+}

@@ -1,0 +1,213 @@
+//! `threadmon` without a screen: what it prints, the files that it writes, and what it says of bad input.
+
+#[path = "support/mod.rs"]
+mod support;
+
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::net::UnixListener;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Output, Stdio};
+
+use std::io::{BufRead, BufReader, Write};
+
+use selvedge::threadmon::wire::Response;
+use selvedge::trace::{EventKind, Recording};
+use serde_json::Value;
+use support::{Ends, Room, Target, hogs, run, threadmon};
+
+fn out(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Checks that it failed with this status and a sentence that has all of these parts.
+fn fails(output: &Output, status: i32, parts: &[&str]) {
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(status), "{text}");
+    for part in parts {
+        assert!(text.contains(part), "{part:?} is not in {text:?}");
+    }
+    assert!(text.starts_with("threadmon: ") && !text.contains("panicked"), "{text}");
+}
+
+fn monitor(words: &[&str], room: &Room) -> Output {
+    let mut command = Command::new(threadmon());
+    command.args(words).env("XDG_RUNTIME_DIR", room.path());
+    run(command)
+}
+
+#[test]
+fn a_snapshot_is_text() {
+    let target = Target::start(&["60"]);
+    let output = target.monitor(&["--once"]);
+    let text = out(&output);
+    for part in
+        ["hogs ", "14 threads", "\nthreads\n", "\nLWPs\n", "\nCPUs\n", "\nmapping\n", "hog-0", "writer-7"]
+    {
+        assert!(text.contains(part), "{part:?} is not in\n{text}");
+    }
+    assert!(output.status.success() && output.stderr.is_empty());
+    target.is_unharmed();
+}
+
+#[test]
+fn documents_are_json_and_have_what_is_known() {
+    let target = Target::start(&["60"]);
+    let document: Value = serde_json::from_str(&out(&target.monitor(&["--once", "--json"]))).expect("JSON");
+    assert_eq!(document["pid"], target.pid());
+    assert_eq!((&document["program"], &document["level"]), (&"hogs".into(), &"times".into()));
+    assert_eq!(document["threads"].as_array().map(Vec::len), Some(14));
+    let waiter = document["threads"].as_array().and_then(|all| all.iter().find(|it| it["name"] == "waiter"));
+    let waiter = waiter.expect("the waiter");
+    assert_eq!((&waiter["state"], &waiter["waits_for"]), (&"blocked".into(), &"park".into()));
+    assert_eq!(waiter["shares"]["blocked"], 1.0);
+    assert!(document["runtimes"][0]["lwps"][0]["cpu_share"].is_number());
+    let lines = out(&target.monitor(&["--json", "--for", "1", "--interval", "50"]));
+    let documents: Vec<Value> = lines.lines().map(|it| serde_json::from_str(it).expect("JSON")).collect();
+    assert!(documents.len() >= 3, "{}", documents.len());
+    let at = |it: &Value| it["at_ns"].as_u64().expect("a time");
+    assert!(documents.is_sorted_by(|a, b| at(a) < at(b)));
+    target.is_unharmed();
+}
+
+#[test]
+fn a_deadlock_is_told() {
+    let target = Target::start(&["60", "deadlock"]);
+    let begin = std::time::Instant::now();
+    loop {
+        let text = out(&target.monitor(&["--once"]));
+        if text.contains("! deadlock: ") && text.contains("philosopher-0") {
+            return;
+        }
+        assert!(begin.elapsed() < support::PATIENCE, "{text}");
+    }
+}
+
+#[test]
+fn a_recording_grows_and_is_read() {
+    let target = Target::start(&["60", "slices"]);
+    let room = Room::new();
+    let file = room.path().join("it.svt");
+    let path = file.to_str().expect("UTF-8");
+    let output = target.monitor(&["--record", path, "--for", "1"]);
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && text.contains("recorded 1") && text.contains(" events"), "{text}");
+    let recording = Recording::read(std::fs::File::open(&file).expect("the file")).expect("a recording");
+    let span = recording.events().last().expect("events").at;
+    assert!(span.as_millis() > 700, "{span:?}: the parts are put together");
+    assert_eq!(recording.runtimes().count(), 1);
+    let names: Vec<_> = recording.events().iter().filter_map(|it| recording.name(it.thread?)).collect();
+    assert!(names.contains(&"hog-0") && names.contains(&"ticker-1"), "of threads that were there before");
+    let mut tracks = recording.tracks().to_vec();
+    tracks.dedup();
+    assert_eq!(tracks, recording.tracks(), "each once");
+    assert!(recording.events().iter().any(|event| event.kind == EventKind::Preempt));
+    assert!(monitor(&["explain", path], &room).status.success());
+    for option in ["--chrome", "--perfetto"] {
+        let to = room.path().join("out");
+        let output = monitor(&["export", path, option, to.to_str().expect("UTF-8")], &room);
+        assert!(output.status.success(), "{output:?}");
+        assert!(std::fs::metadata(&to).expect("the file").len() > 1000);
+    }
+    target.is_unharmed();
+}
+
+#[test]
+fn the_recording_of_a_program_that_ends_is_whole() {
+    let room = Room::new();
+    let file = room.path().join("it.svt");
+    let output = monitor(&["--record", file.to_str().expect("UTF-8"), "--", &hogs(), "1", "slices"], &room);
+    fails(&output, 7, &["recorded ", "has ended (exit status: 7)"]);
+    let recording = Recording::read(std::fs::File::open(&file).expect("the file")).expect("a recording");
+    assert!(!recording.events().is_empty());
+}
+
+#[test]
+fn a_full_disk_ends_the_recording_and_harms_nothing() {
+    let target = Target::start(&["60"]);
+    fails(
+        &target.monitor(&["--record", "/dev/full"]),
+        1,
+        &["cannot write /dev/full: No space left on device"],
+    );
+    target.is_unharmed();
+    fails(&target.monitor(&["--record", "/nowhere/at/all"]), 1, &["cannot create /nowhere/at/all"]);
+    target.is_unharmed();
+    let mut full = Command::new(threadmon());
+    full.args(["--once", &target.pid().to_string()]).env("XDG_RUNTIME_DIR", target.room());
+    full.stdout(std::fs::File::options().write(true).open("/dev/full").expect("/dev/full"));
+    let output = full.stderr(Stdio::piped()).output().expect("threadmon");
+    fails(&output, 1, &["cannot write to stdout: No space left on device"]);
+    target.is_unharmed();
+}
+
+#[test]
+fn a_process_that_cannot_be_watched_is_named() {
+    let room = Room::new();
+    fails(&monitor(&["--once", "4194305"], &room), 1, &["there is no process 4194305"]);
+    let other = Ends(Command::new("sleep").arg("60").spawn().expect("sleep"));
+    let pid = other.0.id().to_string();
+    fails(
+        &monitor(&["--once", &pid], &room),
+        1,
+        &[&format!("process {pid} does not serve"), "SELVEDGE_MON=on"],
+    );
+    // Another user's: root can make one, and all others know one.
+    let foreign = Command::new("sleep").arg("60").uid(65_534).spawn().map(Ends);
+    let pid = foreign.as_ref().map_or(1, |it| it.0.id()).to_string();
+    fails(&monitor(&["--once", &pid], &room), 1, &[&format!("process {pid} is another user's")]);
+}
+
+/// Pretends to serve as this process: says hello with this frame.
+fn pretend(room: &Room, frame: Vec<u8>) -> Output {
+    let folder = room.path().join("selvedge");
+    std::fs::DirBuilder::new().mode(0o700).create(&folder).expect("a folder");
+    std::fs::set_permissions(&folder, PermissionsExt::from_mode(0o700)).expect("its mode");
+    let pid = std::process::id().to_string();
+    let listener = UnixListener::bind(folder.join(format!("{pid}.sock"))).expect("a socket");
+    let server = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a client");
+        stream.write_all(&frame).expect("sent");
+        let _ = BufReader::new(stream).read_until(b'\0', &mut Vec::new());
+    });
+    let output = monitor(&["--once", &pid], room);
+    server.join().expect("the server");
+    output
+}
+
+#[test]
+fn another_version_is_named() {
+    let output = pretend(&Room::new(), Response::Hello(99).to_frame());
+    fails(&output, 1, &["speaks version 99; this is version "]);
+}
+
+#[test]
+fn nonsense_is_an_error() {
+    fails(&pretend(&Room::new(), vec![0xff; 64]), 1, &["makes no sense"]);
+}
+
+#[test]
+fn a_program_that_does_not_serve_or_start_is_named() {
+    let room = Room::new();
+    fails(&monitor(&["--once", "--", "/nowhere/at/all"], &room), 1, &["cannot start /nowhere/at/all"]);
+    let output = monitor(&["--once", "--", "sh", "-c", "echo hi; exit 5"], &room);
+    fails(&output, 5, &["sh ended before it served (exit status: 5); its output is in "]);
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    let path = text.trim().rsplit(' ').next().expect("a path");
+    assert_eq!(std::fs::read_to_string(path).expect("the output"), "hi\n");
+    std::fs::remove_file(path).expect("removed");
+}
+
+#[test]
+fn files_that_are_no_recordings_are_named() {
+    let room = Room::new();
+    fails(&monitor(&["explain", "/nowhere"], &room), 1, &["cannot read /nowhere"]);
+    let file = room.path().join("text");
+    std::fs::write(&file, "#!/bin/sh, and some more").expect("written");
+    let path = file.to_str().expect("UTF-8");
+    fails(&monitor(&["explain", path], &room), 1, &[path, "not a recording"]);
+    fails(&monitor(&["export", path, "--chrome", "/dev/full"], &room), 1, &["not a recording"]);
+    fails(&monitor(&[], &room), 2, &["expected the number of a process"]);
+    fails(&monitor(&["1"], &room), 1, &["the output is no terminal: use --once or --json"]);
+    assert!(out(&monitor(&["--help"], &room)).contains("Usage: threadmon"));
+    assert!(out(&monitor(&["--version"], &room)).starts_with("threadmon 0."));
+}

@@ -1,0 +1,133 @@
+//! Recordings that are made up: written as bytes, as `src/recorder/format.rs` says, and read.
+
+use std::collections::BTreeMap;
+
+use selvedge::thread::WaitReason;
+use selvedge::trace::Recording;
+
+/// The kinds of events, by their numbers in `src/recorder/event.rs`.
+const SPAWN: u64 = 1;
+const READY: u64 = 2;
+const DISPATCH: u64 = 3;
+const BLOCK: u64 = 4;
+const YIELD: u64 = 5;
+const EXIT: u64 = 7;
+const ENTER_KERNEL: u64 = 8;
+const LEAVE_KERNEL: u64 = 9;
+const IDLE: u64 = 13;
+const NAME: u64 = 15;
+
+pub(crate) const LOW: u64 = 64;
+pub(crate) const NORMAL: u64 = 128;
+pub(crate) const HIGH: u64 = 192;
+
+/// The runtime of all made-up events.
+const RUNTIME: u64 = 1;
+
+/// A recording that is written down. Times are in us. Events of an LWP come in the order of time.
+#[derive(Default)]
+pub(crate) struct Script {
+    lwps: BTreeMap<u64, Vec<u64>>,
+    facts: Vec<u64>,
+    cpus: u64,
+    why: &'static str,
+}
+
+impl Script {
+    /// Begins a recording of a runtime with `slots` slots on `cpus` CPUs, without time slices.
+    pub(crate) fn new(slots: u64, cpus: u64) -> Self {
+        Self { facts: vec![RUNTIME, 1, slots, 0, slots, 0, u64::MAX, 0], cpus, ..Self::default() }
+    }
+
+    /// Begins a recording without facts, as a crash leaves it behind.
+    pub(crate) fn of_crash(why: &'static str) -> Self {
+        Self { why, ..Self::default() }
+    }
+
+    /// Sets how many LWPs there may be, and how often one was missing.
+    pub(crate) fn bound(mut self, max: u64, reached: u64) -> Self {
+        (self.facts[3], self.facts[5]) = (max, reached);
+        self
+    }
+
+    /// Sets the time slice, in us.
+    pub(crate) fn slice(mut self, us: u64) -> Self {
+        self.facts[6] = us * 1_000;
+        self
+    }
+
+    fn event(&mut self, us: u64, lwp: u64, thread: u64, object: u64, kind: u64, detail: u64) {
+        // No count is 0, so that the first event is not special.
+        let count = 1 + us * 1_000;
+        self.lwps.entry(lwp).or_default().extend([count, thread, object, kind | detail << 8]);
+    }
+
+    pub(crate) fn spawn(&mut self, us: u64, lwp: u64, thread: u64, name: &str, priority: u64) {
+        assert!(name.len() <= 12, "one event has room for twelve bytes");
+        self.event(us, lwp, thread, 0, SPAWN, priority);
+        let mut room = [0; 16];
+        room[..name.len()].copy_from_slice(name.as_bytes());
+        let (first, second) = room.split_at(8);
+        let [first, second] = [first, second].map(|it| u64::from_le_bytes(it.try_into().expect("eight")));
+        self.event(us, lwp, thread, first, NAME | second << 32, 0);
+    }
+
+    /// Spawns a thread of each name, with the numbers from 1 on, at the start.
+    pub(crate) fn cast(&mut self, names: &[&str]) {
+        (1..).zip(names).for_each(|(thread, name)| self.spawn(0, 0, thread, name, NORMAL));
+    }
+
+    pub(crate) fn ready(&mut self, us: u64, lwp: u64, thread: u64, by: u64) {
+        self.event(us, lwp, thread, by, READY, 0);
+    }
+
+    pub(crate) fn dispatch(&mut self, us: u64, lwp: u64, thread: u64) {
+        self.event(us, lwp, thread, 0, DISPATCH, 0);
+    }
+
+    pub(crate) fn block(&mut self, us: u64, lwp: u64, thread: u64, reason: WaitReason, at: u64) {
+        self.event(us, lwp, thread, at, BLOCK, reason as u64);
+    }
+
+    pub(crate) fn yields(&mut self, us: u64, lwp: u64, thread: u64) {
+        self.event(us, lwp, thread, 0, YIELD, 0);
+    }
+
+    pub(crate) fn exit(&mut self, us: u64, lwp: u64, thread: u64) {
+        self.event(us, lwp, thread, 0, EXIT, 0);
+    }
+
+    pub(crate) fn enter_kernel(&mut self, us: u64, lwp: u64, thread: u64) {
+        self.event(us, lwp, thread, 0, ENTER_KERNEL, 0);
+    }
+
+    pub(crate) fn leave_kernel(&mut self, us: u64, lwp: u64, thread: u64) {
+        self.event(us, lwp, thread, 0, LEAVE_KERNEL, 0);
+    }
+
+    pub(crate) fn idle(&mut self, us: u64, lwp: u64) {
+        self.event(us, lwp, 0, 0, IDLE, 0);
+    }
+
+    /// Writes the recording, and reads it.
+    pub(crate) fn read(&self) -> Recording {
+        let mut bytes = b"selvedge trace 1".to_vec();
+        let mut section = |tag: &[u8; 4], payload: &[u8]| {
+            bytes.extend(tag);
+            bytes.extend([0; 4]);
+            bytes.extend((payload.len() as u64).to_le_bytes());
+            bytes.extend(payload);
+        };
+        section(b"RTIM", &words(&self.facts));
+        section(b"CPUS", &words(&[self.cpus]));
+        section(b"WHY ", self.why.as_bytes());
+        for (&lwp, events) in &self.lwps {
+            section(b"RING", &[words(&[RUNTIME, lwp]), words(events)].concat());
+        }
+        Recording::read(&*bytes).expect("a recording")
+    }
+}
+
+fn words(words: &[u64]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
