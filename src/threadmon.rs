@@ -18,6 +18,7 @@ mod client;
 mod codec;
 mod collect;
 pub(crate) mod dump;
+mod metrics;
 pub(crate) mod server;
 mod socket;
 mod views;
@@ -27,5 +28,6 @@ pub use self::client::Client;
 pub use self::dump::dump;
 #[cfg(target_os = "linux")]
 pub use self::dump::dump_on_quit;
+pub use self::metrics::metrics;
 pub use self::server::serve;
 pub use self::views::{LockView, LwpView, Overview, RuntimeView, ThreadPageView, ThreadView};
