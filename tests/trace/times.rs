@@ -12,11 +12,11 @@ use selvedge::{Mxn, OneToOne, Runtime, Wait, thread};
 
 use super::{live, named, traced};
 
-/// Returns the times of a thread, or `None` if it has ended.
+/// Returns the times of a thread, or `None` if it has ended, or its LWP has lost its CPU in the middle of a
+/// change of them.
 fn times_of<R: Runtime>(rt: &R, thread: ThreadId) -> Option<ThreadTimes> {
     let threads = rt.threads();
-    let info = threads.iter().find(|info| info.id() == thread)?;
-    Some(info.times().expect("times are counted").clone())
+    threads.iter().find(|info| info.id() == thread)?.times().cloned()
 }
 
 fn of(times: &ThreadTimes, state: State) -> Duration {
@@ -78,8 +78,9 @@ fn lives_of_kernel_threads_add_up() {
 /// Waits until the thread has been in `state` for 20 ms, and returns its times.
 fn long_in<R: Runtime>(rt: &R, thread: &Thread, state: State) -> ThreadTimes {
     loop {
-        let times = times_of(rt, thread.id()).expect("it lives");
-        if of(&times, state) >= Duration::from_millis(20) {
+        if let Some(times) = times_of(rt, thread.id())
+            && of(&times, state) >= Duration::from_millis(20)
+        {
             return times;
         }
         std::thread::sleep(Duration::from_millis(1));
