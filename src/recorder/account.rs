@@ -141,6 +141,13 @@ impl Account {
         self.ready.store(now << 1 | u64::from(chosen), Ordering::Relaxed);
     }
 
+    /// Returns `now`, or the time at which the thread last stopped or was woken, if that is later: a keeper may
+    /// have read the clock before it got the thread. Keeper only.
+    pub(crate) fn not_before(&self, now: u64) -> u64 {
+        // Relaxed, both: what passed the thread on orders them.
+        now.max(self.since.load(Ordering::Relaxed)).max(self.ready.load(Ordering::Relaxed) >> 1)
+    }
+
     /// Notes that the thread begins to run, on this LWP. Keeper only.
     pub(crate) fn runs(&self, session: Session, now: u64, lwp: u32) {
         self.change(|| {

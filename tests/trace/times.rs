@@ -6,7 +6,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use selvedge::sync::{Condvar, Mutex};
-use selvedge::thread::{Thread, ThreadId, ThreadTimes};
+use selvedge::thread::{Thread, ThreadId, ThreadState, ThreadTimes};
 use selvedge::trace::{Level, State};
 use selvedge::{Mxn, OneToOne, Runtime, Wait, thread};
 
@@ -161,12 +161,15 @@ fn bound_threads_are_charged() {
 fn a_thread_that_does_not_move_is_charged_for_its_state() {
     let rt = Mxn::builder().concurrency(1).build().unwrap();
     let parked = rt.spawn(thread::park);
-    while rt.run(|| rt.threads().len()) != 2 {}
-    traced("a_thread_that_does_not_move_is_charged_for_its_state", Level::Times, || {
-        let times = long_in(&rt, parked.thread(), State::Blocked);
-        assert_eq!(of(&times, State::Blocked), times.life);
+    while !matches!(rt.threads()[0].state(), ThreadState::Waiting { .. }) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let times = traced("a_thread_that_does_not_move_is_charged_for_its_state", Level::Times, || {
+        long_in(&rt, parked.thread(), State::Blocked)
     });
-    assert_eq!(rt.threads()[0].times(), None, "times are not counted any more");
+    let later = rt.threads()[0].times().cloned();
     parked.thread().unpark();
     parked.join().unwrap();
+    assert_eq!(of(&times, State::Blocked), times.life);
+    assert_eq!(later, None, "times are not counted any more");
 }

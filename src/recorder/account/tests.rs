@@ -96,3 +96,14 @@ fn a_look_in_the_middle_of_a_change_says_so() {
     account.version.fetch_add(1, Ordering::Relaxed);
     assert_eq!(says(&account, SESSION, 200).life, 100);
 }
+
+#[test]
+fn a_thread_does_not_run_before_it_has_stopped_and_was_woken() {
+    let account = Account::new();
+    account.spawned(SESSION, 100);
+    account.runs(SESSION, 200, 0);
+    account.stops(SESSION, 300, State::Blocked, false);
+    assert_eq!((account.not_before(250), account.not_before(310)), (300, 310));
+    account.readied(400, true);
+    assert_eq!((account.not_before(250), account.not_before(410)), (400, 410));
+}
