@@ -56,6 +56,15 @@ pub(crate) fn monitor(lookup: Lookup<'_>) -> io::Result<bool> {
     on_or_off(lookup, MONITOR)
 }
 
+/// The switch for dumps at `SIGQUIT`.
+pub(crate) const DUMP: &str = "SELVEDGE_DUMP";
+
+/// Returns the value of `SELVEDGE_DUMP`.
+#[cfg(target_os = "linux")]
+pub(crate) fn dump(lookup: Lookup<'_>) -> io::Result<bool> {
+    on_or_off(lookup, DUMP)
+}
+
 /// Returns the value of `SELVEDGE_LOCK_STATS`.
 pub(crate) fn lock_stats(lookup: Lookup<'_>) -> io::Result<bool> {
     on_or_off(lookup, LOCK_STATS)

@@ -46,6 +46,8 @@ pub(crate) mod poll;
 pub(crate) mod preempt;
 #[cfg(unix)]
 pub(crate) mod process;
+#[cfg(target_os = "linux")]
+pub(crate) mod quit;
 #[cfg(unix)]
 mod short_file;
 #[cfg(unix)]

@@ -17,11 +17,17 @@
 mod client;
 mod codec;
 mod collect;
+pub(crate) mod dump;
+mod metrics;
 pub(crate) mod server;
 mod socket;
 mod views;
 pub mod wire;
 
 pub use self::client::Client;
+pub use self::dump::dump;
+#[cfg(target_os = "linux")]
+pub use self::dump::dump_on_quit;
+pub use self::metrics::metrics;
 pub use self::server::serve;
 pub use self::views::{LockView, LwpView, Overview, RuntimeView, ThreadPageView, ThreadView};

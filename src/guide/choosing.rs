@@ -51,6 +51,7 @@
 //! | `SELVEDGE_DEADLOCK` | `off`, `report`, `abort` | [`on_deadlock`](crate::mxn::Builder::on_deadlock) |
 //! | `SELVEDGE_LOCK_STATS` | `on`, `off` | [`sync::stats`](crate::sync::stats) |
 //! | `SELVEDGE_MON` | `on`, `off` | [`threadmon::serve`](crate::threadmon::serve) |
+//! | `SELVEDGE_DUMP` | `on`, `off` | [`threadmon::dump_on_quit`](crate::threadmon::dump_on_quit) |
 //! | `SELVEDGE_TRACE` | a file | [the trace](crate::trace) |
 //!
 //! An invalid value is an error, which names the variable and the values it may have. A set-user-id

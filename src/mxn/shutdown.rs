@@ -9,6 +9,7 @@ use super::Mxn;
 use super::green;
 use super::sched::Scheduler;
 use crate::park::core_pool;
+use crate::runtime::registry;
 use crate::sys::task_state::is_asleep;
 use crate::thread::info::ThreadState;
 use crate::thread::kernel::Host;
@@ -58,6 +59,7 @@ impl Mxn {
         if !scheduler.life.is_here() {
             return Err(ShutdownTimeout::in_fork());
         }
+        registry::ends(scheduler);
         scheduler.close();
         let deadline = time::after(timeout);
         let own = u64::from(scheduler.is_own());

@@ -41,6 +41,8 @@ pub(crate) fn start(settings: Settings) -> io::Result<Arc<Scheduler>> {
     trace::file::start(&settings::process)?;
     #[cfg(unix)]
     threadmon::server::serve_if_asked(&settings::process)?;
+    #[cfg(target_os = "linux")]
+    threadmon::dump::dump_if_asked(&settings::process)?;
     let rung = tls::choose(settings.register)?;
     fork::expect_green_threads();
     Generation::watched(in_child)?;

@@ -10,7 +10,7 @@ use super::kernel_threads::Helper;
 use super::lwp::Lwp;
 use super::sched::Scheduler;
 use crate::park::fork;
-use crate::recorder::account::State;
+use crate::recorder::account::{Look, State, Statement};
 use crate::recorder::clock::{self, Scale};
 use crate::recorder::session;
 use crate::runtime::registry::{Facts, Observed};
@@ -37,7 +37,11 @@ impl Observed for Scheduler {
     fn lwp_times(&self, lwp: usize) -> Option<[Duration; 4]> {
         let lwp = self.pool.lwps().find(|it| it.index as usize == lwp)?;
         let scale = Scale::at_once()?;
-        let times = lwp.trace.get()?.account().look(session::current(), clock::now())?.times;
+        let Look::Says(Statement { times, .. }) =
+            lwp.trace.get()?.account().look(session::current(), clock::now())
+        else {
+            return None;
+        };
         let states = [State::Running, State::Queued, State::Sleeping, State::Blocked];
         Some(states.map(|state| Duration::from_nanos(scale.span(times[state as usize]))))
     }

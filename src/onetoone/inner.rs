@@ -47,6 +47,8 @@ pub(crate) fn start(settings: Settings) -> io::Result<Arc<Inner>> {
     trace::file::start(&settings::process)?;
     #[cfg(unix)]
     threadmon::server::serve_if_asked(&settings::process)?;
+    #[cfg(target_os = "linux")]
+    threadmon::dump::dump_if_asked(&settings::process)?;
     if lock_stats {
         contention::switch(true);
     }

@@ -35,7 +35,7 @@ use super::observed;
 use super::priority::Priority;
 use super::reason::WaitReason;
 use super::thread::{ThreadCore, ThreadRef};
-use crate::recorder::account::Statement;
+use crate::recorder::account::Look;
 use crate::recorder::{clock, session};
 
 /// Runs `f`, in which the calling kernel thread sleeps until all threads of the runtime at `home` have
@@ -78,8 +78,8 @@ pub(crate) struct Snapshot {
     pub(crate) priority: Priority,
     /// What it waits for. The wait may have ended since, so its address must not be dereferenced.
     pub(crate) wait: Option<WaitSnapshot>,
-    /// What its account says, while times are counted, if its state has changed since that began.
-    pub(crate) account: Option<Statement>,
+    /// What its account says, while times are counted.
+    pub(crate) account: Option<Look>,
 }
 
 impl ThreadCore {
@@ -113,7 +113,7 @@ impl ThreadRef {
     ) -> Option<(Snapshot, R)> {
         let (id, (name, priority, wait, account, more)) = self.in_one_life(home, || {
             let (name, priority, wait) = (self.name.look(), self.priority.get(), self.wait_snapshot());
-            (name, priority, wait, self.statement(), more(wait.as_ref()))
+            (name, priority, wait, self.account_look(), more(wait.as_ref()))
         })?;
         Some((Snapshot { id, name, kernel: self.is_kernel(), priority, wait, account }, more))
     }
@@ -131,11 +131,12 @@ impl ThreadRef {
     }
 
     /// Returns what its account says.
-    fn statement(self) -> Option<Statement> {
+    fn account_look(self) -> Option<Look> {
         if !observed::is_traced() {
             return None;
         }
-        self.account.get()?.look(session::current(), clock::now())
+        let account = self.account.get();
+        Some(account.map_or(Look::Unchanged, |it| it.look(session::current(), clock::now())))
     }
 
     /// Returns what it waits for.

@@ -20,7 +20,7 @@
 
 use super::session::Session;
 use crate::shim::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
-use crate::shim::spin_hint;
+use crate::shim::{spin_hint, yield_cpu};
 
 /// What a thread does, as far as times are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -93,8 +93,22 @@ pub(crate) struct Statement {
 
 const NO_LWP: u32 = u32::MAX;
 
-/// How often a look begins again, if keepers change the account meanwhile.
+/// What a look at an account finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// The account has nothing of this session: no keeper has been there.
+    Unchanged,
+    /// A keeper is in the middle of a change. It may have lost its CPU there.
+    Busy,
+    /// What the account says.
+    Says(Statement),
+}
+
+/// How often a look begins again at once, if keepers change the account meanwhile.
 const LOOKS: u32 = 64;
+
+/// How often it lets others use the CPU after that, before it gives up.
+const YIELDS: u32 = 64;
 
 impl Account {
     /// Creates an account. It belongs to no session, so the first keeper begins it.
@@ -125,6 +139,13 @@ impl Account {
     pub(crate) fn readied(&self, now: u64, chosen: bool) {
         // Relaxed: only times. What passes the thread on orders it.
         self.ready.store(now << 1 | u64::from(chosen), Ordering::Relaxed);
+    }
+
+    /// Returns `now`, or the time at which the thread last stopped or was woken, if that is later: a keeper may
+    /// have read the clock before it got the thread. Keeper only.
+    pub(crate) fn not_before(&self, now: u64) -> u64 {
+        // Relaxed, both: what passed the thread on orders them.
+        now.max(self.since.load(Ordering::Relaxed)).max(self.ready.load(Ordering::Relaxed) >> 1)
     }
 
     /// Notes that the thread begins to run, on this LWP. Keeper only.
@@ -164,9 +185,9 @@ impl Account {
         self.stops(session, now, if enters { State::InKernel } else { State::Running }, false);
     }
 
-    /// Returns what the account says, or `None` if it has nothing of this session. Any thread may call it.
-    pub(crate) fn look(&self, session: Session, now: u64) -> Option<Statement> {
-        for _ in 0..LOOKS {
+    /// Looks at the account. Any thread may call it, but no dispatcher.
+    pub(crate) fn look(&self, session: Session, now: u64) -> Look {
+        for look in 0..LOOKS + YIELDS {
             // Acquire: pairs with the end of `change`.
             let version = self.version.load(Ordering::Acquire);
             if version.is_multiple_of(2) {
@@ -174,13 +195,12 @@ impl Account {
                 // Acquire: pairs with the fence of `change`.
                 fence(Ordering::Acquire);
                 if self.version.load(Ordering::Relaxed) == version {
-                    return seen;
+                    return seen.map_or(Look::Unchanged, Look::Says);
                 }
             }
-            spin_hint();
+            if look < LOOKS { spin_hint() } else { yield_cpu() }
         }
-        // A keeper has lost its CPU in the middle.
-        None
+        Look::Busy
     }
 
     /// Reads everything. Relaxed, all: `look` checks the version.

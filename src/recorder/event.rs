@@ -24,8 +24,6 @@ pub(crate) enum Kind {
     LeaveKernel,
     /// The LWP took threads from another. Number: that LWP.
     Steal,
-    /// The slot of an LWP went to another. Number: the LWP that lost it.
-    HandOff,
     /// The LWP looks for work.
     Search,
     /// The LWP sleeps, and has a slot.
@@ -37,7 +35,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    const ALL: [Self; 15] = [
+    const ALL: [Self; 14] = [
         Self::Spawn,
         Self::Ready,
         Self::Dispatch,
@@ -48,7 +46,6 @@ impl Kind {
         Self::EnterKernel,
         Self::LeaveKernel,
         Self::Steal,
-        Self::HandOff,
         Self::Search,
         Self::Idle,
         Self::Spare,
@@ -123,6 +120,6 @@ mod tests {
             assert_eq!(Event::from_words(event.to_words()), Some(event));
         }
         assert_eq!(Event::from_words([1, 2, 3, 0]), None);
-        assert_eq!(Event::from_words([1, 2, 3, 16]), None);
+        assert_eq!(Event::from_words([1, 2, 3, 15]), None);
     }
 }

@@ -189,7 +189,8 @@ impl ThreadInfo {
         self.owner.as_ref().map(|(id, name)| (*id, name.as_deref()))
     }
 
-    /// Returns how long it has been in each state. `None` unless [times are counted](crate::trace::Level).
+    /// Returns how long it has been in each state. `None` unless [times are counted](crate::trace::Level),
+    /// or if the kernel has taken the CPU from its LWP in the middle of a change of state.
     #[must_use]
     pub fn times(&self) -> Option<&ThreadTimes> {
         self.times.as_ref()

@@ -19,6 +19,7 @@ use crate::park::reason::WaitReason;
 use crate::park::thread::ThreadRef;
 use crate::park::wait_state::{Snapshot, WaitSnapshot};
 use crate::park::{all_threads, fork, observed};
+use crate::recorder::account::Look;
 
 /// Where a thread is. What runs it knows that.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -205,9 +206,10 @@ impl Seen {
             priority,
             called,
             owner,
-            times: times.map(|now| match &account {
-                Some(account) => now.times(account),
-                None => now.unchanged(state),
+            times: times.zip(account).and_then(|(now, account)| match account {
+                Look::Says(statement) => Some(now.times(&statement)),
+                Look::Unchanged => Some(now.unchanged(state)),
+                Look::Busy => None,
             }),
         }
     }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fmt::Write;
 use std::time::Duration;
 
+use super::dump::dump;
 use super::views::{LockView, LwpView, Overview, RuntimeView, ThreadPageView, ThreadView};
 use super::wire::{Request, Response};
 use crate::observe::{contention, lock_owners, names};
@@ -184,23 +185,6 @@ fn locks() -> Vec<LockView> {
         }
     });
     locks.collect()
-}
-
-/// Returns what all threads of all runtimes do, for people.
-fn dump() -> String {
-    let mut text = String::new();
-    for runtime in registry::all() {
-        let _ = writeln!(text, "runtime {}\n{}", runtime.number(), runtime.stats());
-        let mut next = Some(ThreadCursor::start());
-        while let Some(from) = next {
-            let page = runtime.threads_page(from, MOST);
-            next = page.next();
-            for thread in page.threads() {
-                let _ = writeln!(text, "{thread}");
-            }
-        }
-    }
-    text
 }
 
 fn deadlocks() -> String {

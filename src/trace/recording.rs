@@ -331,7 +331,7 @@ fn kind_of(event: event::Event) -> Option<EventKind> {
         Kind::Search => EventKind::Search,
         Kind::Idle => EventKind::Idle,
         Kind::Spare => EventKind::Spare,
-        Kind::HandOff | Kind::Name => return None,
+        Kind::Name => return None,
     })
 }
 

@@ -93,6 +93,7 @@ fn child() {
         ("serve", errors::serves),
         ("refuse", errors::refuses),
         ("errors", errors::errors),
+        ("quit", views::quit),
         ("views", views::views),
         ("walk", views::walk),
         ("events", views::events),

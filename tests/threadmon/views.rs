@@ -147,3 +147,44 @@ pub(super) fn events() {
 fn events_come_in_parts() {
     run("events");
 }
+
+/// At `SIGQUIT`, a process prints what its threads do, and goes on. Its children do not print.
+pub(super) fn quit() {
+    let rt = Mxn::builder().concurrency(1).build().unwrap();
+    let parked = rt.spawn_with(thread::Builder::new().name("idler".into()), thread::park).unwrap();
+    while !rt.threads().iter().any(|thread| thread.to_string().contains("park")) {}
+    // SAFETY: the child sends itself a signal, and ends.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // SAFETY: as above.
+        unsafe { libc::raise(libc::SIGQUIT) };
+        // SAFETY: as above.
+        unsafe { libc::_exit(0) };
+    }
+    let mut status = -1;
+    // SAFETY: it waits for the child, and writes its status.
+    unsafe { libc::waitpid(child, &raw mut status, 0) };
+    assert_eq!(status, 0);
+    eprintln!("before the first");
+    for _ in 0..2 {
+        // SAFETY: the handler of the crate is there, or the process ends.
+        unsafe { libc::raise(libc::SIGQUIT) };
+    }
+    // The thread that prints needs a moment.
+    std::thread::sleep(Duration::from_secs(1));
+    parked.thread().unpark();
+    parked.join().unwrap();
+    eprintln!("after the last");
+}
+
+#[test]
+fn a_quit_signal_prints_what_threads_do() {
+    let ended = super::child::run("quit", &[("SELVEDGE_DUMP", "on")]);
+    ended.expect_success();
+    let (before, after) = ended.said.split_once("before the first").expect("it says so");
+    let line = "\"idler\": waiting for its permit (park)";
+    assert_eq!((before.matches(line).count(), after.matches(line).count()), (0, 2), "{}", ended.said);
+    assert!(after.contains("after the last"), "{}", ended.said);
+    let ended = super::child::run("quit", &[("SELVEDGE_DUMP", "perhaps")]);
+    assert!(ended.said.contains("invalid value `perhaps` in SELVEDGE_DUMP"), "{}", ended.said);
+}

@@ -95,10 +95,10 @@ fn an_exit_leaves_the_file_in_each_format() {
     let (ended, _room, path) = run("exit", "trace.json", &[]);
     ended.expect_success();
     let trace: serde_json::Value = serde_json::from_reader(File::open(path).unwrap()).unwrap();
-    assert!(trace["traceEvents"].as_array().unwrap().len() > 100);
+    assert!(trace["traceEvents"].as_array().unwrap().len() > 20);
     let (ended, _room, path) = run("exit", "trace.pftrace", &[]);
     ended.expect_success();
-    assert!(std::fs::metadata(path).unwrap().len() > 1_000);
+    assert!(std::fs::metadata(path).unwrap().len() > 200);
 }
 
 #[test]

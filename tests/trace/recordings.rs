@@ -213,9 +213,11 @@ fn the_last_events_are_there() {
         });
         Recording::take()
     });
-    let on_lwp = |event: &&selvedge::trace::Event| matches!(event.track, Track::Lwp { lwp: 0, .. });
-    let count = recording.events().iter().filter(on_lwp).count();
-    assert!((16_000..=33_000).contains(&count), "{count}");
+    // If the machine is busy, the slot moves, and the threads run on several LWPs.
+    let on = |track: &Track| recording.events().iter().filter(|event| event.track == *track).count();
+    let counts: Vec<_> = recording.tracks().iter().map(on).collect();
+    assert!(counts.iter().any(|&count| count >= 16_000), "{counts:?}");
+    assert!(counts.iter().all(|&count| count <= 33_000), "{counts:?}");
     let ends = recording.events().iter().filter(|event| event.kind == EventKind::Exit).count();
     assert!(ends >= 1, "{ends}");
     assert!(recording.events().is_sorted_by_key(|event| event.at));

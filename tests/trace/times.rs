@@ -6,17 +6,17 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use selvedge::sync::{Condvar, Mutex};
-use selvedge::thread::{Thread, ThreadId, ThreadTimes};
+use selvedge::thread::{Thread, ThreadId, ThreadState, ThreadTimes};
 use selvedge::trace::{Level, State};
 use selvedge::{Mxn, OneToOne, Runtime, Wait, thread};
 
 use super::{live, named, traced};
 
-/// Returns the times of a thread, or `None` if it has ended.
+/// Returns the times of a thread, or `None` if it has ended, or its LWP has lost its CPU in the middle of a
+/// change of them.
 fn times_of<R: Runtime>(rt: &R, thread: ThreadId) -> Option<ThreadTimes> {
     let threads = rt.threads();
-    let info = threads.iter().find(|info| info.id() == thread)?;
-    Some(info.times().expect("times are counted").clone())
+    threads.iter().find(|info| info.id() == thread)?.times().cloned()
 }
 
 fn of(times: &ThreadTimes, state: State) -> Duration {
@@ -78,8 +78,9 @@ fn lives_of_kernel_threads_add_up() {
 /// Waits until the thread has been in `state` for 20 ms, and returns its times.
 fn long_in<R: Runtime>(rt: &R, thread: &Thread, state: State) -> ThreadTimes {
     loop {
-        let times = times_of(rt, thread.id()).expect("it lives");
-        if of(&times, state) >= Duration::from_millis(20) {
+        if let Some(times) = times_of(rt, thread.id())
+            && of(&times, state) >= Duration::from_millis(20)
+        {
             return times;
         }
         std::thread::sleep(Duration::from_millis(1));
@@ -160,12 +161,15 @@ fn bound_threads_are_charged() {
 fn a_thread_that_does_not_move_is_charged_for_its_state() {
     let rt = Mxn::builder().concurrency(1).build().unwrap();
     let parked = rt.spawn(thread::park);
-    while rt.run(|| rt.threads().len()) != 2 {}
-    traced("a_thread_that_does_not_move_is_charged_for_its_state", Level::Times, || {
-        let times = long_in(&rt, parked.thread(), State::Blocked);
-        assert_eq!(of(&times, State::Blocked), times.life);
+    while !matches!(rt.threads()[0].state(), ThreadState::Waiting { .. }) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let times = traced("a_thread_that_does_not_move_is_charged_for_its_state", Level::Times, || {
+        long_in(&rt, parked.thread(), State::Blocked)
     });
-    assert_eq!(rt.threads()[0].times(), None, "times are not counted any more");
+    let later = rt.threads()[0].times().cloned();
     parked.thread().unpark();
     parked.join().unwrap();
+    assert_eq!(of(&times, State::Blocked), times.life);
+    assert_eq!(later, None, "times are not counted any more");
 }

@@ -213,8 +213,9 @@ fn stopped(lwp: &Lwp, left: &'static Green, session: Session, now: u64, end: End
     }
 }
 
-fn dispatched(lwp: &Lwp, next: &'static Green, session: Session, now: u64) {
+fn dispatched(lwp: &Lwp, next: &'static Green, session: Session, mut now: u64) {
     if let Some(account) = next.core.account.get() {
+        now = account.not_before(now);
         account.runs(session, now, lwp.index);
     }
     if observed::are_events_recorded()

@@ -28,7 +28,7 @@ fn model(stop: fn(&Account), look: fn(&Account) -> Option<Statement>) {
         stop(&account);
         account.readied(30, false);
         looker.join().unwrap();
-        let last = account.look(SESSION, 100).expect("no keeper is there");
+        let Look::Says(last) = account.look(SESSION, 100) else { panic!("no keeper is there") };
         assert_eq!(last.times, [10, 0, 80, 10, 0, 0]);
     });
 }

@@ -2,9 +2,17 @@ use super::*;
 
 const SESSION: Session = Session { number: 1, began: 100 };
 
+/// Returns what an account says that is of the session.
+fn says(account: &Account, session: Session, now: u64) -> Statement {
+    match account.look(session, now) {
+        Look::Says(statement) => statement,
+        other => panic!("{other:?}"),
+    }
+}
+
 /// Returns what is charged: running, dispatchable, queued, blocked, sleeping, in the kernel.
 fn times(account: &Account, now: u64) -> [u64; STATES] {
-    let statement = account.look(SESSION, now).expect("of this session");
+    let statement = says(account, SESSION, now);
     assert_eq!(statement.times.iter().sum::<u64>(), statement.life, "they add up");
     statement.times
 }
@@ -12,7 +20,7 @@ fn times(account: &Account, now: u64) -> [u64; STATES] {
 #[test]
 fn a_life_adds_up() {
     let account = Account::new();
-    assert_eq!(account.look(SESSION, 1_000), None);
+    assert_eq!(account.look(SESSION, 1_000), Look::Unchanged);
     account.spawned(SESSION, 1_000);
     assert_eq!(times(&account, 1_500), [0, 0, 500, 0, 0, 0]);
     account.runs(SESSION, 2_000, 0);
@@ -29,7 +37,7 @@ fn a_life_adds_up() {
     account.stops(SESSION, 3_060, State::Sleeping, false);
     account.readied(4_060, false);
     account.runs(SESSION, 4_080, 0);
-    let statement = account.look(SESSION, 4_080).unwrap();
+    let statement = says(&account, SESSION, 4_080);
     assert_eq!(statement.times, [310, 100, 1_070, 300, 1_000, 300]);
     let counts = (statement.dispatches, statement.preempted, statement.migrations);
     assert_eq!((statement.life, statement.state, counts), (3_080, State::Running, (4, 1, 2)));
@@ -56,9 +64,9 @@ fn a_new_session_begins_anew() {
     account.spawned(SESSION, 200);
     account.runs(SESSION, 300, 0);
     let next = Session { number: 2, began: 1_000 };
-    assert_eq!(account.look(next, 1_100), None, "no keeper has been there");
+    assert_eq!(account.look(next, 1_100), Look::Unchanged, "no keeper has been there");
     account.stops(next, 1_500, State::Blocked, false);
-    let statement = account.look(next, 1_600).unwrap();
+    let statement = says(&account, next, 1_600);
     assert_eq!((statement.life, statement.times), (600, [500, 0, 0, 100, 0, 0]));
 }
 
@@ -76,4 +84,26 @@ fn a_clock_that_is_behind_charges_nothing_twice() {
     account.stops(SESSION, 1_098, State::Queued, false);
     account.runs(SESSION, 1_120, 0);
     assert_eq!(times(&account, 1_130), [110, 0, 20, 0, 0, 0]);
+}
+
+/// A keeper that has lost its CPU is not taken for one that has not been there.
+#[test]
+fn a_look_in_the_middle_of_a_change_says_so() {
+    let account = Account::new();
+    account.spawned(SESSION, 100);
+    account.version.fetch_add(1, Ordering::Relaxed);
+    assert_eq!(account.look(SESSION, 200), Look::Busy);
+    account.version.fetch_add(1, Ordering::Relaxed);
+    assert_eq!(says(&account, SESSION, 200).life, 100);
+}
+
+#[test]
+fn a_thread_does_not_run_before_it_has_stopped_and_was_woken() {
+    let account = Account::new();
+    account.spawned(SESSION, 100);
+    account.runs(SESSION, 200, 0);
+    account.stops(SESSION, 300, State::Blocked, false);
+    assert_eq!((account.not_before(250), account.not_before(310)), (300, 310));
+    account.readied(400, true);
+    assert_eq!((account.not_before(250), account.not_before(410)), (400, 410));
 }

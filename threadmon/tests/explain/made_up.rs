@@ -14,8 +14,8 @@ const YIELD: u64 = 5;
 const EXIT: u64 = 7;
 const ENTER_KERNEL: u64 = 8;
 const LEAVE_KERNEL: u64 = 9;
-const IDLE: u64 = 13;
-const NAME: u64 = 15;
+const IDLE: u64 = 12;
+const NAME: u64 = 14;
 
 pub(crate) const LOW: u64 = 64;
 pub(crate) const NORMAL: u64 = 128;
