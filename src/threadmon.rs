@@ -11,8 +11,7 @@
 //! directory must belong to the user, with access for the user only. Only processes of the same user, or of
 //! root, are served.
 //!
-//! The idea is Cantrill's: B. Cantrill and T. Doeppner, "ThreadMon: A Tool for Monitoring Multithreaded Program
-//! Performance", 1997.
+//! The idea is that of B. Cantrill, *Runtime Performance Analysis of the M-to-N Scheduling Model* (1996).
 
 mod client;
 mod codec;

@@ -7,8 +7,8 @@
 //! of the kernel thread on which it happens. A ring keeps the last 16,000 events of an LWP, and the last 500 of
 //! any other kernel thread. [`Recording::take`] copies all rings at any time.
 //!
-//! The states are those of *Multithreading in the Solaris Operating Environment* (Cantrill's ThreadMon: B.
-//! Cantrill and T. Doeppner, "ThreadMon: A Tool for Monitoring Multithreaded Program Performance", 1997).
+//! The states are ThreadMon's: B. Cantrill, *Runtime Performance Analysis of the M-to-N Scheduling Model*
+//! (1996), section 3.2.1.
 //!
 //! # Examples
 //!

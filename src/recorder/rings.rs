@@ -1,5 +1,5 @@
-//! All rings of the process, each with the account of its kernel thread. They are never freed: a ring whose
-//! kernel thread has ended keeps its events until another kernel thread takes it.
+//! All rings of the process, each with the account of its kernel thread. They are never freed. When its
+//! kernel thread has ended, a ring keeps its events until another kernel thread takes it.
 
 use std::ptr;
 

@@ -40,7 +40,7 @@ pub(crate) fn wait(on: &[Interest], timeout: Option<Duration>) -> io::Result<Vec
     Ok(seen.collect())
 }
 
-/// Returns the user as whom this process acts.
+/// Returns the effective user of this process.
 pub(crate) fn user() -> u32 {
     // SAFETY: no arguments, and it does not fail.
     unsafe { libc::geteuid() }

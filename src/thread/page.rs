@@ -25,7 +25,7 @@ pub struct ThreadCursor(pub(crate) Position);
 pub(crate) enum Position {
     /// The first of all.
     Start,
-    /// A green thread's: its chunk, whose type `mxn` knows, and its number there.
+    /// A green thread's: its chunk, of a type that `mxn` knows, and its number there.
     Green(&'static (dyn Any + Send + Sync), usize),
     /// A kernel thread's.
     Kernel(&'static KernelThread),

@@ -59,7 +59,7 @@ impl TimesNow {
         }
     }
 
-    /// Returns the times of a thread whose state has not changed since the counting began.
+    /// Returns the times of a thread that has been in one state since the counting began.
     pub(crate) fn unchanged(&self, state: ThreadState) -> ThreadTimes {
         let state = match state {
             ThreadState::Running { .. } => State::Running,

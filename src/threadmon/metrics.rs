@@ -30,7 +30,7 @@ pub fn metrics() -> String {
     text.each("threads", "gauge", "Threads that live.", |stats| stats.threads);
     text.each("bound_threads", "gauge", "Threads that own a kernel thread.", |stats| stats.bound);
     text.each("concurrency", "gauge", "Threads that can run at once.", |stats| stats.concurrency);
-    text.each("preemptions_total", "counter", "Threads whose time slice was over.", |stats| stats.preempted);
+    text.each("preemptions_total", "counter", "Ends of time slices.", |stats| stats.preempted);
     text.each("lwps_missing_total", "counter", "LWPs that were wanted beyond the bound.", |stats| {
         stats.bound_reached
     });

@@ -4,8 +4,8 @@
 //!
 //! **Solution.** One kernel thread of its own does everything, and waits only in `poll`. A client has a buffer
 //! for what it sends, of one request, and one for what it has not yet read. If that is not empty, the client's
-//! next requests wait. A client that reads nothing for [`PATIENCE`] is dropped, and so is one whose frames make
-//! no sense. There are at most [`CLIENTS`].
+//! next requests wait. A client that reads nothing for [`PATIENCE`] is dropped, and so is
+//! one that sends frames without sense. There are at most [`CLIENTS`].
 
 use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;

@@ -1,5 +1,5 @@
-//! A recording in Perfetto's own format: a protobuf message `Trace`, whose packets are written one after the
-//! other.
+//! A recording in Perfetto's own format: a protobuf message `Trace`. Its packets are written one after
+//! the other.
 //!
 //! Only what is needed of protobuf is here: varints, fixed words, and fields with a length. The numbers of
 //! fields are those of `protos/perfetto/trace/` in Perfetto's sources.

@@ -74,6 +74,7 @@ fn how_many() -> u64 {
 }
 
 pub(super) fn frames() {
+    println!("{} frames", how_many());
     let target = Target::start();
     let mut random = Random(0x9E37_79B9_7F4A_7C15);
     let mut sent = 0;

@@ -22,7 +22,11 @@ use watchdog::Watchdog;
 fn run(role: &str) {
     let _watchdog = Watchdog::start(role);
     let room = tempfile::tempdir().unwrap();
-    child::run(role, &[("XDG_RUNTIME_DIR", room.path().to_str().unwrap())]).expect_success();
+    // A child gets no variable of ours but those that are named.
+    let stress = std::env::var("SELVEDGE_STRESS").unwrap_or_default();
+    let variables =
+        [("XDG_RUNTIME_DIR", room.path().to_str().unwrap()), ("SELVEDGE_STRESS", stress.as_str())];
+    child::run(role, &variables).expect_success();
 }
 
 /// Returns the path of this process's socket.

@@ -5,7 +5,7 @@ use loom::sync::Arc;
 use super::super::event::Kind;
 use super::*;
 
-/// Events whose words all say the same number.
+/// Returns an event with the same number in all its words.
 fn event(number: u64) -> Event {
     Event::new(number, Kind::Yield, number).with(number, 0)
 }
