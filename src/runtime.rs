@@ -79,8 +79,8 @@ pub trait Runtime: sealed::Sealed + Send + Sync {
     ///
     /// In a fork of the process that built the runtime, the list is empty, or has the thread that forked.
     ///
-    /// The threads pay nothing for it. The caller pays 100 to 300 ns for each thread of the runtime, and 20 ns
-    /// for each that the process has had at most at one time. For each thread that has a kernel thread and
+    /// The threads pay nothing for it. The caller pays 100 to 300 ns for each thread of the runtime, and 20
+    /// ns for each that the process has had at most at one time. For each thread that has a kernel thread and
     /// does not wait, it reads a file of `/proc`, which takes some microseconds.
     ///
     /// # Examples

@@ -7,9 +7,9 @@
 //! One kernel thread serves all clients. It is no LWP, so threads that keep all LWPs cannot keep it out. Its
 //! cost is that of the questions. Without clients it sleeps.
 //!
-//! The socket is in `$XDG_RUNTIME_DIR/selvedge`, or in `selvedge-UID` in the directory for temporary files. The
-//! directory must belong to the user, with access for the user only. Only processes of the same user, or of
-//! root, are served.
+//! The socket is in `$XDG_RUNTIME_DIR/selvedge`, or in `selvedge-UID` in the directory for temporary files.
+//! The directory must belong to the user, with access for the user only. Only processes of the same user, or
+//! of root, are served.
 //!
 //! The idea is that of B. Cantrill, *Runtime Performance Analysis of the M-to-N Scheduling Model* (1996).
 

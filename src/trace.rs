@@ -1,11 +1,11 @@
 //! What threads do over time: how long each was in each state, and the last events before something
 //! happened.
 //!
-//! Both are off at first, and cost nothing then. They are switched on in a running process by [`set_level`], or
-//! from the start by `SELVEDGE_TRACE`, which names the file to write at the end. With [`Level::Times`], each
-//! change of a thread's state takes about 20 ns. With [`Level::Events`], the event is recorded, too, in a ring
-//! of the kernel thread on which it happens. A ring keeps the last 16,000 events of an LWP, and the last 500 of
-//! any other kernel thread. [`Recording::take`] copies all rings at any time.
+//! Both are off at first, and cost nothing then. They are switched on in a running process by [`set_level`],
+//! or from the start by `SELVEDGE_TRACE`, which names the file to write at the end. With [`Level::Times`],
+//! each change of a thread's state takes about 20 ns. With [`Level::Events`], the event is recorded, too, in
+//! a ring of the kernel thread on which it happens. A ring keeps the last 16,000 events of an LWP, and the
+//! last 500 of any other kernel thread. [`Recording::take`] copies all rings at any time.
 //!
 //! The states are ThreadMon's: B. Cantrill, *Runtime Performance Analysis of the M-to-N Scheduling Model*
 //! (1996), section 3.2.1.

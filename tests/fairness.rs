@@ -285,9 +285,9 @@ fn pairs_are_spread_though_no_lwp_runs_dry() {
     assert!(one < each * PAIRS as u64 / 4, "one pair played {one} rounds, each of the {PAIRS} others {each}");
 }
 
-/// A thread without a time slice computes for a while, and then lets others go first. A thread that was started
-/// from outside, and waits where all LWPs look, gets its turn at one of the first yields. (It used to wait for
-/// some hundred of them.)
+/// A thread without a time slice computes for a while, and then lets others go first. A thread that was
+/// started from outside, and waits where all LWPs look, gets its turn at one of the first yields. (It used to
+/// wait for some hundred of them.)
 #[test]
 fn a_thread_that_yields_rarely_lets_threads_from_outside_go_first() {
     let _watchdog = Watchdog::start("a_thread_that_yields_rarely_lets_threads_from_outside_go_first");

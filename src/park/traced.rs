@@ -1,8 +1,9 @@
 //! The hooks of the trace: what is counted and recorded of a thread when it waits, is woken, and runs.
 //!
-//! They run only while the trace is on (`observed.rs`). None of them allocates, waits, or takes a lock, because
-//! they run in the middle of a sleep, or of a wake-up. What they need is made before: a core gets its account
-//! when it begins a life while the trace is on, or from [`open_kernel_threads`] when that is switched on.
+//! They run only while the trace is on (`observed.rs`). None of them allocates, waits, or takes a lock,
+//! because they run in the middle of a sleep, or of a wake-up. What they need is made before: a core gets its
+//! account when it begins a life while the trace is on, or from [`open_kernel_threads`] when that is switched
+//! on.
 
 use super::core_pool::{self, KernelThread};
 use super::current;
@@ -44,8 +45,8 @@ pub(super) fn kernel_thread_spawned(thread: ThreadRef) {
     spawned(thread);
 }
 
-/// Prepares the running thread to start others. A kernel thread that Selvedge has not met has no ring for that.
-/// May allocate.
+/// Prepares the running thread to start others. A kernel thread that Selvedge has not met has no ring for
+/// that. May allocate.
 #[cold]
 pub(crate) fn about_to_spawn() {
     let _ = current::current();
@@ -121,8 +122,8 @@ pub(crate) fn readied(target: ThreadRef, chosen: bool) {
     record(|id| Event::new(now, Kind::Ready, target.id().get()).with(id, u8::from(chosen)));
 }
 
-/// Records an event that the running thread causes, if events are recorded, and the thread has a ring. `event`
-/// gets its identity; 0 if it is no thread of Selvedge.
+/// Records an event that the running thread causes, if events are recorded, and the thread has a ring.
+/// `event` gets its identity; 0 if it is no thread of Selvedge.
 pub(crate) fn record(event: impl FnOnce(u64) -> Event) {
     if !observed::are_events_recorded() {
         return;

@@ -118,8 +118,8 @@ impl ThreadRef {
         Some((Snapshot { id, name, kernel: self.is_kernel(), priority, wait, account }, more))
     }
 
-    /// Returns the identity of the thread of the runtime at `home` that has this core, if it lives and `is_so`
-    /// returns `true`. Any thread may have the core by now.
+    /// Returns the identity of the thread of the runtime at `home` that has this core, if it lives and
+    /// `is_so` returns `true`. Any thread may have the core by now.
     pub(crate) fn id_if(self, home: usize, is_so: impl FnOnce() -> bool) -> Option<NonZeroU64> {
         self.in_one_life(home, is_so).and_then(|(id, is_so)| is_so.then_some(id))
     }

@@ -141,8 +141,8 @@ impl Account {
         self.ready.store(now << 1 | u64::from(chosen), Ordering::Relaxed);
     }
 
-    /// Returns `now`, or the time at which the thread last stopped or was woken, if that is later: a keeper may
-    /// have read the clock before it got the thread. Keeper only.
+    /// Returns `now`, or the time at which the thread last stopped or was woken, if that is later: a keeper
+    /// may have read the clock before it got the thread. Keeper only.
     pub(crate) fn not_before(&self, now: u64) -> u64 {
         // Relaxed, both: what passed the thread on orders them.
         now.max(self.since.load(Ordering::Relaxed)).max(self.ready.load(Ordering::Relaxed) >> 1)

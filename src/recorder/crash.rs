@@ -70,7 +70,8 @@ pub(crate) fn forget() {
     PATHS.iter().for_each(|path| path.store(ptr::null_mut(), Ordering::Relaxed));
 }
 
-/// Writes the last events, if that was asked for. Async-signal-safe. Of several panics, only the first writes.
+/// Writes the last events, if that was asked for. Async-signal-safe. Of several panics, only the first
+/// writes.
 #[cold]
 pub(crate) fn write(reason: Reason) {
     // Acquire: pairs with `write_to`.

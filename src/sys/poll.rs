@@ -12,8 +12,8 @@ pub(crate) struct Interest {
     pub(crate) write: bool,
 }
 
-/// Waits until one of the descriptors is ready, or the time is over; `None` is forever. Returns those that are
-/// ready: for each, if it can be read or has ended, and if it can be written.
+/// Waits until one of the descriptors is ready, or the time is over; `None` is forever. Returns those that
+/// are ready: for each, if it can be read or has ended, and if it can be written.
 ///
 /// # Errors
 ///

@@ -12,8 +12,8 @@ use crate::park::thread::ThreadRef;
 use crate::park::wait::{Wait, WaitError};
 use crate::park::{current, permit};
 
-/// A handle to a thread: its name, its identity, and the right to unpark it. Two handles are equal if they are
-/// of one thread. Any thread has one, also a kernel thread that Selvedge did not start.
+/// A handle to a thread: its name, its identity, and the right to unpark it. Two handles are equal if they
+/// are of one thread. Any thread has one, also a kernel thread that Selvedge did not start.
 ///
 /// # Examples
 ///

@@ -23,8 +23,8 @@ impl ThreadId {
         Self(number)
     }
 
-    /// Returns the number in it, as std's method does, which is unstable. Numbers are given when they are first
-    /// asked for, so their order says nothing.
+    /// Returns the number in it, as std's method does, which is unstable. Numbers are given when they are
+    /// first asked for, so their order says nothing.
     ///
     /// # Examples
     ///

@@ -1,7 +1,7 @@
 //! How values become bytes, and bytes values. Numbers are varints, so most take one byte.
 //!
-//! The bytes come from another process. Whatever they are, a reader returns a value or `None`. It takes no more
-//! memory than a small multiple of their number.
+//! The bytes come from another process. Whatever they are, a reader returns a value or `None`. It takes no
+//! more memory than a small multiple of their number.
 
 use std::time::Duration;
 

@@ -16,8 +16,8 @@ use crate::thread::page::ThreadCursor;
 /// The threads of one page.
 const PAGE: usize = 4_096;
 
-/// Returns what all threads of all runtimes do, with a table of the LWPs before: a line for each thread, with its
-/// state, what it waits for, and the owner of that.
+/// Returns what all threads of all runtimes do, with a table of the LWPs before: a line for each thread, with
+/// its state, what it waits for, and the owner of that.
 ///
 /// # Examples
 ///
@@ -52,7 +52,8 @@ pub fn dump() -> String {
     text
 }
 
-/// Prints a [`dump`] to standard error at each `SIGQUIT` (Ctrl-\ in a terminal) from now on. The program goes on.
+/// Prints a [`dump`] to standard error at each `SIGQUIT` (Ctrl-\ in a terminal) from now on. The program goes
+/// on.
 /// `SELVEDGE_DUMP=on` does the same when a runtime is built. A second call does nothing.
 ///
 /// A kernel thread of its own prints, so threads that keep all LWPs cannot keep it from that. In a child of a

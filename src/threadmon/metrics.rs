@@ -5,8 +5,8 @@ use std::fmt::{Display, Write};
 use crate::runtime::registry;
 use crate::runtime::stats::{LwpState, LwpStats, RuntimeStats};
 
-/// Returns the figures of all runtimes in the text format of Prometheus: what [`stats`](crate::Runtime::stats)
-/// says. A program's own exporter appends it to its text.
+/// Returns the figures of all runtimes in the text format of Prometheus: what
+/// [`stats`](crate::Runtime::stats) says. A program's own exporter appends it to its text.
 ///
 /// # Examples
 ///

@@ -2,9 +2,9 @@
 //!
 //! **Problem.** A client may stall, vanish, or send anything. The program must not notice.
 //!
-//! **Solution.** One kernel thread of its own does everything, and waits only in `poll`. A client has a buffer
-//! for what it sends, of one request, and one for what it has not yet read. If that is not empty, the client's
-//! next requests wait. A client that reads nothing for [`PATIENCE`] is dropped, and so is
+//! **Solution.** One kernel thread of its own does everything, and waits only in `poll`. A client has a
+//! buffer for what it sends, of one request, and one for what it has not yet read. If that is not empty, the
+//! client's next requests wait. A client that reads nothing for [`PATIENCE`] is dropped, and so is
 //! one that sends frames without sense. There are at most [`CLIENTS`].
 
 use std::io::{self, Read, Write};
@@ -35,8 +35,8 @@ const STACK: usize = 256 << 10;
 /// The socket of this process, once it serves.
 static SERVES: OnceLock<(PathBuf, Generation)> = OnceLock::new();
 
-/// Lets `threadmon` and other [clients](super::Client) see this process. It serves from then on, until it ends.
-/// A second call does nothing.
+/// Lets `threadmon` and other [clients](super::Client) see this process. It serves from then on, until it
+/// ends. A second call does nothing.
 ///
 /// In the child of a fork, nothing serves, and nothing can.
 ///

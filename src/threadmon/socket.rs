@@ -63,7 +63,8 @@ pub(super) fn listen() -> io::Result<(UnixListener, PathBuf)> {
         }
         _ => check(&directory)?,
     }
-    // Left by a process of the same number that was killed. The directory is private, so it is no other user's.
+    // Left by a process of the same number that was killed. The directory is private, so it is no other
+    // user's.
     if fs::symlink_metadata(&path).is_ok_and(|it| it.file_type().is_socket()) {
         fs::remove_file(&path)?;
     }

@@ -1,8 +1,8 @@
 //! What a client asks, what the program answers, and how both travel.
 //!
-//! A frame is its length, four bytes little-endian, and as many bytes of payload, at most [`LONGEST`]. The first
-//! byte of a payload says which message it is. The first frame of a client is a [`Request::Hello`] with the
-//! version. The server answers each request with one frame, in order.
+//! A frame is its length, four bytes little-endian, and as many bytes of payload, at most [`LONGEST`]. The
+//! first byte of a payload says which message it is. The first frame of a client is a [`Request::Hello`] with
+//! the version. The server answers each request with one frame, in order.
 
 use super::codec::Wire;
 use super::views::{LockView, Overview, ThreadPageView};

@@ -1,5 +1,5 @@
-//! What a viewer of traces draws: lines with bars, arrows between them, and one curve. The formats differ only
-//! in how they spell it.
+//! What a viewer of traces draws: lines with bars, arrows between them, and one curve. The formats differ
+//! only in how they spell it.
 
 use std::collections::HashMap;
 use std::time::Duration;

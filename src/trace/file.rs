@@ -40,7 +40,8 @@ struct Wanted {
 /// The file that is written at the end; `None`: none is.
 static WANTED: OnceLock<Option<Wanted>> = OnceLock::new();
 
-/// Begins the trace if `SELVEDGE_TRACE` asks for it. Called when a runtime is built. Only the first call looks.
+/// Begins the trace if `SELVEDGE_TRACE` asks for it. Called when a runtime is built. Only the first call
+/// looks.
 ///
 /// # Errors
 ///

@@ -1,8 +1,8 @@
 //! Perfetto's format, decoded by prost: its messages nest, its arrows have two ends, and its times add up.
 //!
 //! The messages here are the part of Perfetto's that is used, with the numbers of its sources. (The whole
-//! schema, of the crate `perfetto_protos`, takes minutes to compile. It has read such files without an unknown
-//! field.)
+//! schema, of the crate `perfetto_protos`, takes minutes to compile. It has read such files without an
+//! unknown field.)
 
 use std::collections::HashMap;
 use std::time::Duration;

@@ -2,13 +2,13 @@
 //!
 //! **Problem.** While the trace is off, it may cost nothing, and a switch is 12 ns.
 //!
-//! **Solution.** Two tests that exist anyway say that the trace is on. Each dispatch tests the LWP's flags. If
-//! one is set, threads switch by way of the dispatcher, and that calls the hooks. Each wake-up tests
+//! **Solution.** Two tests that exist anyway say that the trace is on. Each dispatch tests the LWP's flags.
+//! If one is set, threads switch by way of the dispatcher, and that calls the hooks. Each wake-up tests
 //! `wakes_here`, which also says that threads always move; if it is not set, the wake-up is out of line.
 //!
 //! The dispatcher that stops a thread, and the one that runs it again, are the keepers of its account
-//! (`recorder/account.rs`). Both have the thread to themselves until `mounted` is cleared, or since it was found
-//! clear. A waker only notes the time.
+//! (`recorder/account.rs`). Both have the thread to themselves until `mounted` is cleared, or since it was
+//! found clear. A waker only notes the time.
 
 use super::Scheduler;
 use crate::mxn::green::{self, Green};
@@ -159,8 +159,8 @@ impl Scheduler {
         }
     }
 
-    /// Returns `true` if an LWP is chosen for a thread that is woken now: it goes to its waker's next-slot, or
-    /// it has a home.
+    /// Returns `true` if an LWP is chosen for a thread that is woken now: it goes to its waker's next-slot,
+    /// or it has a home.
     fn will_be_next(&'static self, green: &Green) -> bool {
         if self.placement.has_homes() && green.lwp.get().is_some() {
             return true;
