@@ -47,8 +47,9 @@ impl Screen {
         assert!(self.tmux().arg("send-keys").args(keys).status().expect("tmux").success());
     }
 
+    /// Returns what is on the screen. A line too long for it counts as one: a path may have any length.
     fn text(&self) -> String {
-        let output = self.tmux().args(["capture-pane", "-p"]).output().expect("tmux");
+        let output = self.tmux().args(["capture-pane", "-p", "-J"]).output().expect("tmux");
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
