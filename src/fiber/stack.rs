@@ -4,9 +4,9 @@
 //!
 //! ```text
 //!   top      ┌───────────────────────────┐ page-aligned
-//!            │ TLS block                 │ `tls_reserve` bytes; stays with the span while it is recycled
-//!            ├───────────────────────────┤
 //!            │ colour                    │ 0 to 960 bytes, by span: see COLOURS
+//!   tls_end  ├───────────────────────────┤
+//!            │ TLS block                 │ `tls_reserve` bytes; stays with the span while it is recycled
 //!   start    ├───────────────────────────┤ the first frame goes below
 //!            │                           │
 //!            │ usable stack              │ at least `usable()` bytes, touched page by page
@@ -56,9 +56,9 @@ pub(crate) const LARGEST: usize = 1 << 30;
 /// pointer is, and a frame or two more. A signal frame with AMX takes 11.6 KiB. The zone is larger only if
 /// `AT_MINSIGSTKSZ` or a page is. It costs address space only.
 const RED_ZONE: usize = 128 << 10;
-/// Different offsets of `start` below the TLS block. Stacks are aligned alike. So without this, the hot
-/// frames of all parked threads would compete for the same few cache sets. With 16 lines, the frames of a
-/// parked thread stay in the page that the TLS block touches anyway.
+/// Different offsets of the TLS block, and so of `start`. Spans are aligned alike. So without this, the blocks
+/// and the hot frames of all threads would compete for the same few cache sets. With 16 lines, a parked thread
+/// touches no page more.
 const COLOURS: usize = 16;
 /// One cache line.
 const COLOUR_STEP: usize = 64;
@@ -70,9 +70,16 @@ struct TlsLayout {
     destroy: unsafe fn(usize),
 }
 
+impl TlsLayout {
+    /// Returns what a block takes, in whole cache lines.
+    fn lines(self) -> usize {
+        self.reserve.next_multiple_of(COLOUR_STEP)
+    }
+}
+
 static TLS: OnceLock<TlsLayout> = OnceLock::new();
 
-/// Sets how many bytes at the top of each span a TLS block takes, and how to free what a block owns outside
+/// Sets how many bytes of each span a TLS block takes, and how to free what a block owns outside
 /// of its span. Called before the first stack is taken. The first call counts; every caller must pass the
 /// same.
 ///
@@ -178,10 +185,15 @@ unsafe impl Sync for Header {}
 unsafe impl Send for Header {}
 
 impl Stack {
-    /// Returns the page-aligned end of the span, where the TLS block ends.
+    /// Returns the page-aligned end of the span.
     #[inline]
     pub(crate) fn top(self) -> *mut u8 {
         self.0.top
+    }
+
+    /// Returns where the TLS block ends, aligned to a cache line.
+    pub(crate) fn tls_end(self) -> *mut u8 {
+        self.0.start.wrapping_add(tls().lines())
     }
 
     /// Returns where the first frame starts: below the TLS block, aligned to a cache line.

@@ -84,7 +84,7 @@ fn glibc() -> &'static Glibc {
     }
 }
 
-/// Returns how many bytes at the top of a span a thread's block takes.
+/// Returns how many bytes of a span a thread's block takes.
 pub(crate) fn reserve() -> usize {
     Glibc::get().map_or(0, Glibc::reserve)
 }
@@ -101,15 +101,18 @@ pub(crate) unsafe fn destroy(tp: usize) {
 
 /// Gives a stack a block for a new thread, if it has none. Returns the thread register. Called by the
 /// spawner: it may allocate.
-#[inline]
+#[inline(always)]
 pub(crate) fn prepare(rung: ThreadRegister, stack: Stack) -> io::Result<usize> {
-    if rung == ThreadRegister::Pinned {
-        return Ok(0);
-    }
+    if rung == ThreadRegister::Pinned { Ok(0) } else { prepare_block(stack) }
+}
+
+/// Kept out of [`prepare`], of which `Pinned` needs the first line only.
+#[inline(never)]
+fn prepare_block(stack: Stack) -> io::Result<usize> {
     match stack.tls().get() {
         0 => {
-            // SAFETY: the span is the caller's, and its top was reserved for this.
-            let tp = unsafe { glibc().create(stack.top(), stack.limit()) }?;
+            // SAFETY: the span is the caller's, and this part of it was reserved for a block.
+            let tp = unsafe { glibc().create(stack.tls_end(), stack.limit()) }?;
             stack.tls().set(tp);
             Ok(tp)
         }
@@ -143,7 +146,7 @@ pub(crate) unsafe fn enter(rung: ThreadRegister) {
 /// # Safety
 ///
 /// Called once in a thread's life, by the thread, when no user code is left to run on its register.
-#[inline]
+#[inline(always)]
 pub(crate) unsafe fn exit(rung: ThreadRegister) {
     if rung != ThreadRegister::Pinned {
         // SAFETY: the caller's contract.

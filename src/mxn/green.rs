@@ -223,7 +223,7 @@ impl List {
 
 impl Cache {
     /// Takes a free thread. May allocate: for spawners only.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take(&self, backend: &'static dyn Backend, pool: &'static dyn CorePool) -> &'static Green {
         match self.0.pop() {
             Some(green) if green.fiber.mounted.wait_clear() => green,

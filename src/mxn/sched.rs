@@ -148,27 +148,29 @@ impl Scheduler {
     #[inline]
     fn pick_next(&self, lwp: &'static Lwp) -> Option<&'static Green> {
         let tick = lwp.tick.bump();
-        if tick.is_multiple_of(policy::FAIR_TICK)
-            || !lwp.slot.is_held()
-            || lwp.flags.is_any()
-            || self.levels.are_urgent()
-        {
+        if lwp.flags.is_any() || self.is_dispatcher_due(lwp, tick) {
             return None;
         }
         lwp.queue.pop().map(deref)
     }
 
-    /// Takes the next thread as [`pick_next`](Self::pick_next) does, which has found none, if the only reason
-    /// was the trace.
-    fn pick_traced(&self, lwp: &'static Lwp) -> Option<&'static Green> {
-        if !lwp.flags.only_traces()
-            || lwp.tick.get().is_multiple_of(policy::FAIR_TICK)
-            || !lwp.slot.is_held()
-            || self.levels.are_urgent()
+    /// Takes the next thread where [`pick_next`](Self::pick_next) has found none, if it must run on this LWP
+    /// (`Pinned`), or if the only reason was the trace.
+    fn pick_at_home_or_traced(&self, lwp: &'static Lwp) -> Option<&'static Green> {
+        let at_home = self.placement.has_homes() && !lwp.flags.is_any();
+        if !(at_home || lwp.flags.only_traces())
+            || self.is_dispatcher_due(lwp, lwp.tick.get())
+            || lwp.pinned.has_high()
         {
             return None;
         }
-        lwp.queue.pop().map(deref)
+        lwp.queue.pop().or_else(|| lwp.pinned.pop(Priority::Normal)).map(deref)
+    }
+
+    /// Returns `true` if the dispatcher has to choose the next thread, whatever the flags say.
+    #[inline]
+    fn is_dispatcher_due(&self, lwp: &Lwp, tick: u32) -> bool {
+        tick.is_multiple_of(policy::FAIR_TICK) || !lwp.slot.is_held() || self.levels.are_urgent()
     }
 
     /// Takes a thread for the dispatcher, if that needs no search.

@@ -196,7 +196,7 @@ impl Geometry {
     fn of(class: SizeClass) -> Self {
         let page = page_size();
         let red_zone = RED_ZONE.max(sigstack::minimum()).next_multiple_of(page);
-        let tls = tls().reserve.next_multiple_of(COLOUR_STEP);
+        let tls = tls().lines();
         // Whole pages, on top of the usable ones.
         let head = (tls + (COLOURS - 1) * COLOUR_STEP).next_multiple_of(page);
         Self { red_zone, tls, stride: red_zone + class.usable() + head }

@@ -67,19 +67,22 @@ fn spans_are_apart_and_coloured() {
             for _ in 0..100 {
                 let stack = take(class).unwrap();
                 let (limit, start, top) = (stack.limit().addr(), stack.start().addr(), stack.top().addr());
-                assert!(start - limit >= class.usable() && start + RESERVE <= top);
+                let tls_end = stack.tls_end().addr();
+                assert!(start - limit >= class.usable() && start + RESERVE <= tls_end && tls_end <= top);
                 assert!(top.is_multiple_of(page_size()) && limit.is_multiple_of(page_size()));
-                assert!(start.is_multiple_of(COLOUR_STEP));
+                assert!(start.is_multiple_of(COLOUR_STEP) && tls_end.is_multiple_of(COLOUR_STEP));
                 assert_eq!((stack.size_class(), stack.usable()), (class, class.usable()));
                 let red_zone = mapped::red_zone(stack);
                 assert!(red_zone.len() >= RED_ZONE && red_zone.end == limit);
-                colours.insert(top - start);
+                colours.insert((top - start, top - tls_end));
                 spans.push(red_zone.start..top);
                 // SAFETY: a stack that this test owns, from its lowest to its highest byte.
                 unsafe { stack.limit().write_bytes(0xA5, top - limit) };
             }
         }
         assert_eq!(colours.len(), COLOURS);
+        let of_blocks: HashSet<usize> = colours.iter().map(|&(_, of_block)| of_block).collect();
+        assert_eq!(of_blocks.len(), COLOURS);
         spans.sort_by_key(|span| span.start);
         assert!(spans.windows(2).all(|pair| pair[0].end <= pair[1].start));
     });

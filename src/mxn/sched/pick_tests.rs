@@ -91,6 +91,32 @@ fn the_dispatcher_is_due_where_something_goes_before_the_next_in_line() {
     assert!(!is_followed_directly(&Model::with(1, 0, 1, migrates), |_, _| ()), "its thread is to migrate");
 }
 
+#[test]
+fn a_thread_of_this_lwp_follows_directly_unless_the_dispatcher_is_due() {
+    let has_homes = |scheduler: &mut Scheduler| scheduler.placement = Placement::Home;
+    let follows = |change: fn(&Model, &'static Lwp)| {
+        let model = Model::with(1, 0, 3, has_homes);
+        let (scheduler, lwp) = (model.scheduler, model.lwp(0));
+        go_past_fair_tick(lwp);
+        lwp.pinned.push(model.green(0).ptr(), || Normal);
+        change(&model, lwp);
+        assert_eq!(number(&model, scheduler.pick_next(lwp)), None, "it is on no queue that can be stolen from");
+        number(&model, scheduler.pick_at_home_or_traced(lwp))
+    };
+    assert_eq!(follows(|_, _| ()), Some(0));
+    assert_eq!(follows(|model, lwp| lwp.pinned.push(set(model.green(1), High).ptr(), || High)), None);
+    assert_eq!(follows(|model, _| model.scheduler.queue_shared(set(model.green(1), High))), None);
+    assert_eq!(follows(|_, lwp| lwp.flags.look()), None);
+    assert_eq!(follows(|_, lwp| lwp.flags.trace(true)), Some(0));
+    assert_eq!(follows(|_, lwp| lwp.slot.retake_unannounced().unwrap().retire()), None);
+    let is_before_fair_tick = |_: &Model, lwp: &'static Lwp| {
+        while !(lwp.tick.get() + 1).is_multiple_of(FAIR_TICK) {
+            lwp.tick.bump();
+        }
+    };
+    assert_eq!(follows(is_before_fair_tick), None);
+}
+
 /// Returns `true` if the ring goes before the next-slot after `change`.
 fn takes_turns(model: &Model, change: impl FnOnce(&'static Lwp)) -> bool {
     let (scheduler, lwp) = (model.scheduler, model.lwp(0));

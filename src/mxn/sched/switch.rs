@@ -85,7 +85,7 @@ impl Scheduler {
                 self.put_back(lwp, next);
                 self.to_dispatcher(lwp, me, 0)
             }
-            None => match self.leave_noted(lwp, me, parting) {
+            None => match self.leave_slowly(lwp, me, parting) {
                 Some(arg) => arg,
                 None => return current::cache_hint(Some(me.thread())),
             },
@@ -93,16 +93,16 @@ impl Scheduler {
         self.arrive(me, arg);
     }
 
-    /// Leaves as [`leave_after`](Self::leave_after) does, if the dispatcher is due, or only the trace is on.
-    /// Returns what came through the switch; `None` if `me` was the next itself.
+    /// Leaves as [`leave_after`](Self::leave_after) does, which has found no next thread. Returns what came
+    /// through the switch; `None` if `me` was the next itself.
     #[cold]
-    fn leave_noted(
+    fn leave_slowly(
         &'static self,
         lwp: &'static Lwp,
         me: &'static Green,
         parting: impl FnOnce(Option<&'static Green>),
     ) -> Option<usize> {
-        match self.pick_traced(lwp) {
+        match self.pick_at_home_or_traced(lwp) {
             Some(next) if std::ptr::eq(next, me) => {
                 parting(None);
                 Self::show_owner(lwp, me);
@@ -111,7 +111,9 @@ impl Scheduler {
             Some(next) if next.fiber.mounted.wait_clear() => {
                 parting(Some(next));
                 // `me` is still mounted, and `next` came off a queue: the caller is the keeper of both.
-                self.trace_switch(lwp, me, next);
+                if lwp.flags.traces() {
+                    self.trace_switch(lwp, me, next);
+                }
                 self.mount(lwp, next);
                 let arg = me.ptr().as_ptr() as usize;
                 // SAFETY: as in `leave_after`.

@@ -72,17 +72,18 @@ impl Glibc {
         setxid::install(&self.shape, write)
     }
 
-    /// Returns how many bytes a block takes at the page-aligned end of a slot. The stack ends below, aligned
-    /// to 64.
+    /// Returns how many bytes a block takes at most below an end that is aligned to 64. The stack ends below,
+    /// aligned to 64.
     pub(crate) fn reserve(&self) -> usize {
-        ANY_TOP - block::place(ANY_TOP, &self.shape.sizes).1
+        let sizes = &self.shape.sizes;
+        ANY_TOP - block::place(ANY_TOP, sizes).1 + sizes.align.saturating_sub(64)
     }
 
     /// Makes a block below `top`, for a stack that goes down to `lowest`, and returns its thread register.
     /// Allocates, and takes locks of the loader.
     ///
     /// # Safety
-    /// `top` is aligned to pages. The [`reserve`](Self::reserve) bytes below it are writable and used by
+    /// `top` is aligned to 64. The [`reserve`](Self::reserve) bytes below it are writable and used by
     /// nothing else until [`destroy`](Self::destroy).
     pub(crate) unsafe fn create(&self, top: *mut u8, lowest: *mut u8) -> io::Result<usize> {
         let sizes = &self.shape.sizes;
@@ -174,7 +175,7 @@ impl Glibc {
     /// # Safety
     /// `tp` came from [`create`](Self::create). Its last thread has done [`exit`](Self::exit) and left it
     /// (I8), and the caller alone uses it.
-    #[inline]
+    #[inline(always)]
     pub(crate) unsafe fn renew(&self, tp: usize) -> io::Result<Renewed> {
         // SAFETY: `create` wrote it.
         let signature = unsafe { (*block::note(tp, &self.shape.sizes)).signature };
@@ -248,7 +249,7 @@ impl Glibc {
     /// # Safety
     /// The thread register is that of a block. Its thread has nothing left to run, and nothing borrowed from
     /// a thread-local.
-    #[inline]
+    #[inline(always)]
     pub(crate) unsafe fn exit(&self) {
         let descriptor = own_descriptor();
         // SAFETY: they are registered to run at the end of this thread, which is now.

@@ -255,7 +255,7 @@ impl Modules {
     ///
     /// # Safety
     /// The caller alone uses the block. Its thread-locals were made when [`Self::signature`] was `signature`.
-    #[inline]
+    #[inline(always)]
     pub(super) unsafe fn reset(&self, tp: usize, signature: usize, shape: &Shape) -> bool {
         let table = self.table();
         let now = self.slots.signature(table);

@@ -1,7 +1,7 @@
 //! aarch64 (TLS variant I): the register points between `struct pthread` and the thread-locals.
 //!
 //! ```text
-//!   top of the slot, page-aligned
+//!   top of the slot, aligned to 64
 //!   | note                        | ours, see block.rs
 //!   | surplus for later modules   |
 //!   | of the C library, ...       |

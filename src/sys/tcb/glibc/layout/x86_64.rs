@@ -1,7 +1,7 @@
 //! x86-64 (TLS variant II): the register points to `struct pthread`, and thread-locals lie below it.
 //!
 //! ```text
-//!   top of the slot, page-aligned
+//!   top of the slot, aligned to 64
 //!   | note                        | ours, see block.rs
 //!   | struct pthread              |
 //!   +-----------------------------+ <- thread register: itself, dtv, itself again, ...
