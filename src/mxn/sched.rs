@@ -148,7 +148,7 @@ impl Scheduler {
     #[inline]
     fn pick_next(&self, lwp: &'static Lwp) -> Option<&'static Green> {
         let tick = lwp.tick.bump();
-        if lwp.flags.is_any() || self.is_dispatcher_due(lwp, tick) {
+        if self.is_dispatcher_due(lwp, tick) || lwp.flags.is_any() {
             return None;
         }
         lwp.queue.pop().map(deref)

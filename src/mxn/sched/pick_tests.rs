@@ -100,7 +100,11 @@ fn a_thread_of_this_lwp_follows_directly_unless_the_dispatcher_is_due() {
         go_past_fair_tick(lwp);
         lwp.pinned.push(model.green(0).ptr(), || Normal);
         change(&model, lwp);
-        assert_eq!(number(&model, scheduler.pick_next(lwp)), None, "it is on no queue that can be stolen from");
+        assert_eq!(
+            number(&model, scheduler.pick_next(lwp)),
+            None,
+            "it is on no queue that can be stolen from"
+        );
         number(&model, scheduler.pick_at_home_or_traced(lwp))
     };
     assert_eq!(follows(|_, _| ()), Some(0));
