@@ -51,7 +51,12 @@ impl Grants {
     /// Settles and wakes all, in queue order. Returns how many. Called with no queue lock held.
     ///
     /// A deadline that passes meanwhile finds its waiter unlinked, and leaves the waiter to this call.
-    pub(crate) fn wake_all(mut self) -> usize {
+    #[inline]
+    pub(crate) fn wake_all(self) -> usize {
+        if self.first.is_null() { 0 } else { self.wake_each() }
+    }
+
+    fn wake_each(mut self) -> usize {
         let mut count = 0;
         while let Some(grant) = self.pop() {
             if count == 0 || !grant.wake {
