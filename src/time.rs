@@ -10,6 +10,7 @@ pub(crate) fn after(timeout: Duration) -> Option<Instant> {
 }
 
 /// Returns `true` if `deadline` has passed. Reads the clock only if there is a deadline.
+#[inline]
 pub(crate) fn has_passed(deadline: Option<Instant>) -> bool {
     deadline.is_some_and(|deadline| deadline <= now())
 }
