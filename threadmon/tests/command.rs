@@ -7,6 +7,7 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Output, Stdio};
+use std::time::Instant;
 
 use std::io::{BufRead, BufReader, Write};
 
@@ -72,7 +73,7 @@ fn documents_are_json_and_have_what_is_known() {
 #[test]
 fn a_deadlock_is_told() {
     let target = Target::start(&["60", "deadlock"]);
-    let begin = std::time::Instant::now();
+    let begin = Instant::now();
     loop {
         let text = out(&target.monitor(&["--once"]));
         if text.contains("! deadlock: ") && text.contains("philosopher-0") {
@@ -88,10 +89,19 @@ fn a_recording_grows_and_is_read() {
     let room = Room::new();
     let file = room.path().join("it.svt");
     let path = file.to_str().expect("UTF-8");
-    let output = target.monitor(&["--record", path, "--for", "1"]);
-    let text = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success() && text.contains("recorded 1") && text.contains(" events"), "{text}");
-    let recording = Recording::read(std::fs::File::open(&file).expect("the file")).expect("a recording");
+    let begin = Instant::now();
+    let recording = loop {
+        let output = target.monitor(&["--record", path, "--for", "1"]);
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success() && text.contains("recorded 1") && text.contains(" events"), "{text}");
+        let file = std::fs::File::open(&file).expect("the file");
+        let recording = Recording::read(file).expect("a recording");
+        // On a busy machine, the target may not have had a CPU for as long as a slice.
+        if recording.events().iter().any(|event| event.kind == EventKind::Preempt) {
+            break recording;
+        }
+        assert!(begin.elapsed() < support::PATIENCE, "no thread lost its slice");
+    };
     let span = recording.events().last().expect("events").at;
     assert!(span.as_millis() > 700, "{span:?}: the parts are put together");
     assert_eq!(recording.runtimes().count(), 1);
@@ -100,7 +110,6 @@ fn a_recording_grows_and_is_read() {
     let mut tracks = recording.tracks().to_vec();
     tracks.dedup();
     assert_eq!(tracks, recording.tracks(), "each once");
-    assert!(recording.events().iter().any(|event| event.kind == EventKind::Preempt));
     assert!(monitor(&["explain", path], &room).status.success());
     for option in ["--chrome", "--perfetto"] {
         let to = room.path().join("out");
