@@ -20,9 +20,8 @@ crate::shim::swap! {
 
 use std::cell::Cell;
 use std::fmt;
-use std::time::{Duration, Instant};
 
-use crate::park::wait::{Wait, WaitError};
+use crate::park::wait::{Wait, WaitError, timed};
 use crate::shim::const_new;
 
 pub use lazy::LazyLock;
@@ -156,80 +155,41 @@ impl Once {
         let _ = self.call("Once", true, Wait::forever(), f);
     }
 
-    /// [`call_once`](Self::call_once) that waits for another thread's closure at most for `timeout`.
-    /// Returns `true` if a closure has returned.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use selvedge::sync::Once;
-    /// use std::time::Duration;
-    ///
-    /// let once = Once::new();
-    /// let slow = once.call_once_for(|| assert!(!once.is_completed()), Duration::ZERO);
-    /// assert!(slow, "no other thread runs one, and its own may take any time");
-    /// ```
-    ///
-    /// # Panics
-    ///
-    /// As [`call_once`](Self::call_once).
-    ///
-    /// # Blocks
-    ///
-    /// The thread, while another runs its closure.
-    #[must_use = "after a timeout it is not done"]
-    #[track_caller]
-    pub fn call_once_for<F: FnOnce()>(&self, f: F, timeout: Duration) -> bool {
-        // The clock is read only if it is not done.
-        self.is_completed() || self.call("Once", false, Wait::timeout(timeout), |_| f()).is_ok()
+    timed! {
+        call_once: ". Only the wait for another thread's closure is limited. \
+            Returns `true` if a closure has returned"
+        /// # Examples
+        ///
+        /// ```
+        /// use selvedge::sync::Once;
+        /// use std::time::Duration;
+        ///
+        /// let once = Once::new();
+        /// let slow = once.call_once_for(|| assert!(!once.is_completed()), Duration::ZERO);
+        /// assert!(slow, "no other thread runs one, and its own may take any time");
+        /// ```
+        ///
+        /// # Panics
+        ///
+        /// As [`call_once`](Self::call_once).
+        #[must_use = "after a timeout it is not done"]
+        #[track_caller]
+        pub fn call_once_for, call_once_until [F: FnOnce()] (&self, f: F) -> bool {
+            |limit| self.is_completed() || self.call("Once", false, limit(), |_| f()).is_ok()
+        }
     }
 
-    /// [`call_once`](Self::call_once) that waits for another thread's closure at most until `deadline`.
-    /// Returns `true` if a closure has returned.
-    ///
-    /// # Panics
-    ///
-    /// As [`call_once`](Self::call_once).
-    ///
-    /// # Blocks
-    ///
-    /// The thread, while another runs its closure.
-    #[must_use = "after a timeout it is not done"]
-    #[track_caller]
-    pub fn call_once_until<F: FnOnce()>(&self, f: F, deadline: Instant) -> bool {
-        self.is_completed() || self.call("Once", false, Wait::until(deadline), |_| f()).is_ok()
-    }
-
-    /// [`call_once_force`](Self::call_once_force) that waits for another thread's closure at most for
-    /// `timeout`. Returns `true` if a closure has returned.
-    ///
-    /// # Panics
-    ///
-    /// As [`call_once_force`](Self::call_once_force).
-    ///
-    /// # Blocks
-    ///
-    /// The thread, while another runs its closure.
-    #[must_use = "after a timeout it is not done"]
-    #[track_caller]
-    pub fn call_once_force_for<F: FnOnce(&OnceState)>(&self, f: F, timeout: Duration) -> bool {
-        self.is_completed() || self.call("Once", true, Wait::timeout(timeout), f).is_ok()
-    }
-
-    /// [`call_once_force`](Self::call_once_force) that waits for another thread's closure at most until
-    /// `deadline`. Returns `true` if a closure has returned.
-    ///
-    /// # Panics
-    ///
-    /// As [`call_once_force`](Self::call_once_force).
-    ///
-    /// # Blocks
-    ///
-    /// The thread, while another runs its closure.
-    #[must_use = "after a timeout it is not done"]
-    #[track_caller]
-    pub fn call_once_force_until<F: FnOnce(&OnceState)>(&self, f: F, deadline: Instant) -> bool {
-        self.is_completed() || self.call("Once", true, Wait::until(deadline), f).is_ok()
+    timed! {
+        call_once_force: ". Only the wait for another thread's closure is limited. \
+            Returns `true` if a closure has returned"
+        /// # Panics
+        ///
+        /// As [`call_once_force`](Self::call_once_force).
+        #[must_use = "after a timeout it is not done"]
+        #[track_caller]
+        pub fn call_once_force_for, call_once_force_until [F: FnOnce(&OnceState)] (&self, f: F) -> bool {
+            |limit| self.is_completed() || self.call("Once", true, limit(), f).is_ok()
+        }
     }
 
     /// [`call_once`](Self::call_once) that waits for another thread's closure as `wait` says. An interrupt

@@ -15,10 +15,9 @@ use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::ptr;
-use std::time::{Duration, Instant};
 
 use super::{Once, Phase, poisoned};
-use crate::park::wait::{Wait, WaitError};
+use crate::park::wait::{Wait, WaitError, timed};
 use crate::shim::{UnsafeCell, const_new};
 
 /// A value that is made by the first thread that wants it: [`std::sync::LazyLock`] for threads of any kind.
@@ -153,42 +152,25 @@ impl<T, F: FnOnce() -> T> LazyLock<T, F> {
         }
     }
 
-    /// [`force`](Self::force) that waits for another thread's value at most for `timeout`.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use selvedge::sync::LazyLock;
-    /// use std::time::Duration;
-    ///
-    /// let lazy = LazyLock::new(|| 92);
-    /// assert_eq!(LazyLock::force_for(&lazy, Duration::ZERO), Some(&92));
-    /// ```
-    ///
-    /// # Panics
-    ///
-    /// As [`force`](Self::force).
-    ///
-    /// # Blocks
-    ///
-    /// The thread, while another runs the closure.
-    #[track_caller]
-    pub fn force_for(this: &Self, timeout: Duration) -> Option<&T> {
-        Self::get(this).or_else(|| this.make(Wait::timeout(timeout)).ok())
-    }
-
-    /// [`force`](Self::force) that waits for another thread's value at most until `deadline`.
-    ///
-    /// # Panics
-    ///
-    /// As [`force`](Self::force).
-    ///
-    /// # Blocks
-    ///
-    /// The thread, while another runs the closure.
-    #[track_caller]
-    pub fn force_until(this: &Self, deadline: Instant) -> Option<&T> {
-        Self::get(this).or_else(|| this.make(Wait::until(deadline)).ok())
+    timed! {
+        force: ". Only the wait for another thread's value is limited"
+        /// # Examples
+        ///
+        /// ```
+        /// use selvedge::sync::LazyLock;
+        /// use std::time::Duration;
+        ///
+        /// let lazy = LazyLock::new(|| 92);
+        /// assert_eq!(LazyLock::force_for(&lazy, Duration::ZERO), Some(&92));
+        /// ```
+        ///
+        /// # Panics
+        ///
+        /// As [`force`](Self::force).
+        #[track_caller]
+        pub fn force_for, force_until(this: &Self) -> Option<&T> {
+            |limit| Self::get(this).or_else(|| this.make(limit()).ok())
+        }
     }
 
     /// [`force`](Self::force) that waits for another thread's value as `wait` says. An interrupt does not end

@@ -5,12 +5,11 @@ use std::mem;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::ptr::NonNull;
 use std::sync::{LockResult, TryLockError, TryLockResult};
-use std::time::{Duration, Instant};
 
 use lock_api::RawRwLock as _;
 
 use super::flag::Flag;
-use crate::park::wait::{Wait, WaitError};
+use crate::park::wait::{Wait, WaitError, timed};
 use crate::sync::lock::Entered;
 use crate::sync::rwlock::{self, RwLockWith as _};
 
@@ -116,30 +115,14 @@ impl<T: ?Sized> RwLock<T> {
         self.reader_if(self.inner.try_read())
     }
 
-    /// [`read`](Self::read), at most for `timeout`.
-    ///
-    /// # Errors
-    ///
-    /// As [`try_read`](Self::try_read).
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    pub fn try_read_for(&self, timeout: Duration) -> TryLockResult<RwLockReadGuard<'_, T>> {
-        self.reader_if(self.inner.try_read_for(timeout))
-    }
-
-    /// [`read`](Self::read), at most until `deadline`.
-    ///
-    /// # Errors
-    ///
-    /// As [`try_read`](Self::try_read).
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    pub fn try_read_until(&self, deadline: Instant) -> TryLockResult<RwLockReadGuard<'_, T>> {
-        self.reader_if(self.inner.try_read_until(deadline))
+    timed! {
+        read
+        /// # Errors
+        ///
+        /// As [`try_read`](Self::try_read).
+        pub fn try_read_for, try_read_until(&self) -> TryLockResult<RwLockReadGuard<'_, T>> {
+            |limit| self.reader_if(self.inner.try_read().or_else(|| self.inner.read_with(limit()).ok()))
+        }
     }
 
     /// [`read`](Self::read) that ends as `wait` says.
@@ -180,30 +163,14 @@ impl<T: ?Sized> RwLock<T> {
         self.writer_if(self.inner.try_write())
     }
 
-    /// [`write`](Self::write), at most for `timeout`.
-    ///
-    /// # Errors
-    ///
-    /// As [`try_write`](Self::try_write).
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    pub fn try_write_for(&self, timeout: Duration) -> TryLockResult<RwLockWriteGuard<'_, T>> {
-        self.writer_if(self.inner.try_write_for(timeout))
-    }
-
-    /// [`write`](Self::write), at most until `deadline`.
-    ///
-    /// # Errors
-    ///
-    /// As [`try_write`](Self::try_write).
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    pub fn try_write_until(&self, deadline: Instant) -> TryLockResult<RwLockWriteGuard<'_, T>> {
-        self.writer_if(self.inner.try_write_until(deadline))
+    timed! {
+        write
+        /// # Errors
+        ///
+        /// As [`try_write`](Self::try_write).
+        pub fn try_write_for, try_write_until(&self) -> TryLockResult<RwLockWriteGuard<'_, T>> {
+            |limit| self.writer_if(self.inner.try_write().or_else(|| self.inner.write_with(limit()).ok()))
+        }
     }
 
     /// [`write`](Self::write) that ends as `wait` says.

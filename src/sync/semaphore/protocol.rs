@@ -53,7 +53,6 @@
 //! lock.
 
 use std::cell::Cell;
-use std::time::Duration;
 
 use super::MAX;
 use super::word::{Queued, Word};
@@ -137,11 +136,6 @@ impl Protocol {
             return Ok(());
         }
         self.wait(n, Options::new(WaitReason::Semaphore, wait))
-    }
-
-    /// [`take`](Self::take) that reads the clock only if it must wait.
-    pub(super) fn take_for(&self, n: usize, timeout: Duration) -> Result<(), WaitError> {
-        if self.try_take(n) { Ok(()) } else { self.take(n, Wait::timeout(timeout)) }
     }
 
     /// Waits for the `n` permits that the caller has claimed.
