@@ -226,13 +226,6 @@ impl RawRwLock {
         )
     }
 
-    /// [`acquire_with`](Self::acquire_with) that reads the clock only if it must wait. Returns `true` if it
-    /// is in.
-    #[inline]
-    pub(super) fn acquire_for(&self, wish: Wish, timeout: Duration) -> bool {
-        self.try_acquire(wish) || self.acquire_with(wish, Wait::timeout(timeout)).is_ok()
-    }
-
     #[inline]
     pub(super) fn key(&self, queue: Queue) -> usize {
         self.word.address() + queue as usize
