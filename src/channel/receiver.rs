@@ -1,5 +1,6 @@
 //! The receiving side.
 
+use std::iter::FusedIterator;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 use std::time::Instant;
@@ -7,7 +8,6 @@ use std::time::Instant;
 use super::clock::{self, Clock};
 use super::error::{RecvError, RecvTimeoutError, RecvWithError, TryRecvError};
 use super::handles::Handle;
-use super::iter::{IntoIter, Iter, TryIter};
 use super::side::Receives;
 use super::wait::{ENDLESS, Refusal};
 use crate::park::wait::{Wait, WaitError, timed};
@@ -311,3 +311,51 @@ impl<T> IntoIterator for Receiver<T> {
         IntoIter { receiver: self }
     }
 }
+
+/// An iterator over messages as they come, until the channel is disconnected: see [`Receiver::iter`].
+pub struct Iter<'a, T> {
+    receiver: &'a Receiver<T>,
+}
+
+/// An iterator over the messages that are there: see [`Receiver::try_iter`].
+pub struct TryIter<'a, T> {
+    receiver: &'a Receiver<T>,
+}
+
+/// An iterator over messages as they come, until the channel is disconnected. It owns the receiver.
+///
+/// # Examples
+///
+/// ```
+/// use selvedge::channel;
+///
+/// let (s, r) = channel::unbounded();
+/// s.send(1).unwrap();
+/// drop(s);
+/// assert_eq!(r.into_iter().collect::<Vec<_>>(), [1]);
+/// ```
+pub struct IntoIter<T> {
+    receiver: Receiver<T>,
+}
+
+macro_rules! iterator {
+    ($name:ident<$($arg:tt),+>, $receive:ident) => {
+        impl<T> Iterator for $name<$($arg),+> {
+            type Item = T;
+
+            fn next(&mut self) -> Option<T> {
+                self.receiver.$receive().ok()
+            }
+        }
+
+        opaque! { [T] $name<$($arg),+> }
+    };
+}
+
+iterator! { Iter<'_, T>, recv }
+iterator! { TryIter<'_, T>, try_recv }
+iterator! { IntoIter<T>, recv }
+
+// After the last message of a disconnected channel, there are no more.
+impl<T> FusedIterator for Iter<'_, T> {}
+impl<T> FusedIterator for IntoIter<T> {}

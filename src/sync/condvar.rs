@@ -2,8 +2,6 @@
 
 mod protocol;
 
-use std::fmt;
-
 use super::mutex::{MutexGuard, RawMutex};
 use crate::park::wait::{Wait, WaitError, timed};
 use crate::shim::const_new;
@@ -259,8 +257,4 @@ impl Default for Condvar {
     }
 }
 
-impl fmt::Debug for Condvar {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Condvar { .. }")
-    }
-}
+crate::sync::impls::debug! { [] Condvar: "Condvar" }

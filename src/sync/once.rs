@@ -345,11 +345,7 @@ impl Default for Once {
     }
 }
 
-impl fmt::Debug for Once {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Once { .. }")
-    }
-}
+crate::sync::impls::debug! { [] Once: "Once" }
 
 impl fmt::Debug for OnceState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -225,14 +225,11 @@ impl<R: RawRobust, T: ?Sized> Lock<R, T> {
     }
 }
 
-/// Shows the lock without locking it: that would take the news.
-impl<R: RawRobust, T: ?Sized> fmt::Debug for Lock<R, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Lock")
-            .field("locked", &self.is_locked())
-            .field("not_recoverable", &self.is_not_recoverable())
-            .finish_non_exhaustive()
-    }
+// Shown without being locked, which would take the news.
+crate::sync::impls::debug! {
+    [R: RawRobust, T: ?Sized] Lock<R, T>: "Lock",
+    "locked": |lock| lock.is_locked(),
+    "not_recoverable": |lock| lock.is_not_recoverable()
 }
 
 impl<'a, R: RawRobust, T: ?Sized> Acquired<'a, R, T> {
