@@ -385,13 +385,5 @@ macro_rules! local {
 }
 pub(crate) use local;
 
-/// See `std.rs`. Here it is a constant, too, since everything is created later.
-macro_rules! const_new {
-    ($(#[$meta:meta])* $vis:vis const fn $name:ident($($arg:ident: $ty:ty),* $(,)?) -> $ret:ty $body:block) => {
-        $(#[$meta])* $vis const fn $name($($arg: $ty),*) -> $ret $body
-    };
-}
-pub(crate) use const_new;
-
 /// One yield between two looks is as good as many.
 pub(crate) const GAP_LIMIT: u32 = 1;

@@ -134,14 +134,6 @@ macro_rules! local {
 }
 pub(crate) use local;
 
-/// Declares a `const fn`. Under loom it is one, too: see `loom.rs`.
-macro_rules! const_new {
-    ($(#[$meta:meta])* $vis:vis const fn $name:ident($($arg:ident: $ty:ty),* $(,)?) -> $ret:ty $body:block) => {
-        $(#[$meta])* $vis const fn $name($($arg: $ty),*) -> $ret $body
-    };
-}
-pub(crate) use const_new;
-
 /// The hint of a thread that has not been met, until it first acquires a lock (`observe::lock_owners`).
 pub(crate) const STRANGER: u16 = u16::MAX;
 

@@ -6,7 +6,6 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::park::wait::{Wait, WaitError, timed};
-use crate::shim::const_new;
 
 crate::shim::swap! {
     {
@@ -52,12 +51,10 @@ impl BarrierWaitResult {
 }
 
 impl Barrier {
-    const_new! {
-        /// Creates a barrier for `n` threads. With 0 or 1 no thread ever waits, and each is the leader.
-        #[must_use]
-        pub const fn new(n: usize) -> Self {
-            Self { protocol: Protocol::new(n) }
-        }
+    /// Creates a barrier for `n` threads. With 0 or 1 no thread ever waits, and each is the leader.
+    #[must_use]
+    pub const fn new(n: usize) -> Self {
+        Self { protocol: Protocol::new(n) }
     }
 
     /// Waits until all threads of this round have come. The barrier is then ready for the next round.

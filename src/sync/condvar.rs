@@ -4,7 +4,6 @@ mod protocol;
 
 use super::mutex::{MutexGuard, RawMutex};
 use crate::park::wait::{Wait, WaitError, timed};
-use crate::shim::const_new;
 
 crate::shim::swap! {
     {
@@ -61,13 +60,11 @@ impl WaitTimeoutResult {
 }
 
 impl Condvar {
-    const_new! {
-        /// Creates a condition variable without waiters.
-        #[inline]
-        #[must_use]
-        pub const fn new() -> Self {
-            Self { protocol: Protocol::new() }
-        }
+    /// Creates a condition variable without waiters.
+    #[inline]
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { protocol: Protocol::new() }
     }
 
     /// Wakes one waiter, if there is one. Returns `true` if there was.

@@ -22,7 +22,6 @@ use std::cell::Cell;
 use std::fmt;
 
 use crate::park::wait::{Wait, WaitError, timed};
-use crate::shim::const_new;
 
 pub use lazy::LazyLock;
 pub use lock::OnceLock;
@@ -90,30 +89,26 @@ impl OnceState {
 }
 
 impl Once {
-    const_new! {
-        /// Creates a `Once` that is not done.
-        #[must_use]
-        pub const fn new() -> Self {
-            Self { protocol: Protocol::new(Phase::Fresh) }
-        }
+    /// Creates a `Once` that is not done.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { protocol: Protocol::new(Phase::Fresh) }
     }
 
-    const_new! {
-        /// Returns a `Once` that is done, so it never calls a closure.
-        ///
-        /// # Examples
-        ///
-        /// ```
-        /// use selvedge::sync::{Once, OncePhase};
-        ///
-        /// let once = Once::new_completed();
-        /// once.call_once(|| unreachable!());
-        /// assert_eq!(once.state(), OncePhase::Done);
-        /// ```
-        #[must_use]
-        pub const fn new_completed() -> Self {
-            Self { protocol: Protocol::new(Phase::Done) }
-        }
+    /// Returns a `Once` that is done, so it never calls a closure.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::sync::{Once, OncePhase};
+    ///
+    /// let once = Once::new_completed();
+    /// once.call_once(|| unreachable!());
+    /// assert_eq!(once.state(), OncePhase::Done);
+    /// ```
+    #[must_use]
+    pub const fn new_completed() -> Self {
+        Self { protocol: Protocol::new(Phase::Done) }
     }
 
     /// Calls `f`, if this is the first call. If another thread is running its closure, waits for the end

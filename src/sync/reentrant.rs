@@ -31,7 +31,6 @@ use super::mutex::{LockWith, RawMutex, sealed};
 use crate::park::current::current;
 use crate::park::wait::{Wait, WaitError};
 use crate::shim::atomic::{AtomicUsize, Ordering};
-use crate::shim::const_new;
 
 /// A lock that protects a value, and that its owner may take again.
 ///
@@ -133,12 +132,10 @@ impl Reserved {
 }
 
 impl RawReservableMutex {
-    const_new! {
-        /// Creates a free lock.
-        #[must_use]
-        pub const fn new() -> Self {
-            Self { mutex: RawMutex::new(), reserved: Reserved(AtomicUsize::new(0)) }
-        }
+    /// Creates a free lock.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { mutex: RawMutex::new(), reserved: Reserved(AtomicUsize::new(0)) }
     }
 
     /// Returns the key under which its waiters queue.

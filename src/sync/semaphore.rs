@@ -16,7 +16,6 @@ crate::shim::swap! {
 }
 
 use crate::park::wait::{Wait, WaitError, timed};
-use crate::shim::const_new;
 
 pub use owned::OwnedSemaphorePermit;
 pub use permit::{SemaphorePermit, TooManyPermits};
@@ -88,17 +87,15 @@ impl Semaphore {
     /// The most permits that a semaphore can have.
     pub const MAX_PERMITS: usize = MAX;
 
-    const_new! {
-        /// Creates a semaphore with so many permits.
-        ///
-        /// # Panics
-        ///
-        /// If there are more than [`MAX_PERMITS`](Self::MAX_PERMITS).
-        #[must_use]
-        pub const fn new(permits: usize) -> Self {
-            assert!(permits <= MAX, "more permits than a semaphore can have");
-            Self { protocol: Protocol::new(permits) }
-        }
+    /// Creates a semaphore with so many permits.
+    ///
+    /// # Panics
+    ///
+    /// If there are more than [`MAX_PERMITS`](Self::MAX_PERMITS).
+    #[must_use]
+    pub const fn new(permits: usize) -> Self {
+        assert!(permits <= MAX, "more permits than a semaphore can have");
+        Self { protocol: Protocol::new(permits) }
     }
 
     /// Returns how many permits are there. While threads wait, these are not enough for the next of them.

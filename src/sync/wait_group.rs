@@ -31,7 +31,6 @@ use crate::park::reason::WaitReason;
 use crate::park::wait::{Wait, WaitError, timed};
 use crate::park::wait_queue::{self, Options, Token, Woken};
 use crate::shim::atomic::{AtomicUsize, Ordering};
-use crate::shim::const_new;
 
 const GONE: Token = Token(0);
 
@@ -178,10 +177,8 @@ const WAITERS: usize = 1;
 const MEMBER: usize = 2;
 
 impl Members {
-    const_new! {
-        const fn one() -> Self {
-            Self(AtomicUsize::new(MEMBER))
-        }
+    const fn one() -> Self {
+        Self(AtomicUsize::new(MEMBER))
     }
 
     fn key(&self) -> usize {

@@ -24,7 +24,6 @@ use lock_api::{RawMutex as _, RawMutexFair as _};
 use crate::park::current::current;
 use crate::park::wait::{Wait, WaitError, timed};
 use crate::shim::atomic::{AtomicU64, Ordering};
-use crate::shim::const_new;
 use crate::sync::mutex::RawMutex;
 
 /// The reason why a checked lock was not taken.
@@ -139,12 +138,10 @@ pub struct RawCheckedMutex {
 }
 
 impl RawCheckedMutex {
-    const_new! {
-        /// Creates a free lock.
-        #[must_use]
-        pub const fn new() -> Self {
-            Self { mutex: RawMutex::new(), owner: Owner(AtomicU64::new(0)) }
-        }
+    /// Creates a free lock.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { mutex: RawMutex::new(), owner: Owner(AtomicU64::new(0)) }
     }
 
     /// Returns the key under which its waiters queue.

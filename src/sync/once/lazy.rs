@@ -18,7 +18,7 @@ use std::ptr;
 
 use super::{Once, Phase, poisoned};
 use crate::park::wait::{Wait, WaitError, timed};
-use crate::shim::{UnsafeCell, const_new};
+use crate::shim::UnsafeCell;
 
 /// A value that is made by the first thread that wants it: [`std::sync::LazyLock`] for threads of any kind.
 ///
@@ -117,12 +117,10 @@ impl<T, F> LazyLock<T, F> {
 }
 
 impl<T, F: FnOnce() -> T> LazyLock<T, F> {
-    const_new! {
-        /// Creates a value that `f` will make.
-        #[must_use]
-        pub const fn new(f: F) -> Self {
-            Self { once: Once::new(), payload: UnsafeCell::new(Payload { closure: ManuallyDrop::new(f) }) }
-        }
+    /// Creates a value that `f` will make.
+    #[must_use]
+    pub const fn new(f: F) -> Self {
+        Self { once: Once::new(), payload: UnsafeCell::new(Payload { closure: ManuallyDrop::new(f) }) }
     }
 
     /// Returns the value, and makes it if it has not been made before. The same as `*this`, but explicit.

@@ -9,7 +9,7 @@ use std::ptr;
 
 use super::{Once, OnceState};
 use crate::park::wait::{Wait, WaitError, timed};
-use crate::shim::{UnsafeCell, const_new};
+use crate::shim::UnsafeCell;
 
 /// A value that is written once, by the first thread to come: [`std::sync::OnceLock`] for threads of any
 /// kind.
@@ -49,12 +49,10 @@ impl<T: RefUnwindSafe + UnwindSafe> RefUnwindSafe for OnceLock<T> {}
 impl<T: UnwindSafe> UnwindSafe for OnceLock<T> {}
 
 impl<T> OnceLock<T> {
-    const_new! {
-        /// Creates a cell without a value.
-        #[must_use]
-        pub const fn new() -> Self {
-            Self { once: Once::new(), value: UnsafeCell::new(None) }
-        }
+    /// Creates a cell without a value.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { once: Once::new(), value: UnsafeCell::new(None) }
     }
 
     /// Returns the value, if there is one.

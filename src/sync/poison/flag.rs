@@ -5,7 +5,6 @@
 use std::sync::{LockResult, PoisonError};
 
 use crate::shim::atomic::Ordering;
-use crate::shim::const_new;
 use crate::sync::lock::Entered;
 
 crate::shim::swap! {
@@ -25,10 +24,8 @@ crate::shim::swap! {
 pub struct Flag(AtomicBool);
 
 impl Flag {
-    const_new! {
-        pub(super) const fn new() -> Self {
-            Self(AtomicBool::new(false))
-        }
+    pub(super) const fn new() -> Self {
+        Self(AtomicBool::new(false))
     }
 
     /// Returns `true` if it is set. Relaxed, here and below: the lock orders it for its owner; for others

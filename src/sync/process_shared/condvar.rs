@@ -17,7 +17,6 @@ use super::{Acquired, MutexGuard};
 use crate::park::shared_futex::{self, ACROSS_PROCESSES};
 use crate::park::wait::{Wait, WaitError, timed};
 use crate::shim::atomic::{AtomicU32, Ordering};
-use crate::shim::const_new;
 use crate::sync::RobustError;
 use crate::sync::condvar::WaitTimeoutResult;
 use crate::time;
@@ -49,12 +48,10 @@ pub struct Condvar {
 }
 
 impl Condvar {
-    const_new! {
-        /// Creates a condition variable without waiters; a zeroed one is the same.
-        #[must_use]
-        pub const fn new() -> Self {
-            Self { notified: AtomicU32::new(0), waiting: AtomicU32::new(0) }
-        }
+    /// Creates a condition variable without waiters; a zeroed one is the same.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { notified: AtomicU32::new(0), waiting: AtomicU32::new(0) }
     }
 
     /// Wakes one waiter, if there is one.

@@ -59,7 +59,7 @@ use super::word::{Queued, Word};
 use crate::park::reason::WaitReason;
 use crate::park::wait::{Wait, WaitError};
 use crate::park::wait_queue::{self, Options, Order, Token, Woken};
-use crate::shim::{const_new, fork};
+use crate::shim::fork;
 
 pub(super) const SERVED: Token = Token(0);
 
@@ -69,10 +69,8 @@ pub(super) struct Protocol {
 }
 
 impl Protocol {
-    const_new! {
-        pub(super) const fn new(permits: usize) -> Self {
-            Self { word: Word::new(permits) }
-        }
+    pub(super) const fn new(permits: usize) -> Self {
+        Self { word: Word::new(permits) }
     }
 
     #[inline]
