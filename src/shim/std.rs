@@ -71,26 +71,12 @@ pub(crate) fn spin_hint() {
 }
 
 /// Stores a value while others may do read-modify-writes. (Loom needs to be told; see `loom.rs`.)
-#[inline(always)]
-pub(crate) fn store_among_swaps(word: &atomic::AtomicU8, value: u8, order: atomic::Ordering) {
-    word.store(value, order);
+macro_rules! store_among_swaps {
+    ($word:expr, $value:expr, $order:expr) => {
+        $word.store($value, $order)
+    };
 }
-
-/// Does the same for a pointer.
-#[inline(always)]
-pub(crate) fn store_pointer_among_swaps<T>(
-    word: &atomic::AtomicPtr<T>,
-    value: *mut T,
-    order: atomic::Ordering,
-) {
-    word.store(value, order);
-}
-
-/// Does the same for a ticket.
-#[inline(always)]
-pub(crate) fn store_ticket_among_swaps(word: &atomic::AtomicUsize, value: usize, order: atomic::Ordering) {
-    word.store(value, order);
-}
+pub(crate) use store_among_swaps;
 
 pub(crate) use crate::arch::fetch_to_write;
 

@@ -7,14 +7,7 @@ use std::time::Duration;
 
 use crate::park::wait::{Wait, WaitError, timed};
 
-crate::shim::swap! {
-    {
-        use protocol::Protocol;
-    }
-    {
-        use crate::shim::model::barrier::Protocol;
-    }
-}
+crate::shim::swap! { use protocol::Protocol; use crate::shim::model::barrier::Protocol; }
 
 /// A point where a number of threads wait for each other, round after round.
 ///

@@ -5,14 +5,7 @@ mod protocol;
 use super::mutex::{MutexGuard, RawMutex};
 use crate::park::wait::{Wait, WaitError, timed};
 
-crate::shim::swap! {
-    {
-        use protocol::Protocol;
-    }
-    {
-        use crate::shim::model::condvar::Protocol;
-    }
-}
+crate::shim::swap! { use protocol::Protocol; use crate::shim::model::condvar::Protocol; }
 
 /// A condition variable: a place to wait for a notification, with a [`Mutex`](super::Mutex) unlocked.
 ///

@@ -7,14 +7,7 @@ use std::time::{Duration, Instant};
 use super::impls::forward;
 use crate::park::wait::{Wait, WaitError};
 
-crate::shim::swap! {
-    {
-        pub use raw::RawMutex;
-    }
-    {
-        pub use crate::shim::model::mutex::RawMutex;
-    }
-}
+crate::shim::swap! { pub use raw::RawMutex; pub use crate::shim::model::mutex::RawMutex; }
 
 /// A lock that protects a value, without poisoning.
 ///

@@ -9,14 +9,7 @@ mod protocol;
 mod wait;
 mod word;
 
-crate::shim::swap! {
-    {
-        use protocol::{Phase, Protocol};
-    }
-    {
-        use crate::shim::model::once::{Phase, Protocol};
-    }
-}
+crate::shim::swap! { use protocol::{Phase, Protocol}; use crate::shim::model::once::{Phase, Protocol}; }
 
 use std::cell::Cell;
 use std::fmt;

@@ -14,16 +14,8 @@ use std::time::{Duration, Instant};
 use super::impls::forward;
 use crate::park::wait::Wait;
 
-crate::shim::swap! {
-    {
-        pub use raw::RawRwLock;
-        use word::Wish;
-    }
-    {
-        pub use crate::shim::model::rwlock::RawRwLock;
-        use crate::shim::model::rwlock::Wish;
-    }
-}
+crate::shim::swap! { pub use raw::RawRwLock; pub use crate::shim::model::rwlock::RawRwLock; }
+crate::shim::swap! { use word::Wish; use crate::shim::model::rwlock::Wish; }
 
 pub use with::{RwLockWith, UpgradeWith};
 

@@ -6,14 +6,7 @@ mod permit;
 mod protocol;
 mod word;
 
-crate::shim::swap! {
-    {
-        use protocol::Protocol;
-    }
-    {
-        use crate::shim::model::semaphore::Protocol;
-    }
-}
+crate::shim::swap! { use protocol::Protocol; use crate::shim::model::semaphore::Protocol; }
 
 use crate::park::wait::{Wait, WaitError, timed};
 

@@ -7,14 +7,7 @@ use std::sync::{LockResult, PoisonError};
 use crate::shim::atomic::Ordering;
 use crate::sync::lock::Entered;
 
-crate::shim::swap! {
-    {
-        use crate::shim::atomic::AtomicBool;
-    }
-    {
-        use crate::shim::model::AtomicBool;
-    }
-}
+crate::shim::swap! { use crate::shim::atomic::AtomicBool; use crate::shim::model::AtomicBool; }
 
 /// | value | meaning | changed by |
 /// |---|---|---|

@@ -85,7 +85,7 @@ impl MutexWord {
     #[inline]
     pub(super) fn store(&self, state: u8) {
         // Release: it may free the lock, as in `try_release_idle`.
-        store_among_swaps(&self.0, state, Ordering::Release);
+        store_among_swaps!(self.0, state, Ordering::Release);
     }
 
     /// Announces a waiter, which gives up its `mine`. Returns `false` if the lock is free. The caller
