@@ -89,9 +89,7 @@ macro_rules! side {
             }
         }
 
-        #[doc = concat!(
-                    "[`", stringify!($enter), "`](Self::", stringify!($enter), ") that ends as `wait` says."
-                )]
+        #[doc = concat!("Comes in ", $what, ", unless `wait` ends before.")]
         ///
         /// # Errors
         ///
