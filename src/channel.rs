@@ -83,7 +83,6 @@ mod core;
 mod error;
 mod handles;
 mod head_tail;
-mod iter;
 mod receiver;
 mod reservation;
 mod segments;
@@ -109,8 +108,7 @@ pub use self::error::{
     ReadyTimeoutError, RecvError, RecvTimeoutError, RecvWithError, SelectTimeoutError, SendError,
     SendTimeoutError, SendWithError, TryReadyError, TryRecvError, TrySelectError, TrySendError,
 };
-pub use self::iter::{IntoIter, Iter, TryIter};
-pub use self::receiver::Receiver;
+pub use self::receiver::{IntoIter, Iter, Receiver, TryIter};
 #[doc(hidden)]
 pub use self::select::internal;
 pub use self::select::{Join, Select, SelectedOperation};

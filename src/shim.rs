@@ -16,15 +16,19 @@ pub(crate) use imp::*;
 #[cfg(all(loom, not(test)))]
 pub(crate) mod model;
 
-/// Keeps the first items in programs and in this crate's own models, and the second in the models of
+/// Keeps the first import in programs and in this crate's own models, and the second in the models of
 /// programs that use the crate.
 #[cfg(not(all(loom, not(test))))]
 macro_rules! swap {
-    ({ $($real:item)* } { $($model:item)* }) => { $($real)* };
+    ($real:item $model:item) => {
+        $real
+    };
 }
 #[cfg(all(loom, not(test)))]
 macro_rules! swap {
-    ({ $($real:item)* } { $($model:item)* }) => { $($model)* };
+    ($real:item $model:item) => {
+        $model
+    };
 }
 pub(crate) use swap;
 

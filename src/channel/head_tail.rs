@@ -48,7 +48,7 @@ use crossbeam_utils::CachePadded;
 
 use super::segments::{Block, Position, TICKET};
 use crate::shim::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering};
-use crate::shim::{FEW_LOOKS, spin_hint, store_ticket_among_swaps};
+use crate::shim::{FEW_LOOKS, spin_hint, store_among_swaps};
 
 const SHUT: usize = 1;
 
@@ -97,13 +97,13 @@ impl Word {
     fn open(&self) {
         let ticket = self.load() & !SHUT;
         // Release: pairs with the acquire of `load`.
-        store_ticket_among_swaps(&self.0, ticket, Ordering::Release);
+        store_among_swaps!(self.0, ticket, Ordering::Release);
     }
 
     /// Moves the end, which is shut and stays so, to `ticket`.
     fn move_to(&self, ticket: usize) {
         // Release: pairs with the acquire of `load`.
-        store_ticket_among_swaps(&self.0, ticket | SHUT, Ordering::Release);
+        store_among_swaps!(self.0, ticket | SHUT, Ordering::Release);
     }
 }
 

@@ -1,16 +1,16 @@
 //! The receiving side.
 
+use std::iter::FusedIterator;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::clock::{self, Clock};
 use super::error::{RecvError, RecvTimeoutError, RecvWithError, TryRecvError};
 use super::handles::Handle;
-use super::iter::{IntoIter, Iter, TryIter};
 use super::side::Receives;
 use super::wait::{ENDLESS, Refusal};
-use crate::park::wait::{Wait, WaitError};
+use crate::park::wait::{Wait, WaitError, timed};
 
 /// The receiving side of a channel.
 ///
@@ -123,44 +123,29 @@ impl<T> Receiver<T> {
         })
     }
 
-    /// [`recv`](Self::recv) that waits for at most `timeout`.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use selvedge::channel::{self, RecvTimeoutError};
-    /// use std::time::Duration;
-    ///
-    /// let (_s, r) = channel::unbounded::<u32>();
-    /// assert_eq!(r.recv_timeout(Duration::from_millis(1)), Err(RecvTimeoutError::Timeout));
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// If there was no message in time, or there is none and all senders have gone.
-    ///
-    /// # Blocks
-    ///
-    /// The thread, while the channel is empty. In a rendezvous channel, the wait outlasts `timeout` if a
-    /// select [has chosen this receiver](crate::channel#a-select-that-sends-without-a-buffer).
-    #[inline]
-    pub fn recv_timeout(&self, timeout: Duration) -> Result<T, RecvTimeoutError> {
-        self.recv_by(Wait::timeout(timeout))
-    }
-
-    /// [`recv`](Self::recv) that waits until `deadline` at the latest.
-    ///
-    /// # Errors
-    ///
-    /// If there was no message in time, or there is none and all senders have gone.
-    ///
-    /// # Blocks
-    ///
-    /// The thread, while the channel is empty. In a rendezvous channel, the wait outlasts `deadline` if a
-    /// select [has chosen this receiver](crate::channel#a-select-that-sends-without-a-buffer).
-    #[inline]
-    pub fn recv_deadline(&self, deadline: Instant) -> Result<T, RecvTimeoutError> {
-        self.recv_by(Wait::until(deadline))
+    timed! {
+        recv: ". In a rendezvous channel, the wait outlasts the limit if a select \
+            [has chosen this receiver](crate::channel#a-select-that-sends-without-a-buffer)"
+        /// # Examples
+        ///
+        /// ```
+        /// use selvedge::channel::{self, RecvTimeoutError};
+        /// use std::time::Duration;
+        ///
+        /// let (_s, r) = channel::unbounded::<u32>();
+        /// assert_eq!(r.recv_timeout(Duration::from_millis(1)), Err(RecvTimeoutError::Timeout));
+        /// ```
+        ///
+        /// # Errors
+        ///
+        /// If there was no message in time, or there is none and all senders have gone.
+        #[inline]
+        pub fn recv_timeout, recv_deadline(&self) -> Result<T, RecvTimeoutError> {
+            |limit| self.receive(Some(limit())).map_err(|why| match why {
+                Refusal::Disconnected => RecvTimeoutError::Disconnected,
+                _ => RecvTimeoutError::Timeout,
+            })
+        }
     }
 
     /// [`recv_deadline`](Self::recv_deadline), by the name that such waits have elsewhere in this crate.
@@ -174,15 +159,7 @@ impl<T> Receiver<T> {
     /// The thread, while the channel is empty.
     #[inline]
     pub fn recv_until(&self, deadline: Instant) -> Result<T, RecvTimeoutError> {
-        self.recv_by(Wait::until(deadline))
-    }
-
-    #[inline]
-    fn recv_by(&self, wait: Wait) -> Result<T, RecvTimeoutError> {
-        self.receive(Some(wait)).map_err(|why| match why {
-            Refusal::Disconnected => RecvTimeoutError::Disconnected,
-            _ => RecvTimeoutError::Timeout,
-        })
+        self.recv_deadline(deadline)
     }
 
     /// [`recv`](Self::recv) that ends as `wait` says.
@@ -334,3 +311,51 @@ impl<T> IntoIterator for Receiver<T> {
         IntoIter { receiver: self }
     }
 }
+
+/// An iterator over messages as they come, until the channel is disconnected: see [`Receiver::iter`].
+pub struct Iter<'a, T> {
+    receiver: &'a Receiver<T>,
+}
+
+/// An iterator over the messages that are there: see [`Receiver::try_iter`].
+pub struct TryIter<'a, T> {
+    receiver: &'a Receiver<T>,
+}
+
+/// An iterator over messages as they come, until the channel is disconnected. It owns the receiver.
+///
+/// # Examples
+///
+/// ```
+/// use selvedge::channel;
+///
+/// let (s, r) = channel::unbounded();
+/// s.send(1).unwrap();
+/// drop(s);
+/// assert_eq!(r.into_iter().collect::<Vec<_>>(), [1]);
+/// ```
+pub struct IntoIter<T> {
+    receiver: Receiver<T>,
+}
+
+macro_rules! iterator {
+    ($name:ident<$($arg:tt),+>, $receive:ident) => {
+        impl<T> Iterator for $name<$($arg),+> {
+            type Item = T;
+
+            fn next(&mut self) -> Option<T> {
+                self.receiver.$receive().ok()
+            }
+        }
+
+        opaque! { [T] $name<$($arg),+> }
+    };
+}
+
+iterator! { Iter<'_, T>, recv }
+iterator! { TryIter<'_, T>, try_recv }
+iterator! { IntoIter<T>, recv }
+
+// After the last message of a disconnected channel, there are no more.
+impl<T> FusedIterator for Iter<'_, T> {}
+impl<T> FusedIterator for IntoIter<T> {}

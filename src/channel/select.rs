@@ -17,7 +17,6 @@ mod join;
 mod selected;
 
 use std::marker::PhantomData;
-use std::time::{Duration, Instant};
 
 use self::port::{Ending, Port};
 use self::run::{Case, Manner, choose};
@@ -26,7 +25,7 @@ use super::receiver::Receiver;
 use super::sender::Sender;
 use super::waiters::Deal;
 use crate::park::current;
-use crate::park::wait::{Wait, WaitError};
+use crate::park::wait::{Wait, WaitError, timed};
 
 pub use self::join::Join;
 pub use self::selected::SelectedOperation;
@@ -250,45 +249,28 @@ impl<'a> Select<'a> {
         self.select_with(Wait::forever()).expect("a wait without a deadline ends with an operation")
     }
 
-    /// [`select`](Self::select) that waits for at most `timeout`.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use selvedge::channel::{self, Select};
-    /// use std::time::Duration;
-    ///
-    /// let (_s, r) = channel::unbounded::<u32>();
-    /// let mut select = Select::new();
-    /// select.recv(&r);
-    /// assert!(select.select_timeout(Duration::from_millis(1)).is_err());
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// If none became ready in time.
-    ///
-    /// # Blocks
-    ///
-    /// The thread, while no operation is ready.
-    pub fn select_timeout(&mut self, timeout: Duration) -> Result<SelectedOperation<'a>, SelectTimeoutError> {
-        self.select_by(Some(Wait::timeout(timeout))).map_err(|_| SelectTimeoutError)
-    }
-
-    /// [`select`](Self::select) that waits until `deadline` at the latest.
-    ///
-    /// # Errors
-    ///
-    /// If none became ready in time.
-    ///
-    /// # Blocks
-    ///
-    /// The thread, while no operation is ready.
-    pub fn select_deadline(
-        &mut self,
-        deadline: Instant,
-    ) -> Result<SelectedOperation<'a>, SelectTimeoutError> {
-        self.select_by(Some(Wait::until(deadline))).map_err(|_| SelectTimeoutError)
+    timed! {
+        select
+        /// # Examples
+        ///
+        /// ```
+        /// use selvedge::channel::{self, Select};
+        /// use std::time::Duration;
+        ///
+        /// let (_s, r) = channel::unbounded::<u32>();
+        /// let mut select = Select::new();
+        /// select.recv(&r);
+        /// assert!(select.select_timeout(Duration::from_millis(1)).is_err());
+        /// ```
+        ///
+        /// # Errors
+        ///
+        /// If none became ready in time.
+        pub fn select_timeout, select_deadline(&mut self)
+            -> Result<SelectedOperation<'a>, SelectTimeoutError>
+        {
+            |limit| self.select_by(Some(limit())).map_err(|_| SelectTimeoutError)
+        }
     }
 
     /// [`select`](Self::select) that ends as `wait` says.

@@ -1,13 +1,13 @@
 //! The sending side.
 
 use std::panic::{RefUnwindSafe, UnwindSafe};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::error::{SendError, SendTimeoutError, SendWithError, TrySendError};
 use super::handles::Handle;
 use super::side::Sends;
 use super::wait::{ENDLESS, Refusal};
-use crate::park::wait::{Wait, WaitError};
+use crate::park::wait::{Wait, WaitError, timed};
 
 /// The sending side of a channel.
 ///
@@ -90,42 +90,28 @@ impl<T> Sender<T> {
         })
     }
 
-    /// [`send`](Self::send) that waits for at most `timeout`.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use selvedge::channel::{self, SendTimeoutError};
-    /// use std::time::Duration;
-    ///
-    /// let (s, _r) = channel::rendezvous();
-    /// assert_eq!(s.send_timeout(1, Duration::from_millis(1)), Err(SendTimeoutError::Timeout(1)));
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// The message, if it was not sent.
-    ///
-    /// # Blocks
-    ///
-    /// The thread, while the channel is full.
-    #[inline]
-    pub fn send_timeout(&self, message: T, timeout: Duration) -> Result<(), SendTimeoutError<T>> {
-        self.send_by(message, Wait::timeout(timeout))
-    }
-
-    /// [`send`](Self::send) that waits until `deadline` at the latest.
-    ///
-    /// # Errors
-    ///
-    /// The message, if it was not sent.
-    ///
-    /// # Blocks
-    ///
-    /// The thread, while the channel is full.
-    #[inline]
-    pub fn send_deadline(&self, message: T, deadline: Instant) -> Result<(), SendTimeoutError<T>> {
-        self.send_by(message, Wait::until(deadline))
+    timed! {
+        send
+        /// # Examples
+        ///
+        /// ```
+        /// use selvedge::channel::{self, SendTimeoutError};
+        /// use std::time::Duration;
+        ///
+        /// let (s, _r) = channel::rendezvous();
+        /// assert_eq!(s.send_timeout(1, Duration::from_millis(1)), Err(SendTimeoutError::Timeout(1)));
+        /// ```
+        ///
+        /// # Errors
+        ///
+        /// The message, if it was not sent.
+        #[inline]
+        pub fn send_timeout, send_deadline(&self, message: T) -> Result<(), SendTimeoutError<T>> {
+            |limit| self.channel.send(message, Some(limit())).map_err(|(message, why)| match why {
+                Refusal::Disconnected => SendTimeoutError::Disconnected(message),
+                _ => SendTimeoutError::Timeout(message),
+            })
+        }
     }
 
     /// [`send_deadline`](Self::send_deadline), by the name that such waits have elsewhere in this crate.
@@ -139,15 +125,7 @@ impl<T> Sender<T> {
     /// The thread, while the channel is full.
     #[inline]
     pub fn send_until(&self, message: T, deadline: Instant) -> Result<(), SendTimeoutError<T>> {
-        self.send_by(message, Wait::until(deadline))
-    }
-
-    #[inline]
-    fn send_by(&self, message: T, wait: Wait) -> Result<(), SendTimeoutError<T>> {
-        self.channel.send(message, Some(wait)).map_err(|(message, why)| match why {
-            Refusal::Disconnected => SendTimeoutError::Disconnected(message),
-            _ => SendTimeoutError::Timeout(message),
-        })
+        self.send_deadline(message, deadline)
     }
 
     /// [`send`](Self::send) that ends as `wait` says.

@@ -25,7 +25,7 @@
 //! cannot be running.
 
 use crate::shim::atomic::{AtomicU16, AtomicU64, Ordering};
-use crate::shim::{LWP_TABLE, const_new, cpu, global};
+use crate::shim::{LWP_TABLE, cpu, global};
 
 /// A compact answer to "where does this thread run". See the table in the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,11 +121,9 @@ impl OwnerHint {
 pub(crate) struct OwnerWord(AtomicU16);
 
 impl OwnerWord {
-    const_new! {
-        /// Creates a word that says that the owner is not known.
-        pub(crate) const fn new() -> Self {
-            Self(AtomicU16::new(0))
-        }
+    /// Creates a word that says that the owner is not known.
+    pub(crate) const fn new() -> Self {
+        Self(AtomicU16::new(0))
     }
 
     #[inline]

@@ -27,7 +27,7 @@ use std::mem::offset_of;
 use super::backoff::Backoff;
 use super::no_preempt::NoPreempt;
 use crate::shim::atomic::{AtomicU8, Ordering};
-use crate::shim::{UnsafeCell, const_new, local};
+use crate::shim::{UnsafeCell, local};
 
 /// The order in which locks may be nested: a lock may be taken while locks of lower rank are held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,11 +60,9 @@ impl<T> QueueLock<T> {
     /// Where the value lies in it, for debuggers.
     pub(crate) const VALUE: usize = offset_of!(Self, value);
 
-    const_new! {
-        /// Creates a free lock of rank `rank`.
-        pub(crate) const fn new(rank: Rank, value: T) -> Self {
-            Self { word: Word::new(), rank, value: UnsafeCell::new(value) }
-        }
+    /// Creates a free lock of rank `rank`.
+    pub(crate) const fn new(rank: Rank, value: T) -> Self {
+        Self { word: Word::new(), rank, value: UnsafeCell::new(value) }
     }
 
     /// Runs `f` with the lock held. `f` is short, and neither sleeps nor switches stacks.
@@ -214,10 +212,8 @@ const FREE: u8 = 0;
 const HELD: u8 = 1;
 
 impl Word {
-    const_new! {
-        const fn new() -> Self {
-            Self(AtomicU8::new(FREE))
-        }
+    const fn new() -> Self {
+        Self(AtomicU8::new(FREE))
     }
 
     #[inline]

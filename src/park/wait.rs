@@ -153,3 +153,54 @@ impl From<WaitError> for io::Error {
         Self::new(kind, error)
     }
 }
+
+/// Defines both forms of a wait with a time limit, at most for a `timeout` and at most until a `deadline`:
+///
+/// - the method without a limit, and how the summary ends
+/// - more documentation, and attributes
+/// - the two names, and what the methods have in common: generic parameters and bounds (each in brackets),
+///   arguments, result
+/// - the body. It gets the limit as a function, since only a thread that must wait reads the clock.
+macro_rules! timed {
+    (
+        $of:ident $(: $end:literal)?
+        $(#[$more:meta])*
+        $vis:vis fn $for:ident, $until:ident $([$($generic:tt)*])? ($($argument:tt)*) -> $result:ty
+        $(where [$($bound:tt)*])?
+        { |$limit:ident| $body:expr }
+    ) => {
+        #[doc = concat!(
+            "[`", stringify!($of), "`](Self::", stringify!($of), "), at most for `timeout`", $($end,)? "."
+        )]
+        ///
+        $(#[$more])*
+        ///
+        /// # Blocks
+        ///
+        #[doc = concat!("As [`", stringify!($of), "`](Self::", stringify!($of), ").")]
+        $vis fn $for $(<$($generic)*>)? ($($argument)*, timeout: std::time::Duration) -> $result
+        $(where $($bound)*)?
+        {
+            let $limit = || $crate::park::wait::Wait::timeout(timeout);
+            $body
+        }
+
+        #[doc = concat!(
+            "[`", stringify!($of), "`](Self::", stringify!($of), "), at most until `deadline`", $($end,)? "."
+        )]
+        ///
+        $(#[$more])*
+        ///
+        /// # Blocks
+        ///
+        #[doc = concat!("As [`", stringify!($of), "`](Self::", stringify!($of), ").")]
+        $vis fn $until $(<$($generic)*>)? ($($argument)*, deadline: std::time::Instant) -> $result
+        $(where $($bound)*)?
+        {
+            let $limit = || $crate::park::wait::Wait::until(deadline);
+            $body
+        }
+    };
+}
+
+pub(crate) use timed;

@@ -158,23 +158,12 @@ pub(crate) fn spin_hint() {
 }
 
 /// Stores by a swap: a store that races with read-modify-writes must take part in their order.
-pub(crate) fn store_among_swaps(word: &atomic::AtomicU8, value: u8, order: atomic::Ordering) {
-    word.swap(value, order);
+macro_rules! store_among_swaps {
+    ($word:expr, $value:expr, $order:expr) => {
+        _ = $word.swap($value, $order)
+    };
 }
-
-/// Does the same as [`store_among_swaps`], for a pointer.
-pub(crate) fn store_pointer_among_swaps<T>(
-    word: &atomic::AtomicPtr<T>,
-    value: *mut T,
-    order: atomic::Ordering,
-) {
-    word.swap(value, order);
-}
-
-/// Does the same as [`store_among_swaps`], for a ticket.
-pub(crate) fn store_ticket_among_swaps(word: &atomic::AtomicUsize, value: usize, order: atomic::Ordering) {
-    word.swap(value, order);
-}
+pub(crate) use store_among_swaps;
 
 pub(crate) use crate::arch::fetch_to_write;
 
@@ -384,14 +373,6 @@ macro_rules! local {
     };
 }
 pub(crate) use local;
-
-/// See `std.rs`. Here it is a constant, too, since everything is created later.
-macro_rules! const_new {
-    ($(#[$meta:meta])* $vis:vis const fn $name:ident($($arg:ident: $ty:ty),* $(,)?) -> $ret:ty $body:block) => {
-        $(#[$meta])* $vis const fn $name($($arg: $ty),*) -> $ret $body
-    };
-}
-pub(crate) use const_new;
 
 /// One yield between two looks is as good as many.
 pub(crate) const GAP_LIMIT: u32 = 1;

@@ -71,26 +71,12 @@ pub(crate) fn spin_hint() {
 }
 
 /// Stores a value while others may do read-modify-writes. (Loom needs to be told; see `loom.rs`.)
-#[inline(always)]
-pub(crate) fn store_among_swaps(word: &atomic::AtomicU8, value: u8, order: atomic::Ordering) {
-    word.store(value, order);
+macro_rules! store_among_swaps {
+    ($word:expr, $value:expr, $order:expr) => {
+        $word.store($value, $order)
+    };
 }
-
-/// Does the same for a pointer.
-#[inline(always)]
-pub(crate) fn store_pointer_among_swaps<T>(
-    word: &atomic::AtomicPtr<T>,
-    value: *mut T,
-    order: atomic::Ordering,
-) {
-    word.store(value, order);
-}
-
-/// Does the same for a ticket.
-#[inline(always)]
-pub(crate) fn store_ticket_among_swaps(word: &atomic::AtomicUsize, value: usize, order: atomic::Ordering) {
-    word.store(value, order);
-}
+pub(crate) use store_among_swaps;
 
 pub(crate) use crate::arch::fetch_to_write;
 
@@ -133,14 +119,6 @@ macro_rules! local {
     };
 }
 pub(crate) use local;
-
-/// Declares a `const fn`. Under loom it is one, too: see `loom.rs`.
-macro_rules! const_new {
-    ($(#[$meta:meta])* $vis:vis const fn $name:ident($($arg:ident: $ty:ty),* $(,)?) -> $ret:ty $body:block) => {
-        $(#[$meta])* $vis const fn $name($($arg: $ty),*) -> $ret $body
-    };
-}
-pub(crate) use const_new;
 
 /// The hint of a thread that has not been met, until it first acquires a lock (`observe::lock_owners`).
 pub(crate) const STRANGER: u16 = u16::MAX;

@@ -3,19 +3,11 @@
 mod protocol;
 
 use std::fmt;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::park::wait::{Wait, WaitError};
-use crate::shim::const_new;
+use crate::park::wait::{Wait, WaitError, timed};
 
-crate::shim::swap! {
-    {
-        use protocol::Protocol;
-    }
-    {
-        use crate::shim::model::barrier::Protocol;
-    }
-}
+crate::shim::swap! { use protocol::Protocol; use crate::shim::model::barrier::Protocol; }
 
 /// A point where a number of threads wait for each other, round after round.
 ///
@@ -52,12 +44,10 @@ impl BarrierWaitResult {
 }
 
 impl Barrier {
-    const_new! {
-        /// Creates a barrier for `n` threads. With 0 or 1 no thread ever waits, and each is the leader.
-        #[must_use]
-        pub const fn new(n: usize) -> Self {
-            Self { protocol: Protocol::new(n) }
-        }
+    /// Creates a barrier for `n` threads. With 0 or 1 no thread ever waits, and each is the leader.
+    #[must_use]
+    pub const fn new(n: usize) -> Self {
+        Self { protocol: Protocol::new(n) }
     }
 
     /// Waits until all threads of this round have come. The barrier is then ready for the next round.
@@ -70,54 +60,31 @@ impl Barrier {
         BarrierWaitResult(self.protocol.pass(Wait::forever()) == Ok(true))
     }
 
-    /// [`wait`](Self::wait), at most for `timeout`; then the arrival is taken back and `None` is returned.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use selvedge::sync::Barrier;
-    /// use std::time::Duration;
-    ///
-    /// let barrier = Barrier::new(2);
-    /// assert!(barrier.wait_timeout(Duration::from_millis(1)).is_none());
-    /// ```
+    timed! {
+        wait: "; then the arrival is taken back and `None` is returned"
+        /// # Examples
+        ///
+        /// ```
+        /// use selvedge::sync::Barrier;
+        /// use std::time::Duration;
+        ///
+        /// let barrier = Barrier::new(2);
+        /// assert!(barrier.wait_for(Duration::from_millis(1)).is_none());
+        /// ```
+        #[must_use = "after a timeout the others have not come"]
+        pub fn wait_for, wait_until(&self) -> Option<BarrierWaitResult> {
+            |limit| self.protocol.pass(limit()).ok().map(BarrierWaitResult)
+        }
+    }
+
+    /// [`wait_for`](Self::wait_for), by another name.
     ///
     /// # Blocks
     ///
     /// The thread.
     #[must_use = "after a timeout the others have not come"]
     pub fn wait_timeout(&self, timeout: Duration) -> Option<BarrierWaitResult> {
-        self.protocol.pass(Wait::timeout(timeout)).ok().map(BarrierWaitResult)
-    }
-
-    /// [`wait_timeout`](Self::wait_timeout), by the name that such waits have elsewhere in this module.
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    #[must_use = "after a timeout the others have not come"]
-    pub fn wait_for(&self, timeout: Duration) -> Option<BarrierWaitResult> {
-        self.protocol.pass(Wait::timeout(timeout)).ok().map(BarrierWaitResult)
-    }
-
-    /// [`wait`](Self::wait), at most until `deadline`; then the arrival is taken back and `None` is returned.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use selvedge::sync::Barrier;
-    /// use std::time::{Duration, Instant};
-    ///
-    /// let barrier = Barrier::new(2);
-    /// assert!(barrier.wait_until(Instant::now() + Duration::from_millis(1)).is_none());
-    /// ```
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    #[must_use = "after a timeout the others have not come"]
-    pub fn wait_until(&self, deadline: Instant) -> Option<BarrierWaitResult> {
-        self.protocol.pass(Wait::until(deadline)).ok().map(BarrierWaitResult)
+        self.wait_for(timeout)
     }
 
     /// [`wait`](Self::wait) that ends as `wait` says. If it ends early, the arrival is taken back, and the

@@ -3,10 +3,9 @@
 mod raw;
 
 use std::fmt;
-use std::time::{Duration, Instant};
 
 use super::lock::{Guard, Lock, MappedGuard, RawLock};
-use crate::park::wait::Wait;
+use crate::park::wait::{Wait, timed};
 
 pub use raw::{LockError, RawCheckedMutex, UnlockError};
 
@@ -104,30 +103,14 @@ impl<T: ?Sized> CheckedMutex<T> {
         self.raw().try_lock().map(|locked| self.guard_if(locked))
     }
 
-    /// [`lock`](Self::lock), at most for `timeout`; `None`: another thread has owned it all the time.
-    ///
-    /// # Errors
-    ///
-    /// [`LockError::Deadlock`]: the running thread owns it already.
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    pub fn try_lock_for(&self, timeout: Duration) -> Result<Option<CheckedMutexGuard<'_, T>>, LockError> {
-        self.raw().try_lock_for(timeout).map(|locked| self.guard_if(locked))
-    }
-
-    /// [`lock`](Self::lock), at most until `deadline`; `None`: another thread has owned it all the time.
-    ///
-    /// # Errors
-    ///
-    /// [`LockError::Deadlock`]: the running thread owns it already.
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    pub fn try_lock_until(&self, deadline: Instant) -> Result<Option<CheckedMutexGuard<'_, T>>, LockError> {
-        self.raw().try_lock_until(deadline).map(|locked| self.guard_if(locked))
+    timed! {
+        lock: "; `None`: another thread has owned it all the time"
+        /// # Errors
+        ///
+        /// [`LockError::Deadlock`]: the running thread owns it already.
+        pub fn try_lock_for, try_lock_until(&self) -> Result<Option<CheckedMutexGuard<'_, T>>, LockError> {
+            |limit| self.raw().try_lock_by(limit).map(|locked| self.guard_if(locked))
+        }
     }
 
     /// [`lock`](Self::lock) that ends as `wait` says.

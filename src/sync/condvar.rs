@@ -2,21 +2,10 @@
 
 mod protocol;
 
-use std::fmt;
-use std::time::{Duration, Instant};
-
 use super::mutex::{MutexGuard, RawMutex};
-use crate::park::wait::{Wait, WaitError};
-use crate::shim::const_new;
+use crate::park::wait::{Wait, WaitError, timed};
 
-crate::shim::swap! {
-    {
-        use protocol::Protocol;
-    }
-    {
-        use crate::shim::model::condvar::Protocol;
-    }
-}
+crate::shim::swap! { use protocol::Protocol; use crate::shim::model::condvar::Protocol; }
 
 /// A condition variable: a place to wait for a notification, with a [`Mutex`](super::Mutex) unlocked.
 ///
@@ -64,13 +53,11 @@ impl WaitTimeoutResult {
 }
 
 impl Condvar {
-    const_new! {
-        /// Creates a condition variable without waiters.
-        #[inline]
-        #[must_use]
-        pub const fn new() -> Self {
-            Self { protocol: Protocol::new() }
-        }
+    /// Creates a condition variable without waiters.
+    #[inline]
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { protocol: Protocol::new() }
     }
 
     /// Wakes one waiter, if there is one. Returns `true` if there was.
@@ -112,36 +99,15 @@ impl Condvar {
         debug_assert!(endless.is_ok());
     }
 
-    /// [`wait`](Self::wait), at most until `deadline`.
-    ///
-    /// # Panics
-    ///
-    /// If other waiters wait with another mutex.
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    #[inline]
-    pub fn wait_until<T: ?Sized>(
-        &self,
-        guard: &mut MutexGuard<'_, T>,
-        deadline: Instant,
-    ) -> WaitTimeoutResult {
-        WaitTimeoutResult(self.wait_with(guard, Wait::until(deadline)).is_err())
-    }
-
-    /// [`wait`](Self::wait), at most for `timeout`.
-    ///
-    /// # Panics
-    ///
-    /// If other waiters wait with another mutex.
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    #[inline]
-    pub fn wait_for<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>, timeout: Duration) -> WaitTimeoutResult {
-        WaitTimeoutResult(self.wait_with(guard, Wait::timeout(timeout)).is_err())
+    timed! {
+        wait
+        /// # Panics
+        ///
+        /// If other waiters wait with another mutex.
+        #[inline]
+        pub fn wait_for, wait_until [T: ?Sized] (&self, guard: &mut MutexGuard<'_, T>) -> WaitTimeoutResult {
+            |limit| WaitTimeoutResult(self.wait_with(guard, limit()).is_err())
+        }
     }
 
     /// Waits while `condition` returns `true` for the value.
@@ -179,50 +145,19 @@ impl Condvar {
         debug_assert!(endless.is_ok());
     }
 
-    /// [`wait_while`](Self::wait_while), at most until `deadline`. As in std but not in parking_lot, a last
-    /// call of `condition` after the deadline decides: if it returns `true`, the wait has timed out.
-    ///
-    /// # Panics
-    ///
-    /// If other waiters wait with another mutex, or if `condition` panics.
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    #[inline]
-    pub fn wait_while_until<T: ?Sized, F>(
-        &self,
-        guard: &mut MutexGuard<'_, T>,
-        condition: F,
-        deadline: Instant,
-    ) -> WaitTimeoutResult
-    where
-        F: FnMut(&mut T) -> bool,
-    {
-        WaitTimeoutResult(self.wait_while_with(guard, condition, Wait::until(deadline)).is_err())
-    }
-
-    /// [`wait_while`](Self::wait_while), at most for `timeout`. As in std but not in parking_lot, a last
-    /// call of `condition` after the timeout decides: if it returns `true`, the wait has timed out.
-    ///
-    /// # Panics
-    ///
-    /// If other waiters wait with another mutex, or if `condition` panics.
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    #[inline]
-    pub fn wait_while_for<T: ?Sized, F>(
-        &self,
-        guard: &mut MutexGuard<'_, T>,
-        condition: F,
-        timeout: Duration,
-    ) -> WaitTimeoutResult
-    where
-        F: FnMut(&mut T) -> bool,
-    {
-        WaitTimeoutResult(self.wait_while_with(guard, condition, Wait::timeout(timeout)).is_err())
+    timed! {
+        wait_while: ". As in std but not in parking_lot, a last call of `condition` after that time decides: \
+            if it returns `true`, the wait has timed out"
+        /// # Panics
+        ///
+        /// If other waiters wait with another mutex, or if `condition` panics.
+        #[inline]
+        pub fn wait_while_for, wait_while_until [T: ?Sized, F]
+            (&self, guard: &mut MutexGuard<'_, T>, condition: F) -> WaitTimeoutResult
+        where [F: FnMut(&mut T) -> bool]
+        {
+            |limit| WaitTimeoutResult(self.wait_while_with(guard, condition, limit()).is_err())
+        }
     }
 
     /// [`wait_while`](Self::wait_while) that ends as `wait` says. If it has timed out, a last call of
@@ -312,8 +247,4 @@ impl Default for Condvar {
     }
 }
 
-impl fmt::Debug for Condvar {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Condvar { .. }")
-    }
-}
+crate::sync::impls::debug! { [] Condvar: "Condvar" }

@@ -6,6 +6,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::impls::forward;
 use super::mutex::RawMutex;
 
 /// A [`Mutex`](super::Mutex) that each unlock hands to a waiter, if there is one.
@@ -67,40 +68,20 @@ unsafe impl lock_api::RawMutex for RawFairMutex {
 
     type GuardMarker = lock_api::GuardNoSend;
 
-    #[inline]
-    fn lock(&self) {
-        self.0.lock();
-    }
-
-    #[inline]
-    fn try_lock(&self) -> bool {
-        self.0.try_lock()
-    }
-
-    #[inline]
-    unsafe fn unlock(&self) {
-        // SAFETY: the caller's promise.
-        unsafe { lock_api::RawMutexFair::unlock_fair(&self.0) };
-    }
-
-    #[inline]
-    fn is_locked(&self) -> bool {
-        self.0.is_locked()
+    forward! {
+        fn lock(&self) = self.0.acquire();
+        fn try_lock(&self) -> bool = self.0.try_acquire();
+        fn is_locked(&self) -> bool = self.0.is_taken();
+        unsafe fn unlock(&self) = self.0.release_fair();
     }
 }
 
 // SAFETY: as `RawMutex`, which passes the lock on or frees it.
 unsafe impl lock_api::RawMutexFair for RawFairMutex {
-    #[inline]
-    unsafe fn unlock_fair(&self) {
+    forward! {
+        unsafe fn unlock_fair(&self) = self.0.release_fair();
         // SAFETY: the caller's promise.
-        unsafe { lock_api::RawMutexFair::unlock_fair(&self.0) };
-    }
-
-    #[inline]
-    unsafe fn bump(&self) {
-        // SAFETY: the caller's promise.
-        unsafe { lock_api::RawMutexFair::bump(&self.0) };
+        unsafe fn bump(&self) = unsafe { self.0.bump() };
     }
 }
 
@@ -109,14 +90,9 @@ unsafe impl lock_api::RawMutexTimed for RawFairMutex {
     type Duration = Duration;
     type Instant = Instant;
 
-    #[inline]
-    fn try_lock_for(&self, timeout: Duration) -> bool {
-        lock_api::RawMutexTimed::try_lock_for(&self.0, timeout)
-    }
-
-    #[inline]
-    fn try_lock_until(&self, deadline: Instant) -> bool {
-        lock_api::RawMutexTimed::try_lock_until(&self.0, deadline)
+    forward! {
+        fn try_lock_for(&self, timeout: Duration) -> bool = self.0.try_lock_for(timeout);
+        fn try_lock_until(&self, deadline: Instant) -> bool = self.0.try_lock_until(deadline);
     }
 }
 

@@ -60,4 +60,21 @@ macro_rules! debug {
     };
 }
 
-pub(super) use {debug, guard};
+/// Defines methods that are one expression each, the `unsafe` ones last. The traits of `lock_api` only have
+/// other names for what a raw lock does.
+macro_rules! forward {
+    ($(fn $method:ident(&$this:ident $(, $limit:ident: $time:ty)?) $(-> $result:ty)? = $own:expr;)*
+     $(unsafe fn $unsafe:ident(&$owner:ident $(, $by:ident: $until:ty)?) $(-> $outcome:ty)? = $leave:expr;)*
+    ) => {
+        $(#[inline]
+        fn $method(&$this $(, $limit: $time)?) $(-> $result)? {
+            $own
+        })*
+        $(#[inline]
+        unsafe fn $unsafe(&$owner $(, $by: $until)?) $(-> $outcome)? {
+            $leave
+        })*
+    };
+}
+
+pub(super) use {debug, forward, guard};

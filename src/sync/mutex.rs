@@ -4,16 +4,10 @@ pub(super) mod raw;
 
 use std::time::{Duration, Instant};
 
+use super::impls::forward;
 use crate::park::wait::{Wait, WaitError};
 
-crate::shim::swap! {
-    {
-        pub use raw::RawMutex;
-    }
-    {
-        pub use crate::shim::model::mutex::RawMutex;
-    }
-}
+crate::shim::swap! { pub use raw::RawMutex; pub use crate::shim::model::mutex::RawMutex; }
 
 /// A lock that protects a value, without poisoning.
 ///
@@ -99,24 +93,11 @@ unsafe impl lock_api::RawMutex for RawMutex {
 
     type GuardMarker = lock_api::GuardNoSend;
 
-    #[inline]
-    fn lock(&self) {
-        self.acquire();
-    }
-
-    #[inline]
-    fn try_lock(&self) -> bool {
-        self.try_acquire()
-    }
-
-    #[inline]
-    unsafe fn unlock(&self) {
-        self.release();
-    }
-
-    #[inline]
-    fn is_locked(&self) -> bool {
-        self.is_taken()
+    forward! {
+        fn lock(&self) = self.acquire();
+        fn try_lock(&self) -> bool = self.try_acquire();
+        fn is_locked(&self) -> bool = self.is_taken();
+        unsafe fn unlock(&self) = self.release();
     }
 }
 
@@ -141,14 +122,11 @@ unsafe impl lock_api::RawMutexTimed for RawMutex {
     type Duration = Duration;
     type Instant = Instant;
 
-    #[inline]
-    fn try_lock_for(&self, timeout: Duration) -> bool {
-        self.try_acquire() || self.acquire_with(Wait::timeout(timeout)).is_ok()
-    }
-
-    #[inline]
-    fn try_lock_until(&self, deadline: Instant) -> bool {
-        self.acquire_with(Wait::until(deadline)).is_ok()
+    forward! {
+        fn try_lock_for(&self, timeout: Duration) -> bool =
+            self.try_acquire() || self.acquire_with(Wait::timeout(timeout)).is_ok();
+        fn try_lock_until(&self, deadline: Instant) -> bool =
+            self.acquire_with(Wait::until(deadline)).is_ok();
     }
 }
 

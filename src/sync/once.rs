@@ -9,21 +9,12 @@ mod protocol;
 mod wait;
 mod word;
 
-crate::shim::swap! {
-    {
-        use protocol::{Phase, Protocol};
-    }
-    {
-        use crate::shim::model::once::{Phase, Protocol};
-    }
-}
+crate::shim::swap! { use protocol::{Phase, Protocol}; use crate::shim::model::once::{Phase, Protocol}; }
 
 use std::cell::Cell;
 use std::fmt;
-use std::time::{Duration, Instant};
 
-use crate::park::wait::{Wait, WaitError};
-use crate::shim::const_new;
+use crate::park::wait::{Wait, WaitError, timed};
 
 pub use lazy::LazyLock;
 pub use lock::OnceLock;
@@ -91,30 +82,26 @@ impl OnceState {
 }
 
 impl Once {
-    const_new! {
-        /// Creates a `Once` that is not done.
-        #[must_use]
-        pub const fn new() -> Self {
-            Self { protocol: Protocol::new(Phase::Fresh) }
-        }
+    /// Creates a `Once` that is not done.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { protocol: Protocol::new(Phase::Fresh) }
     }
 
-    const_new! {
-        /// Returns a `Once` that is done, so it never calls a closure.
-        ///
-        /// # Examples
-        ///
-        /// ```
-        /// use selvedge::sync::{Once, OncePhase};
-        ///
-        /// let once = Once::new_completed();
-        /// once.call_once(|| unreachable!());
-        /// assert_eq!(once.state(), OncePhase::Done);
-        /// ```
-        #[must_use]
-        pub const fn new_completed() -> Self {
-            Self { protocol: Protocol::new(Phase::Done) }
-        }
+    /// Returns a `Once` that is done, so it never calls a closure.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::sync::{Once, OncePhase};
+    ///
+    /// let once = Once::new_completed();
+    /// once.call_once(|| unreachable!());
+    /// assert_eq!(once.state(), OncePhase::Done);
+    /// ```
+    #[must_use]
+    pub const fn new_completed() -> Self {
+        Self { protocol: Protocol::new(Phase::Done) }
     }
 
     /// Calls `f`, if this is the first call. If another thread is running its closure, waits for the end
@@ -156,80 +143,41 @@ impl Once {
         let _ = self.call("Once", true, Wait::forever(), f);
     }
 
-    /// [`call_once`](Self::call_once) that waits for another thread's closure at most for `timeout`.
-    /// Returns `true` if a closure has returned.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use selvedge::sync::Once;
-    /// use std::time::Duration;
-    ///
-    /// let once = Once::new();
-    /// let slow = once.call_once_for(|| assert!(!once.is_completed()), Duration::ZERO);
-    /// assert!(slow, "no other thread runs one, and its own may take any time");
-    /// ```
-    ///
-    /// # Panics
-    ///
-    /// As [`call_once`](Self::call_once).
-    ///
-    /// # Blocks
-    ///
-    /// The thread, while another runs its closure.
-    #[must_use = "after a timeout it is not done"]
-    #[track_caller]
-    pub fn call_once_for<F: FnOnce()>(&self, f: F, timeout: Duration) -> bool {
-        // The clock is read only if it is not done.
-        self.is_completed() || self.call("Once", false, Wait::timeout(timeout), |_| f()).is_ok()
+    timed! {
+        call_once: ". Only the wait for another thread's closure is limited. \
+            Returns `true` if a closure has returned"
+        /// # Examples
+        ///
+        /// ```
+        /// use selvedge::sync::Once;
+        /// use std::time::Duration;
+        ///
+        /// let once = Once::new();
+        /// let slow = once.call_once_for(|| assert!(!once.is_completed()), Duration::ZERO);
+        /// assert!(slow, "no other thread runs one, and its own may take any time");
+        /// ```
+        ///
+        /// # Panics
+        ///
+        /// As [`call_once`](Self::call_once).
+        #[must_use = "after a timeout it is not done"]
+        #[track_caller]
+        pub fn call_once_for, call_once_until [F: FnOnce()] (&self, f: F) -> bool {
+            |limit| self.is_completed() || self.call("Once", false, limit(), |_| f()).is_ok()
+        }
     }
 
-    /// [`call_once`](Self::call_once) that waits for another thread's closure at most until `deadline`.
-    /// Returns `true` if a closure has returned.
-    ///
-    /// # Panics
-    ///
-    /// As [`call_once`](Self::call_once).
-    ///
-    /// # Blocks
-    ///
-    /// The thread, while another runs its closure.
-    #[must_use = "after a timeout it is not done"]
-    #[track_caller]
-    pub fn call_once_until<F: FnOnce()>(&self, f: F, deadline: Instant) -> bool {
-        self.is_completed() || self.call("Once", false, Wait::until(deadline), |_| f()).is_ok()
-    }
-
-    /// [`call_once_force`](Self::call_once_force) that waits for another thread's closure at most for
-    /// `timeout`. Returns `true` if a closure has returned.
-    ///
-    /// # Panics
-    ///
-    /// As [`call_once_force`](Self::call_once_force).
-    ///
-    /// # Blocks
-    ///
-    /// The thread, while another runs its closure.
-    #[must_use = "after a timeout it is not done"]
-    #[track_caller]
-    pub fn call_once_force_for<F: FnOnce(&OnceState)>(&self, f: F, timeout: Duration) -> bool {
-        self.is_completed() || self.call("Once", true, Wait::timeout(timeout), f).is_ok()
-    }
-
-    /// [`call_once_force`](Self::call_once_force) that waits for another thread's closure at most until
-    /// `deadline`. Returns `true` if a closure has returned.
-    ///
-    /// # Panics
-    ///
-    /// As [`call_once_force`](Self::call_once_force).
-    ///
-    /// # Blocks
-    ///
-    /// The thread, while another runs its closure.
-    #[must_use = "after a timeout it is not done"]
-    #[track_caller]
-    pub fn call_once_force_until<F: FnOnce(&OnceState)>(&self, f: F, deadline: Instant) -> bool {
-        self.is_completed() || self.call("Once", true, Wait::until(deadline), f).is_ok()
+    timed! {
+        call_once_force: ". Only the wait for another thread's closure is limited. \
+            Returns `true` if a closure has returned"
+        /// # Panics
+        ///
+        /// As [`call_once_force`](Self::call_once_force).
+        #[must_use = "after a timeout it is not done"]
+        #[track_caller]
+        pub fn call_once_force_for, call_once_force_until [F: FnOnce(&OnceState)] (&self, f: F) -> bool {
+            |limit| self.is_completed() || self.call("Once", true, limit(), f).is_ok()
+        }
     }
 
     /// [`call_once`](Self::call_once) that waits for another thread's closure as `wait` says. An interrupt
@@ -385,11 +333,7 @@ impl Default for Once {
     }
 }
 
-impl fmt::Debug for Once {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Once { .. }")
-    }
-}
+crate::sync::impls::debug! { [] Once: "Once" }
 
 impl fmt::Debug for OnceState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -26,11 +26,11 @@
 use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
 
+use super::impls::forward;
 use super::mutex::{LockWith, RawMutex, sealed};
 use crate::park::current::current;
 use crate::park::wait::{Wait, WaitError};
 use crate::shim::atomic::{AtomicUsize, Ordering};
-use crate::shim::const_new;
 
 /// A lock that protects a value, and that its owner may take again.
 ///
@@ -132,12 +132,10 @@ impl Reserved {
 }
 
 impl RawReservableMutex {
-    const_new! {
-        /// Creates a free lock.
-        #[must_use]
-        pub const fn new() -> Self {
-            Self { mutex: RawMutex::new(), reserved: Reserved(AtomicUsize::new(0)) }
-        }
+    /// Creates a free lock.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { mutex: RawMutex::new(), reserved: Reserved(AtomicUsize::new(0)) }
     }
 
     /// Returns the key under which its waiters queue.
@@ -152,40 +150,20 @@ unsafe impl lock_api::RawMutex for RawReservableMutex {
 
     type GuardMarker = lock_api::GuardNoSend;
 
-    #[inline]
-    fn lock(&self) {
-        self.mutex.lock();
-    }
-
-    #[inline]
-    fn try_lock(&self) -> bool {
-        self.mutex.try_lock() || self.reserved.take(me())
-    }
-
-    #[inline]
-    unsafe fn unlock(&self) {
-        // SAFETY: the caller's promise.
-        unsafe { self.mutex.unlock() };
-    }
-
-    #[inline]
-    fn is_locked(&self) -> bool {
-        self.mutex.is_locked()
+    forward! {
+        fn lock(&self) = self.mutex.acquire();
+        fn try_lock(&self) -> bool = self.mutex.try_acquire() || self.reserved.take(me());
+        fn is_locked(&self) -> bool = self.mutex.is_taken();
+        unsafe fn unlock(&self) = self.mutex.release();
     }
 }
 
 // SAFETY: as the mutex, which passes the lock on or frees it.
 unsafe impl lock_api::RawMutexFair for RawReservableMutex {
-    #[inline]
-    unsafe fn unlock_fair(&self) {
+    forward! {
+        unsafe fn unlock_fair(&self) = self.mutex.release_fair();
         // SAFETY: the caller's promise.
-        unsafe { self.mutex.unlock_fair() };
-    }
-
-    #[inline]
-    unsafe fn bump(&self) {
-        // SAFETY: the caller's promise.
-        unsafe { self.mutex.bump() };
+        unsafe fn bump(&self) = unsafe { self.mutex.bump() };
     }
 }
 
@@ -194,14 +172,9 @@ unsafe impl lock_api::RawMutexTimed for RawReservableMutex {
     type Duration = Duration;
     type Instant = Instant;
 
-    #[inline]
-    fn try_lock_for(&self, timeout: Duration) -> bool {
-        self.mutex.try_lock_for(timeout)
-    }
-
-    #[inline]
-    fn try_lock_until(&self, deadline: Instant) -> bool {
-        self.mutex.try_lock_until(deadline)
+    forward! {
+        fn try_lock_for(&self, timeout: Duration) -> bool = self.mutex.try_lock_for(timeout);
+        fn try_lock_until(&self, deadline: Instant) -> bool = self.mutex.try_lock_until(deadline);
     }
 }
 

@@ -24,10 +24,9 @@ mod raw;
 pub(super) mod traits;
 
 use std::fmt;
-use std::time::{Duration, Instant};
 
 use super::lock::{Entered, Guard, Lock, MappedGuard, RawLock};
-use crate::park::wait::Wait;
+use crate::park::wait::{Wait, timed};
 
 pub(super) use condition::ConditionWord;
 pub use condition::{Condition, RobustError};
@@ -164,30 +163,14 @@ impl<R: RawRobust, T: ?Sized> Lock<R, T> {
         self.raw().try_lock().map(|found| found.map(|found| self.acquired(found)))
     }
 
-    /// [`lock`](Self::lock), at most for `timeout`; `None`: another thread has owned it all the time.
-    ///
-    /// # Errors
-    ///
-    /// As [`lock`](Self::lock).
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    pub fn try_lock_for(&self, timeout: Duration) -> Result<Option<Acquired<'_, R, T>>, RobustError> {
-        self.raw().try_lock_for(timeout).map(|found| found.map(|found| self.acquired(found)))
-    }
-
-    /// [`lock`](Self::lock), at most until `deadline`; `None`: another thread has owned it all the time.
-    ///
-    /// # Errors
-    ///
-    /// As [`lock`](Self::lock).
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    pub fn try_lock_until(&self, deadline: Instant) -> Result<Option<Acquired<'_, R, T>>, RobustError> {
-        self.raw().try_lock_until(deadline).map(|found| found.map(|found| self.acquired(found)))
+    timed! {
+        lock: "; `None`: another thread has owned it all the time"
+        /// # Errors
+        ///
+        /// As [`lock`](Self::lock).
+        pub fn try_lock_for, try_lock_until(&self) -> Result<Option<Acquired<'_, R, T>>, RobustError> {
+            |limit| self.raw().acquire_by(limit()).map(|found| found.map(|found| self.acquired(found)))
+        }
     }
 
     /// [`lock`](Self::lock) that ends as `wait` says.
@@ -242,14 +225,11 @@ impl<R: RawRobust, T: ?Sized> Lock<R, T> {
     }
 }
 
-/// Shows the lock without locking it: that would take the news.
-impl<R: RawRobust, T: ?Sized> fmt::Debug for Lock<R, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Lock")
-            .field("locked", &self.is_locked())
-            .field("not_recoverable", &self.is_not_recoverable())
-            .finish_non_exhaustive()
-    }
+// Shown without being locked, which would take the news.
+crate::sync::impls::debug! {
+    [R: RawRobust, T: ?Sized] Lock<R, T>: "Lock",
+    "locked": |lock| lock.is_locked(),
+    "not_recoverable": |lock| lock.is_not_recoverable()
 }
 
 impl<'a, R: RawRobust, T: ?Sized> Acquired<'a, R, T> {

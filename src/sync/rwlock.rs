@@ -11,18 +11,11 @@ mod word;
 
 use std::time::{Duration, Instant};
 
+use super::impls::forward;
 use crate::park::wait::Wait;
 
-crate::shim::swap! {
-    {
-        pub use raw::RawRwLock;
-        use word::Wish;
-    }
-    {
-        pub use crate::shim::model::rwlock::RawRwLock;
-        use crate::shim::model::rwlock::Wish;
-    }
-}
+crate::shim::swap! { pub use raw::RawRwLock; pub use crate::shim::model::rwlock::RawRwLock; }
+crate::shim::swap! { use word::Wish; use crate::shim::model::rwlock::Wish; }
 
 pub use with::{RwLockWith, UpgradeWith};
 
@@ -144,6 +137,19 @@ pub type ArcRwLockWriteGuard<T> = lock_api::ArcRwLockWriteGuard<RawRwLock, T>;
 #[cfg(feature = "arc_lock")]
 pub type ArcRwLockUpgradableReadGuard<T> = lock_api::ArcRwLockUpgradableReadGuard<RawRwLock, T>;
 
+impl RawRwLock {
+    /// Comes in, at most for `timeout`. Returns `true` if it is in. Reads the clock only if it must wait.
+    #[inline]
+    fn acquire_for(&self, wish: Wish, timeout: Duration) -> bool {
+        self.try_acquire(wish) || self.acquire_with(wish, Wait::timeout(timeout)).is_ok()
+    }
+
+    #[inline]
+    fn acquire_until(&self, wish: Wish, deadline: Instant) -> bool {
+        self.acquire_with(wish, Wait::until(deadline)).is_ok()
+    }
+}
+
 // SAFETY: a writer comes in when no thread is in, a reader when no writer is, and both are in until they
 // leave (see `raw.rs`).
 unsafe impl lock_api::RawRwLock for RawRwLock {
@@ -151,67 +157,25 @@ unsafe impl lock_api::RawRwLock for RawRwLock {
 
     type GuardMarker = lock_api::GuardNoSend;
 
-    #[inline]
-    fn lock_shared(&self) {
-        self.acquire(Wish::Read);
-    }
-
-    #[inline]
-    fn try_lock_shared(&self) -> bool {
-        self.try_acquire(Wish::Read)
-    }
-
-    #[inline]
-    unsafe fn unlock_shared(&self) {
-        self.release(Wish::Read);
-    }
-
-    #[inline]
-    fn lock_exclusive(&self) {
-        self.acquire(Wish::Write);
-    }
-
-    #[inline]
-    fn try_lock_exclusive(&self) -> bool {
-        self.try_acquire(Wish::Write)
-    }
-
-    #[inline]
-    unsafe fn unlock_exclusive(&self) {
-        self.release(Wish::Write);
-    }
-
-    #[inline]
-    fn is_locked(&self) -> bool {
-        self.is_locked()
-    }
-
-    #[inline]
-    fn is_locked_exclusive(&self) -> bool {
-        self.is_written()
+    forward! {
+        fn lock_shared(&self) = self.acquire(Wish::Read);
+        fn try_lock_shared(&self) -> bool = self.try_acquire(Wish::Read);
+        fn lock_exclusive(&self) = self.acquire(Wish::Write);
+        fn try_lock_exclusive(&self) -> bool = self.try_acquire(Wish::Write);
+        fn is_locked(&self) -> bool = self.is_locked();
+        fn is_locked_exclusive(&self) -> bool = self.is_written();
+        unsafe fn unlock_shared(&self) = self.release(Wish::Read);
+        unsafe fn unlock_exclusive(&self) = self.release(Wish::Write);
     }
 }
 
 // SAFETY: the fair forms pass the share on or give it up.
 unsafe impl lock_api::RawRwLockFair for RawRwLock {
-    #[inline]
-    unsafe fn unlock_shared_fair(&self) {
-        self.release_fair(Wish::Read);
-    }
-
-    #[inline]
-    unsafe fn unlock_exclusive_fair(&self) {
-        self.release_fair(Wish::Write);
-    }
-
-    #[inline]
-    unsafe fn bump_shared(&self) {
-        self.bump(Wish::Read);
-    }
-
-    #[inline]
-    unsafe fn bump_exclusive(&self) {
-        self.bump(Wish::Write);
+    forward! {
+        unsafe fn unlock_shared_fair(&self) = self.release_fair(Wish::Read);
+        unsafe fn unlock_exclusive_fair(&self) = self.release_fair(Wish::Write);
+        unsafe fn bump_shared(&self) = self.bump(Wish::Read);
+        unsafe fn bump_exclusive(&self) = self.bump(Wish::Write);
     }
 }
 
@@ -228,69 +192,41 @@ unsafe impl lock_api::RawRwLockTimed for RawRwLock {
     type Duration = Duration;
     type Instant = Instant;
 
-    #[inline]
-    fn try_lock_shared_for(&self, timeout: Duration) -> bool {
-        self.acquire_for(Wish::Read, timeout)
-    }
-
-    #[inline]
-    fn try_lock_shared_until(&self, deadline: Instant) -> bool {
-        self.acquire_with(Wish::Read, Wait::until(deadline)).is_ok()
-    }
-
-    #[inline]
-    fn try_lock_exclusive_for(&self, timeout: Duration) -> bool {
-        self.acquire_for(Wish::Write, timeout)
-    }
-
-    #[inline]
-    fn try_lock_exclusive_until(&self, deadline: Instant) -> bool {
-        self.acquire_with(Wish::Write, Wait::until(deadline)).is_ok()
+    forward! {
+        fn try_lock_shared_for(&self, timeout: Duration) -> bool = self.acquire_for(Wish::Read, timeout);
+        fn try_lock_shared_until(&self, deadline: Instant) -> bool = self.acquire_until(Wish::Read, deadline);
+        fn try_lock_exclusive_for(&self, timeout: Duration) -> bool = self.acquire_for(Wish::Write, timeout);
+        fn try_lock_exclusive_until(&self, deadline: Instant) -> bool =
+            self.acquire_until(Wish::Write, deadline);
     }
 }
 
 // SAFETY: as `RawRwLock`: a writer that is in keeps out a thread that reads again. Nothing else does.
 unsafe impl lock_api::RawRwLockRecursive for RawRwLock {
-    #[inline]
-    fn lock_shared_recursive(&self) {
-        self.acquire(Wish::ReadAgain);
-    }
-
-    #[inline]
-    fn try_lock_shared_recursive(&self) -> bool {
-        self.try_acquire(Wish::ReadAgain)
+    forward! {
+        fn lock_shared_recursive(&self) = self.acquire(Wish::ReadAgain);
+        fn try_lock_shared_recursive(&self) -> bool = self.try_acquire(Wish::ReadAgain);
     }
 }
 
 // SAFETY: as `RawRwLockRecursive`; `false` means that the thread is not in.
 unsafe impl lock_api::RawRwLockRecursiveTimed for RawRwLock {
-    #[inline]
-    fn try_lock_shared_recursive_for(&self, timeout: Duration) -> bool {
-        self.acquire_for(Wish::ReadAgain, timeout)
-    }
-
-    #[inline]
-    fn try_lock_shared_recursive_until(&self, deadline: Instant) -> bool {
-        self.acquire_with(Wish::ReadAgain, Wait::until(deadline)).is_ok()
+    forward! {
+        fn try_lock_shared_recursive_for(&self, timeout: Duration) -> bool =
+            self.acquire_for(Wish::ReadAgain, timeout);
+        fn try_lock_shared_recursive_until(&self, deadline: Instant) -> bool =
+            self.acquire_until(Wish::ReadAgain, deadline);
     }
 }
 
 // SAFETY: one thread at a time has the upgradable share, and it becomes the writer when it is the only
 // reader.
 unsafe impl lock_api::RawRwLockUpgrade for RawRwLock {
-    #[inline]
-    fn lock_upgradable(&self) {
-        self.acquire(Wish::Upgradable);
-    }
-
-    #[inline]
-    fn try_lock_upgradable(&self) -> bool {
-        self.try_acquire(Wish::Upgradable)
-    }
-
-    #[inline]
-    unsafe fn unlock_upgradable(&self) {
-        self.release(Wish::Upgradable);
+    forward! {
+        fn lock_upgradable(&self) = self.acquire(Wish::Upgradable);
+        fn try_lock_upgradable(&self) -> bool = self.try_acquire(Wish::Upgradable);
+        unsafe fn unlock_upgradable(&self) = self.release(Wish::Upgradable);
+        unsafe fn try_upgrade(&self) -> bool = self.try_upgrade();
     }
 
     #[inline]
@@ -298,59 +234,38 @@ unsafe impl lock_api::RawRwLockUpgrade for RawRwLock {
         let endless = self.upgrade_with(Wait::forever());
         debug_assert!(endless.is_ok());
     }
-
-    #[inline]
-    unsafe fn try_upgrade(&self) -> bool {
-        self.try_upgrade()
-    }
 }
 
 // SAFETY: as `RawRwLockFair`: the share is passed on or given up.
 unsafe impl lock_api::RawRwLockUpgradeFair for RawRwLock {
-    #[inline]
-    unsafe fn unlock_upgradable_fair(&self) {
-        self.release_fair(Wish::Upgradable);
-    }
-
-    #[inline]
-    unsafe fn bump_upgradable(&self) {
-        self.bump(Wish::Upgradable);
+    forward! {
+        unsafe fn unlock_upgradable_fair(&self) = self.release_fair(Wish::Upgradable);
+        unsafe fn bump_upgradable(&self) = self.bump(Wish::Upgradable);
     }
 }
 
 // SAFETY: as `RawRwLockDowngrade`: no writer can come in between.
 unsafe impl lock_api::RawRwLockUpgradeDowngrade for RawRwLock {
-    #[inline]
-    unsafe fn downgrade_upgradable(&self) {
-        self.leave_upgrade();
-    }
-
-    #[inline]
-    unsafe fn downgrade_to_upgradable(&self) {
-        self.downgrade_to(Wish::Upgradable);
+    forward! {
+        unsafe fn downgrade_upgradable(&self) = self.leave_upgrade();
+        unsafe fn downgrade_to_upgradable(&self) = self.downgrade_to(Wish::Upgradable);
     }
 }
 
 // SAFETY: as `RawRwLockUpgrade`; `false` means that the thread is not in, or still a reader.
 unsafe impl lock_api::RawRwLockUpgradeTimed for RawRwLock {
-    #[inline]
-    fn try_lock_upgradable_for(&self, timeout: Duration) -> bool {
-        self.acquire_for(Wish::Upgradable, timeout)
-    }
-
-    #[inline]
-    fn try_lock_upgradable_until(&self, deadline: Instant) -> bool {
-        self.acquire_with(Wish::Upgradable, Wait::until(deadline)).is_ok()
+    forward! {
+        fn try_lock_upgradable_for(&self, timeout: Duration) -> bool =
+            self.acquire_for(Wish::Upgradable, timeout);
+        fn try_lock_upgradable_until(&self, deadline: Instant) -> bool =
+            self.acquire_until(Wish::Upgradable, deadline);
+        unsafe fn try_upgrade_until(&self, deadline: Instant) -> bool =
+            self.upgrade_with(Wait::until(deadline)).is_ok();
     }
 
     #[inline]
     unsafe fn try_upgrade_for(&self, timeout: Duration) -> bool {
         // The clock is read only if the thread must wait.
         self.try_upgrade() || self.upgrade_with(Wait::timeout(timeout)).is_ok()
-    }
-
-    #[inline]
-    unsafe fn try_upgrade_until(&self, deadline: Instant) -> bool {
-        self.upgrade_with(Wait::until(deadline)).is_ok()
     }
 }

@@ -6,19 +6,9 @@ mod permit;
 mod protocol;
 mod word;
 
-crate::shim::swap! {
-    {
-        use protocol::Protocol;
-    }
-    {
-        use crate::shim::model::semaphore::Protocol;
-    }
-}
+crate::shim::swap! { use protocol::Protocol; use crate::shim::model::semaphore::Protocol; }
 
-use std::time::{Duration, Instant};
-
-use crate::park::wait::{Wait, WaitError};
-use crate::shim::const_new;
+use crate::park::wait::{Wait, WaitError, timed};
 
 pub use owned::OwnedSemaphorePermit;
 pub use permit::{SemaphorePermit, TooManyPermits};
@@ -90,17 +80,15 @@ impl Semaphore {
     /// The most permits that a semaphore can have.
     pub const MAX_PERMITS: usize = MAX;
 
-    const_new! {
-        /// Creates a semaphore with so many permits.
-        ///
-        /// # Panics
-        ///
-        /// If there are more than [`MAX_PERMITS`](Self::MAX_PERMITS).
-        #[must_use]
-        pub const fn new(permits: usize) -> Self {
-            assert!(permits <= MAX, "more permits than a semaphore can have");
-            Self { protocol: Protocol::new(permits) }
-        }
+    /// Creates a semaphore with so many permits.
+    ///
+    /// # Panics
+    ///
+    /// If there are more than [`MAX_PERMITS`](Self::MAX_PERMITS).
+    #[must_use]
+    pub const fn new(permits: usize) -> Self {
+        assert!(permits <= MAX, "more permits than a semaphore can have");
+        Self { protocol: Protocol::new(permits) }
     }
 
     /// Returns how many permits are there. While threads wait, these are not enough for the next of them.
@@ -210,58 +198,35 @@ impl Semaphore {
         self.protocol.try_take(n).then(|| SemaphorePermit::new(self, n))
     }
 
-    /// [`acquire`](Self::acquire), at most for `timeout`.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use selvedge::sync::Semaphore;
-    /// use std::time::Duration;
-    ///
-    /// let semaphore = Semaphore::new(0);
-    /// assert!(semaphore.try_acquire_for(Duration::from_millis(1)).is_none());
-    /// ```
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    pub fn try_acquire_for(&self, timeout: Duration) -> Option<SemaphorePermit<'_>> {
-        self.try_acquire_many_for(1, timeout)
+    timed! {
+        acquire
+        /// # Examples
+        ///
+        /// ```
+        /// # use selvedge::sync::Semaphore;
+        /// use std::time::Duration;
+        ///
+        /// let semaphore = Semaphore::new(0);
+        /// assert!(semaphore.try_acquire_for(Duration::from_millis(1)).is_none());
+        /// ```
+        pub fn try_acquire_for, try_acquire_until(&self) -> Option<SemaphorePermit<'_>> {
+            |limit| self.take_by(1, limit).then(|| SemaphorePermit::new(self, 1))
+        }
     }
 
-    /// [`acquire`](Self::acquire), at most until `deadline`.
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    pub fn try_acquire_until(&self, deadline: Instant) -> Option<SemaphorePermit<'_>> {
-        self.try_acquire_many_until(1, deadline)
+    timed! {
+        acquire_many
+        /// # Panics
+        ///
+        /// As [`acquire_many`](Self::acquire_many).
+        pub fn try_acquire_many_for, try_acquire_many_until(&self, n: usize) -> Option<SemaphorePermit<'_>> {
+            |limit| self.take_by(n, limit).then(|| SemaphorePermit::new(self, n))
+        }
     }
 
-    /// [`acquire_many`](Self::acquire_many), at most for `timeout`.
-    ///
-    /// # Panics
-    ///
-    /// As [`acquire_many`](Self::acquire_many).
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    pub fn try_acquire_many_for(&self, n: usize, timeout: Duration) -> Option<SemaphorePermit<'_>> {
-        self.protocol.take_for(n, timeout).ok().map(|()| SemaphorePermit::new(self, n))
-    }
-
-    /// [`acquire_many`](Self::acquire_many), at most until `deadline`.
-    ///
-    /// # Panics
-    ///
-    /// As [`acquire_many`](Self::acquire_many).
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    pub fn try_acquire_many_until(&self, n: usize, deadline: Instant) -> Option<SemaphorePermit<'_>> {
-        self.protocol.take(n, Wait::until(deadline)).ok().map(|()| SemaphorePermit::new(self, n))
+    /// Takes `n` permits, and ends as `wait` says. Returns `true` if it has them.
+    fn take_by(&self, n: usize, wait: impl FnOnce() -> Wait) -> bool {
+        self.protocol.try_take(n) || self.protocol.take(n, wait()).is_ok()
     }
 
     /// Adds `n` permits: new ones, or those of permits that were [forgotten](SemaphorePermit::forget).

@@ -25,14 +25,12 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use crate::fatal;
 use crate::park::reason::WaitReason;
-use crate::park::wait::{Wait, WaitError};
+use crate::park::wait::{Wait, WaitError, timed};
 use crate::park::wait_queue::{self, Options, Token, Woken};
 use crate::shim::atomic::{AtomicUsize, Ordering};
-use crate::shim::const_new;
 
 const GONE: Token = Token(0);
 
@@ -84,43 +82,27 @@ impl WaitGroup {
         debug_assert!(ended.is_ok());
     }
 
-    /// [`wait`](Self::wait), at most for `timeout`.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use selvedge::sync::WaitGroup;
-    /// use std::time::Duration;
-    ///
-    /// let group = WaitGroup::new();
-    /// let member = group.clone();
-    /// let group = group.wait_for(Duration::from_millis(1)).expect_err("the other is still there");
-    /// drop(member);
-    /// assert!(group.wait_for(Duration::ZERO).is_ok());
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// The group, of which this is a member again, if others are still there.
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    pub fn wait_for(self, timeout: Duration) -> Result<(), Self> {
-        self.wait_for_others(Wait::timeout(timeout)).map_err(|(group, _)| group)
-    }
-
-    /// [`wait`](Self::wait), at most until `deadline`.
-    ///
-    /// # Errors
-    ///
-    /// The group, of which this is a member again, if others are still there.
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    pub fn wait_until(self, deadline: Instant) -> Result<(), Self> {
-        self.wait_for_others(Wait::until(deadline)).map_err(|(group, _)| group)
+    timed! {
+        wait
+        /// # Examples
+        ///
+        /// ```
+        /// use selvedge::sync::WaitGroup;
+        /// use std::time::Duration;
+        ///
+        /// let group = WaitGroup::new();
+        /// let member = group.clone();
+        /// let group = group.wait_for(Duration::from_millis(1)).expect_err("the other is still there");
+        /// drop(member);
+        /// assert!(group.wait_for(Duration::ZERO).is_ok());
+        /// ```
+        ///
+        /// # Errors
+        ///
+        /// The group, of which this is a member again, if others are still there.
+        pub fn wait_for, wait_until(self) -> Result<(), Self> {
+            |limit| self.wait_for_others(limit()).map_err(|(group, _)| group)
+        }
     }
 
     /// [`wait`](Self::wait) that ends as `wait` says.
@@ -195,10 +177,8 @@ const WAITERS: usize = 1;
 const MEMBER: usize = 2;
 
 impl Members {
-    const_new! {
-        const fn one() -> Self {
-            Self(AtomicUsize::new(MEMBER))
-        }
+    const fn one() -> Self {
+        Self(AtomicUsize::new(MEMBER))
     }
 
     fn key(&self) -> usize {

@@ -7,13 +7,12 @@
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::panic;
-use std::time::{Duration, Instant};
 
 use super::current::Thread;
 use super::task::{self, ResultCell};
 use crate::park::exit::Detached;
 use crate::park::thread::ThreadRef;
-use crate::park::wait::{Wait, WaitError};
+use crate::park::wait::{Wait, WaitError, timed};
 use crate::park::{current, fork};
 
 /// A thread and the claim on its result: what `JoinHandle` and `ScopedJoinHandle` share.
@@ -211,66 +210,33 @@ impl<T> JoinHandle<T> {
         self.0.join()
     }
 
-    /// Waits for the thread to end, for at most `timeout`.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use selvedge::{OneToOne, Runtime, thread};
-    /// use std::time::Duration;
-    ///
-    /// # let rt = OneToOne::new()?;
-    /// let handle = rt.spawn(thread::park);
-    /// let handle = handle.join_timeout(Duration::from_millis(1)).expect_err("still parked");
-    /// handle.thread().unpark();
-    /// assert!(handle.join_timeout(Duration::from_secs(60)).is_ok());
-    /// # std::io::Result::Ok(())
-    /// ```
-    ///
-    /// # Panics
-    ///
-    /// If the thread joins itself.
-    ///
-    /// # Errors
-    ///
-    /// The handle itself if the thread has not ended by then; nothing is lost.
-    ///
-    /// # Blocks
-    ///
-    /// The calling thread, until the other has ended or the time is over. After its thread-local
-    /// destructors, a kernel thread still has to leave the kernel. That wait has no limit.
-    pub fn join_timeout(self, timeout: Duration) -> Result<task::Result<T>, Self> {
-        self.join_with(Wait::timeout(timeout)).map_err(|(this, _)| this)
-    }
-
-    /// Waits for the thread to end, until `deadline` at the latest.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use selvedge::{OneToOne, Runtime};
-    /// use std::time::{Duration, Instant};
-    ///
-    /// # let rt = OneToOne::new()?;
-    /// let handle = rt.spawn(|| 1);
-    /// let result = handle.join_until(Instant::now() + Duration::from_secs(60)).expect("in time");
-    /// assert_eq!(result.unwrap(), 1);
-    /// # std::io::Result::Ok(())
-    /// ```
-    ///
-    /// # Panics
-    ///
-    /// If the thread joins itself.
-    ///
-    /// # Errors
-    ///
-    /// The handle itself if the thread has not ended by then; nothing is lost.
-    ///
-    /// # Blocks
-    ///
-    /// As [`join_timeout`](Self::join_timeout).
-    pub fn join_until(self, deadline: Instant) -> Result<task::Result<T>, Self> {
-        self.join_with(Wait::until(deadline)).map_err(|(this, _)| this)
+    timed! {
+        join: ". After its thread-local destructors, a kernel thread still has to leave the kernel. \
+            That wait has no limit"
+        /// # Examples
+        ///
+        /// ```
+        /// # use selvedge::{OneToOne, Runtime, thread};
+        /// use std::time::{Duration, Instant};
+        ///
+        /// # let rt = OneToOne::new()?;
+        /// let handle = rt.spawn(thread::park);
+        /// let handle = handle.join_timeout(Duration::from_millis(1)).expect_err("still parked");
+        /// handle.thread().unpark();
+        /// assert!(handle.join_until(Instant::now() + Duration::from_secs(60)).is_ok());
+        /// # std::io::Result::Ok(())
+        /// ```
+        ///
+        /// # Panics
+        ///
+        /// If the thread joins itself.
+        ///
+        /// # Errors
+        ///
+        /// The handle itself if the thread has not ended by then; nothing is lost.
+        pub fn join_timeout, join_until(self) -> Result<task::Result<T>, Self> {
+            |limit| self.join_with(limit()).map_err(|(this, _)| this)
+        }
     }
 
     /// Waits for the thread to end, or for as long as `wait` says.

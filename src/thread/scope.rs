@@ -15,7 +15,6 @@ use std::io;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use super::builder::{Builder, spawn_unchecked};
 use super::current::Thread;
@@ -26,7 +25,7 @@ use crate::park::backend::{SpawnOptions, Spawner};
 use crate::park::observed;
 use crate::park::reason::WaitReason;
 use crate::park::thread::ThreadRef;
-use crate::park::wait::{Wait, WaitError};
+use crate::park::wait::{Wait, WaitError, timed};
 use crate::park::wait_queue::{self, Options, Token};
 use crate::shim::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -281,52 +280,32 @@ impl<T> ScopedJoinHandle<'_, T> {
         self.joining.take().expect("joined only by value")
     }
 
-    /// Joins as [`JoinHandle::join_timeout`](super::JoinHandle::join_timeout) does, in a scope.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use selvedge::thread;
-    /// use std::time::Duration;
-    ///
-    /// thread::scope(|s| {
-    ///     let handle = s.spawn(thread::park);
-    ///     let handle = handle.join_timeout(Duration::from_millis(1)).expect_err("still parked");
-    ///     handle.thread().unpark();
-    ///     assert!(handle.join_timeout(Duration::from_secs(60)).is_ok());
-    /// });
-    /// ```
-    ///
-    /// # Panics
-    ///
-    /// If the thread joins itself.
-    ///
-    /// # Errors
-    ///
-    /// The handle itself if the thread has not ended by then; nothing is lost.
-    ///
-    /// # Blocks
-    ///
-    /// As [`JoinHandle::join_timeout`](super::JoinHandle::join_timeout).
-    pub fn join_timeout(self, timeout: Duration) -> Result<task::Result<T>, Self> {
-        self.join_with(Wait::timeout(timeout)).map_err(|(this, _)| this)
-    }
-
-    /// Joins as [`JoinHandle::join_until`](super::JoinHandle::join_until) does, in a scope.
-    ///
-    /// # Panics
-    ///
-    /// If the thread joins itself.
-    ///
-    /// # Errors
-    ///
-    /// As [`join_timeout`](Self::join_timeout).
-    ///
-    /// # Blocks
-    ///
-    /// As [`JoinHandle::join_until`](super::JoinHandle::join_until).
-    pub fn join_until(self, deadline: Instant) -> Result<task::Result<T>, Self> {
-        self.join_with(Wait::until(deadline)).map_err(|(this, _)| this)
+    timed! {
+        join
+        /// # Examples
+        ///
+        /// ```
+        /// use selvedge::thread;
+        /// use std::time::Duration;
+        ///
+        /// thread::scope(|s| {
+        ///     let handle = s.spawn(thread::park);
+        ///     let handle = handle.join_timeout(Duration::from_millis(1)).expect_err("still parked");
+        ///     handle.thread().unpark();
+        ///     assert!(handle.join_timeout(Duration::from_secs(60)).is_ok());
+        /// });
+        /// ```
+        ///
+        /// # Panics
+        ///
+        /// If the thread joins itself.
+        ///
+        /// # Errors
+        ///
+        /// The handle itself if the thread has not ended by then; nothing is lost.
+        pub fn join_timeout, join_until(self) -> Result<task::Result<T>, Self> {
+            |limit| self.join_with(limit()).map_err(|(this, _)| this)
+        }
     }
 
     /// Joins as [`JoinHandle::join_with`](super::JoinHandle::join_with) does, in a scope.

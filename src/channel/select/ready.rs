@@ -1,10 +1,8 @@
 //! Waiting until one of several operations is ready, without doing any.
 
-use std::time::{Duration, Instant};
-
 use super::Select;
 use crate::channel::error::{ReadyTimeoutError, TryReadyError};
-use crate::park::wait::{Wait, WaitError};
+use crate::park::wait::{Wait, WaitError, timed};
 
 impl Select<'_> {
     /// Returns the index of an operation that is ready, if there is one.
@@ -47,30 +45,14 @@ impl Select<'_> {
         self.ready_with(Wait::forever()).expect("a wait without a deadline ends with an operation")
     }
 
-    /// [`ready`](Self::ready) that waits for at most `timeout`.
-    ///
-    /// # Errors
-    ///
-    /// If none became ready in time.
-    ///
-    /// # Blocks
-    ///
-    /// The thread, while no operation is ready.
-    pub fn ready_timeout(&mut self, timeout: Duration) -> Result<usize, ReadyTimeoutError> {
-        self.ready_by(Some(Wait::timeout(timeout))).map_err(|_| ReadyTimeoutError)
-    }
-
-    /// [`ready`](Self::ready) that waits until `deadline` at the latest.
-    ///
-    /// # Errors
-    ///
-    /// If none became ready in time.
-    ///
-    /// # Blocks
-    ///
-    /// The thread, while no operation is ready.
-    pub fn ready_deadline(&mut self, deadline: Instant) -> Result<usize, ReadyTimeoutError> {
-        self.ready_by(Some(Wait::until(deadline))).map_err(|_| ReadyTimeoutError)
+    timed! {
+        ready
+        /// # Errors
+        ///
+        /// If none became ready in time.
+        pub fn ready_timeout, ready_deadline(&mut self) -> Result<usize, ReadyTimeoutError> {
+            |limit| self.ready_by(Some(limit())).map_err(|_| ReadyTimeoutError)
+        }
     }
 
     /// [`ready`](Self::ready) that ends as `wait` says.

@@ -10,7 +10,7 @@
 use std::ptr::{self, NonNull};
 
 use crate::shim::atomic::{AtomicPtr, Ordering};
-use crate::shim::store_pointer_among_swaps;
+use crate::shim::store_among_swaps;
 
 /// The thread that an LWP runs next, and the thread that put it there.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ impl<T> NextSlot<T> {
     #[inline]
     pub(crate) fn fill(&self, thread: NonNull<T>) {
         // Release: pairs with the acquire of `take` and `take_if`.
-        store_pointer_among_swaps(&self.thread, thread.as_ptr(), Ordering::Release);
+        store_among_swaps!(self.thread, thread.as_ptr(), Ordering::Release);
     }
 
     /// Fills the slot. Returns the thread that was in it, unless a thief was faster. Owner only.

@@ -4,7 +4,6 @@
 //! model finds a thread that reads twice and would be kept out by a writer that comes in between.
 
 use std::cell::Cell;
-use std::time::{Duration, Instant};
 
 use super::{Monitor, also_unwinding};
 use crate::park::wait::{Wait, WaitError};
@@ -102,10 +101,6 @@ impl RawRwLock {
             admitted.then_some(())
         };
         self.0.wait(wait, attempt, |inside| inside.keep_out -= keeps_out.get())
-    }
-
-    pub(crate) fn acquire_for(&self, wish: Wish, _: Duration) -> bool {
-        self.acquire_with(wish, Wait::until(Instant::now())).is_ok()
     }
 
     pub(crate) fn try_upgrade(&self) -> bool {

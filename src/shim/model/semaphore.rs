@@ -2,7 +2,6 @@
 
 use std::cell::Cell;
 use std::collections::VecDeque;
-use std::time::{Duration, Instant};
 
 use super::{Monitor, also_unwinding};
 use crate::park::wait::{Wait, WaitError};
@@ -85,9 +84,5 @@ impl Protocol {
             self.0.change(|_| ());
         }
         outcome
-    }
-
-    pub(crate) fn take_for(&self, n: usize, _: Duration) -> Result<(), WaitError> {
-        self.take(n, Wait::until(Instant::now()))
     }
 }

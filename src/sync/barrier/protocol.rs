@@ -29,7 +29,6 @@ use crate::park::reason::WaitReason;
 use crate::park::wait::{Wait, WaitError};
 use crate::park::wait_queue::{self, Options, Token, Woken};
 use crate::shim::atomic::{AtomicU64, Ordering};
-use crate::shim::const_new;
 
 const RELEASED: Token = Token(0);
 
@@ -40,12 +39,10 @@ pub(super) struct Protocol {
 }
 
 impl Protocol {
-    const_new! {
-        pub(super) const fn new(n: usize) -> Self {
-            // More threads than fit into 32 bits cannot exist, let alone arrive.
-            let parties = if n > u32::MAX as usize { u32::MAX } else { n as u32 };
-            Self { word: Word::new(), parties }
-        }
+    pub(super) const fn new(n: usize) -> Self {
+        // More threads than fit into 32 bits cannot exist, let alone arrive.
+        let parties = if n > u32::MAX as usize { u32::MAX } else { n as u32 };
+        Self { word: Word::new(), parties }
     }
 
     #[inline]
@@ -95,10 +92,8 @@ enum Arrival {
 }
 
 impl Word {
-    const_new! {
-        const fn new() -> Self {
-            Self(AtomicU64::new(0))
-        }
+    const fn new() -> Self {
+        Self(AtomicU64::new(0))
     }
 
     /// Counts the caller in, unless it is the last.

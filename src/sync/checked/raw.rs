@@ -18,14 +18,12 @@
 
 use std::error::Error;
 use std::fmt;
-use std::time::{Duration, Instant};
 
-use lock_api::{RawMutex as _, RawMutexFair as _, RawMutexTimed as _};
+use lock_api::{RawMutex as _, RawMutexFair as _};
 
 use crate::park::current::current;
-use crate::park::wait::{Wait, WaitError};
+use crate::park::wait::{Wait, WaitError, timed};
 use crate::shim::atomic::{AtomicU64, Ordering};
-use crate::shim::const_new;
 use crate::sync::mutex::RawMutex;
 
 /// The reason why a checked lock was not taken.
@@ -140,12 +138,10 @@ pub struct RawCheckedMutex {
 }
 
 impl RawCheckedMutex {
-    const_new! {
-        /// Creates a free lock.
-        #[must_use]
-        pub const fn new() -> Self {
-            Self { mutex: RawMutex::new(), owner: Owner(AtomicU64::new(0)) }
-        }
+    /// Creates a free lock.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { mutex: RawMutex::new(), owner: Owner(AtomicU64::new(0)) }
     }
 
     /// Returns the key under which its waiters queue.
@@ -195,30 +191,19 @@ impl RawCheckedMutex {
         self.lock_by(|mutex| Ok(mutex.try_lock()))
     }
 
-    /// [`lock`](Self::lock), at most for `timeout`; `false`: another thread has owned it all the time.
-    ///
-    /// # Errors
-    ///
-    /// [`LockError::Deadlock`]: the running thread owns it already.
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    pub fn try_lock_for(&self, timeout: Duration) -> Result<bool, LockError> {
-        self.lock_by(|mutex| Ok(mutex.try_lock_for(timeout)))
+    timed! {
+        lock: "; `false`: another thread has owned it all the time"
+        /// # Errors
+        ///
+        /// [`LockError::Deadlock`]: the running thread owns it already.
+        pub fn try_lock_for, try_lock_until(&self) -> Result<bool, LockError> {
+            |limit| self.try_lock_by(limit)
+        }
     }
 
-    /// [`lock`](Self::lock), at most until `deadline`; `false`: another thread has owned it all the time.
-    ///
-    /// # Errors
-    ///
-    /// [`LockError::Deadlock`]: the running thread owns it already.
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    pub fn try_lock_until(&self, deadline: Instant) -> Result<bool, LockError> {
-        self.lock_by(|mutex| Ok(mutex.try_lock_until(deadline)))
+    /// Acquires the lock if it is free, or becomes free before the wait ends.
+    pub(super) fn try_lock_by(&self, limit: impl FnOnce() -> Wait) -> Result<bool, LockError> {
+        self.lock_by(|mutex| Ok(mutex.try_lock() || mutex.acquire_with(limit()).is_ok()))
     }
 
     /// [`lock`](Self::lock) that ends as `wait` says.

@@ -35,7 +35,7 @@ use crate::park::current::is_kernel;
 use crate::park::reason::WaitReason;
 use crate::park::wait::{Wait, WaitError};
 use crate::park::wait_queue::{self, Options, Token, Woken};
-use crate::shim::{const_new, fork};
+use crate::shim::fork;
 use crate::sync::mutex::raw::RawMutex;
 
 /// A grant by the condition variable itself; other tokens come from the mutex after a move.
@@ -47,11 +47,9 @@ pub(super) struct Protocol {
 }
 
 impl Protocol {
-    const_new! {
-        #[inline]
-        pub(super) const fn new() -> Self {
-            Self { waits_with: Companion::new() }
-        }
+    #[inline]
+    pub(super) const fn new() -> Self {
+        Self { waits_with: Companion::new() }
     }
 
     #[inline]

@@ -84,7 +84,7 @@ use crate::park::spin::{self, FULL_LOOKS, GREEN_LOOKS, Spin};
 use crate::park::wait::{Wait, WaitError};
 use crate::park::wait_queue::{self, OWNER_DIED, Options, Order, PASSED_ON, Token, Woken};
 use crate::shim::atomic::{AtomicU8, Ordering};
-use crate::shim::{MAX_SKIPPED_WAKES, const_new, fork};
+use crate::shim::{MAX_SKIPPED_WAKES, fork};
 use crate::time;
 
 /// How long a waiter lets others pass before it asks for the lock to be handed over. parking_lot uses
@@ -131,11 +131,9 @@ const HANDED_OVER: Token = Token(2);
 const IN_COMPANY: Token = Token(3);
 
 impl RawMutex {
-    const_new! {
-        /// Creates a free lock.
-        pub const fn new() -> Self {
-            Self { word: MutexWord::new(), queued: AtomicU8::new(0), owner: OwnerWord::new() }
-        }
+    /// Creates a free lock.
+    pub const fn new() -> Self {
+        Self { word: MutexWord::new(), queued: AtomicU8::new(0), owner: OwnerWord::new() }
     }
 
     /// Returns the key under which its waiters queue.

@@ -15,11 +15,10 @@ use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::ptr;
-use std::time::{Duration, Instant};
 
 use super::{Once, Phase, poisoned};
-use crate::park::wait::{Wait, WaitError};
-use crate::shim::{UnsafeCell, const_new};
+use crate::park::wait::{Wait, WaitError, timed};
+use crate::shim::UnsafeCell;
 
 /// A value that is made by the first thread that wants it: [`std::sync::LazyLock`] for threads of any kind.
 ///
@@ -118,12 +117,10 @@ impl<T, F> LazyLock<T, F> {
 }
 
 impl<T, F: FnOnce() -> T> LazyLock<T, F> {
-    const_new! {
-        /// Creates a value that `f` will make.
-        #[must_use]
-        pub const fn new(f: F) -> Self {
-            Self { once: Once::new(), payload: UnsafeCell::new(Payload { closure: ManuallyDrop::new(f) }) }
-        }
+    /// Creates a value that `f` will make.
+    #[must_use]
+    pub const fn new(f: F) -> Self {
+        Self { once: Once::new(), payload: UnsafeCell::new(Payload { closure: ManuallyDrop::new(f) }) }
     }
 
     /// Returns the value, and makes it if it has not been made before. The same as `*this`, but explicit.
@@ -153,42 +150,25 @@ impl<T, F: FnOnce() -> T> LazyLock<T, F> {
         }
     }
 
-    /// [`force`](Self::force) that waits for another thread's value at most for `timeout`.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use selvedge::sync::LazyLock;
-    /// use std::time::Duration;
-    ///
-    /// let lazy = LazyLock::new(|| 92);
-    /// assert_eq!(LazyLock::force_for(&lazy, Duration::ZERO), Some(&92));
-    /// ```
-    ///
-    /// # Panics
-    ///
-    /// As [`force`](Self::force).
-    ///
-    /// # Blocks
-    ///
-    /// The thread, while another runs the closure.
-    #[track_caller]
-    pub fn force_for(this: &Self, timeout: Duration) -> Option<&T> {
-        Self::get(this).or_else(|| this.make(Wait::timeout(timeout)).ok())
-    }
-
-    /// [`force`](Self::force) that waits for another thread's value at most until `deadline`.
-    ///
-    /// # Panics
-    ///
-    /// As [`force`](Self::force).
-    ///
-    /// # Blocks
-    ///
-    /// The thread, while another runs the closure.
-    #[track_caller]
-    pub fn force_until(this: &Self, deadline: Instant) -> Option<&T> {
-        Self::get(this).or_else(|| this.make(Wait::until(deadline)).ok())
+    timed! {
+        force: ". Only the wait for another thread's value is limited"
+        /// # Examples
+        ///
+        /// ```
+        /// use selvedge::sync::LazyLock;
+        /// use std::time::Duration;
+        ///
+        /// let lazy = LazyLock::new(|| 92);
+        /// assert_eq!(LazyLock::force_for(&lazy, Duration::ZERO), Some(&92));
+        /// ```
+        ///
+        /// # Panics
+        ///
+        /// As [`force`](Self::force).
+        #[track_caller]
+        pub fn force_for, force_until(this: &Self) -> Option<&T> {
+            |limit| Self::get(this).or_else(|| this.make(limit()).ok())
+        }
     }
 
     /// [`force`](Self::force) that waits for another thread's value as `wait` says. An interrupt does not end

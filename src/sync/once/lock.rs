@@ -6,11 +6,10 @@
 use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::ptr;
-use std::time::{Duration, Instant};
 
 use super::{Once, OnceState};
-use crate::park::wait::{Wait, WaitError};
-use crate::shim::{UnsafeCell, const_new};
+use crate::park::wait::{Wait, WaitError, timed};
+use crate::shim::UnsafeCell;
 
 /// A value that is written once, by the first thread to come: [`std::sync::OnceLock`] for threads of any
 /// kind.
@@ -50,12 +49,10 @@ impl<T: RefUnwindSafe + UnwindSafe> RefUnwindSafe for OnceLock<T> {}
 impl<T: UnwindSafe> UnwindSafe for OnceLock<T> {}
 
 impl<T> OnceLock<T> {
-    const_new! {
-        /// Creates a cell without a value.
-        #[must_use]
-        pub const fn new() -> Self {
-            Self { once: Once::new(), value: UnsafeCell::new(None) }
-        }
+    /// Creates a cell without a value.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { once: Once::new(), value: UnsafeCell::new(None) }
     }
 
     /// Returns the value, if there is one.
@@ -131,42 +128,25 @@ impl<T> OnceLock<T> {
         }
     }
 
-    /// [`get_or_init`](Self::get_or_init) that waits for another thread's value at most for `timeout`.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use selvedge::sync::OnceLock;
-    /// use std::time::Duration;
-    ///
-    /// let cell = OnceLock::new();
-    /// assert_eq!(cell.get_or_init_for(|| 7, Duration::ZERO), Some(&7));
-    /// ```
-    ///
-    /// # Panics
-    ///
-    /// As [`get_or_init`](Self::get_or_init).
-    ///
-    /// # Blocks
-    ///
-    /// The thread, while another makes the value.
-    #[track_caller]
-    pub fn get_or_init_for<F: FnOnce() -> T>(&self, f: F, timeout: Duration) -> Option<&T> {
-        self.get().or_else(|| self.init(f, Wait::timeout(timeout)).ok())
-    }
-
-    /// [`get_or_init`](Self::get_or_init) that waits for another thread's value at most until `deadline`.
-    ///
-    /// # Panics
-    ///
-    /// As [`get_or_init`](Self::get_or_init).
-    ///
-    /// # Blocks
-    ///
-    /// The thread, while another makes the value.
-    #[track_caller]
-    pub fn get_or_init_until<F: FnOnce() -> T>(&self, f: F, deadline: Instant) -> Option<&T> {
-        self.get().or_else(|| self.init(f, Wait::until(deadline)).ok())
+    timed! {
+        get_or_init: ". Only the wait for another thread's value is limited"
+        /// # Examples
+        ///
+        /// ```
+        /// use selvedge::sync::OnceLock;
+        /// use std::time::Duration;
+        ///
+        /// let cell = OnceLock::new();
+        /// assert_eq!(cell.get_or_init_for(|| 7, Duration::ZERO), Some(&7));
+        /// ```
+        ///
+        /// # Panics
+        ///
+        /// As [`get_or_init`](Self::get_or_init).
+        #[track_caller]
+        pub fn get_or_init_for, get_or_init_until [F: FnOnce() -> T] (&self, f: F) -> Option<&T> {
+            |limit| self.get().or_else(|| self.init(f, limit()).ok())
+        }
     }
 
     /// [`get_or_init`](Self::get_or_init) that waits for another thread's value as `wait` says. An interrupt
@@ -246,58 +226,31 @@ impl<T> OnceLock<T> {
         }
     }
 
-    /// [`get_or_try_init`](Self::get_or_try_init) that waits for another thread's value at most for
-    /// `timeout`: then `None`.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use selvedge::sync::OnceLock;
-    /// use std::time::Duration;
-    ///
-    /// let cell: OnceLock<u16> = OnceLock::new();
-    /// assert_eq!(cell.get_or_try_init_for(|| "80".parse(), Duration::ZERO), Ok(Some(&80)));
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// That of `f`; there is no value then.
-    ///
-    /// # Panics
-    ///
-    /// As [`get_or_init`](Self::get_or_init).
-    ///
-    /// # Blocks
-    ///
-    /// The thread, while another makes the value.
-    #[track_caller]
-    pub fn get_or_try_init_for<F, E>(&self, f: F, timeout: Duration) -> Result<Option<&T>, E>
-    where
-        F: FnOnce() -> Result<T, E>,
-    {
-        self.get().map(Ok).or_else(|| self.try_init(f, Wait::timeout(timeout)).ok()).transpose()
-    }
-
-    /// [`get_or_try_init`](Self::get_or_try_init) that waits for another thread's value at most until
-    /// `deadline`: then `None`.
-    ///
-    /// # Errors
-    ///
-    /// That of `f`; there is no value then.
-    ///
-    /// # Panics
-    ///
-    /// As [`get_or_init`](Self::get_or_init).
-    ///
-    /// # Blocks
-    ///
-    /// The thread, while another makes the value.
-    #[track_caller]
-    pub fn get_or_try_init_until<F, E>(&self, f: F, deadline: Instant) -> Result<Option<&T>, E>
-    where
-        F: FnOnce() -> Result<T, E>,
-    {
-        self.try_init(f, Wait::until(deadline)).ok().transpose()
+    timed! {
+        get_or_try_init: ": then `None`. Only the wait for another thread's value is limited"
+        /// # Examples
+        ///
+        /// ```
+        /// use selvedge::sync::OnceLock;
+        /// use std::time::Duration;
+        ///
+        /// let cell: OnceLock<u16> = OnceLock::new();
+        /// assert_eq!(cell.get_or_try_init_for(|| "80".parse(), Duration::ZERO), Ok(Some(&80)));
+        /// ```
+        ///
+        /// # Errors
+        ///
+        /// That of `f`; there is no value then.
+        ///
+        /// # Panics
+        ///
+        /// As [`get_or_init`](Self::get_or_init).
+        #[track_caller]
+        pub fn get_or_try_init_for, get_or_try_init_until [F, E] (&self, f: F) -> Result<Option<&T>, E>
+        where [F: FnOnce() -> Result<T, E>]
+        {
+            |limit| self.get().map(Ok).or_else(|| self.try_init(f, limit()).ok()).transpose()
+        }
     }
 
     /// [`get_or_init_with`](Self::get_or_init_with) with an `f` that may fail.
@@ -380,32 +333,15 @@ impl<T> OnceLock<T> {
         }
     }
 
-    /// [`wait`](Self::wait), at most for `timeout`.
-    ///
-    /// # Panics
-    ///
-    /// As [`wait`](Self::wait).
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    #[track_caller]
-    pub fn wait_for(&self, timeout: Duration) -> Option<&T> {
-        self.get().or_else(|| self.awaited(Wait::timeout(timeout)).ok())
-    }
-
-    /// [`wait`](Self::wait), at most until `deadline`.
-    ///
-    /// # Panics
-    ///
-    /// As [`wait`](Self::wait).
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    #[track_caller]
-    pub fn wait_until(&self, deadline: Instant) -> Option<&T> {
-        self.awaited(Wait::until(deadline)).ok()
+    timed! {
+        wait
+        /// # Panics
+        ///
+        /// As [`wait`](Self::wait).
+        #[track_caller]
+        pub fn wait_for, wait_until(&self) -> Option<&T> {
+            |limit| self.get().or_else(|| self.awaited(limit()).ok())
+        }
     }
 
     /// [`wait`](Self::wait) that ends as `wait` says.

@@ -42,7 +42,6 @@ use crate::park::reason::WaitReason;
 use crate::park::thread::ThreadRef;
 use crate::park::wait::{Wait, WaitError};
 use crate::park::wait_queue::{self, Options, Token, Woken};
-use crate::shim::const_new;
 
 pub(super) use super::word::Phase;
 
@@ -54,10 +53,8 @@ pub(super) struct Protocol {
 }
 
 impl Protocol {
-    const_new! {
-        pub(super) const fn new(phase: Phase) -> Self {
-            Self { word: Word::new(phase) }
-        }
+    pub(super) const fn new(phase: Phase) -> Self {
+        Self { word: Word::new(phase) }
     }
 
     #[inline]

@@ -1,9 +1,7 @@
 //! Waiting for what another thread does once.
 
-use std::time::{Duration, Instant};
-
 use super::Once;
-use crate::park::wait::{Wait, WaitError};
+use crate::park::wait::{Wait, WaitError, timed};
 
 impl Once {
     /// Waits until a closure has returned.
@@ -56,43 +54,25 @@ impl Once {
         debug_assert!(done.is_ok());
     }
 
-    /// [`wait`](Self::wait), at most for `timeout`. Returns `true` if a closure has returned.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use selvedge::sync::Once;
-    /// use std::time::Duration;
-    ///
-    /// assert!(!Once::new().wait_for(Duration::from_millis(1)));
-    /// ```
-    ///
-    /// # Panics
-    ///
-    /// As [`wait`](Self::wait).
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    #[must_use = "after a timeout it is not done"]
-    #[track_caller]
-    pub fn wait_for(&self, timeout: Duration) -> bool {
-        self.is_completed() || self.protocol.wait("Once", false, Wait::timeout(timeout)).is_ok()
-    }
-
-    /// [`wait`](Self::wait), at most until `deadline`. Returns `true` if a closure has returned.
-    ///
-    /// # Panics
-    ///
-    /// As [`wait`](Self::wait).
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    #[must_use = "after a timeout it is not done"]
-    #[track_caller]
-    pub fn wait_until(&self, deadline: Instant) -> bool {
-        self.protocol.wait("Once", false, Wait::until(deadline)).is_ok()
+    timed! {
+        wait: ". Returns `true` if a closure has returned"
+        /// # Examples
+        ///
+        /// ```
+        /// use selvedge::sync::Once;
+        /// use std::time::Duration;
+        ///
+        /// assert!(!Once::new().wait_for(Duration::from_millis(1)));
+        /// ```
+        ///
+        /// # Panics
+        ///
+        /// As [`wait`](Self::wait).
+        #[must_use = "after a timeout it is not done"]
+        #[track_caller]
+        pub fn wait_for, wait_until(&self) -> bool {
+            |limit| self.is_completed() || self.protocol.wait("Once", false, limit()).is_ok()
+        }
     }
 
     /// [`wait`](Self::wait) that ends as `wait` says.
@@ -125,35 +105,16 @@ impl Once {
         self.protocol.wait("Once", false, wait).map_err(WaitError::reported)
     }
 
-    /// [`wait_force`](Self::wait_force), at most for `timeout`. Returns `true` if a closure has returned.
-    ///
-    /// # Panics
-    ///
-    /// As [`wait_force`](Self::wait_force).
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    #[must_use = "after a timeout it is not done"]
-    #[track_caller]
-    pub fn wait_force_for(&self, timeout: Duration) -> bool {
-        self.is_completed() || self.protocol.wait("Once", true, Wait::timeout(timeout)).is_ok()
-    }
-
-    /// [`wait_force`](Self::wait_force), at most until `deadline`. Returns `true` if a closure has
-    /// returned.
-    ///
-    /// # Panics
-    ///
-    /// As [`wait_force`](Self::wait_force).
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    #[must_use = "after a timeout it is not done"]
-    #[track_caller]
-    pub fn wait_force_until(&self, deadline: Instant) -> bool {
-        self.is_completed() || self.protocol.wait("Once", true, Wait::until(deadline)).is_ok()
+    timed! {
+        wait_force: ". Returns `true` if a closure has returned"
+        /// # Panics
+        ///
+        /// As [`wait_force`](Self::wait_force).
+        #[must_use = "after a timeout it is not done"]
+        #[track_caller]
+        pub fn wait_force_for, wait_force_until(&self) -> bool {
+            |limit| self.is_completed() || self.protocol.wait("Once", true, limit()).is_ok()
+        }
     }
 
     /// [`wait_with`](Self::wait_with) that waits on after a panic.

@@ -2,7 +2,6 @@
 
 use crate::park::thread::ThreadCore;
 use crate::shim::atomic::{AtomicUsize, Ordering};
-use crate::shim::const_new;
 
 /// | bits | value | meaning | next by |
 /// |---|---|---|---|
@@ -60,10 +59,8 @@ impl Seen {
 }
 
 impl Word {
-    const_new! {
-        pub(super) const fn new(phase: Phase) -> Self {
-            Self(AtomicUsize::new(phase as usize))
-        }
+    pub(super) const fn new(phase: Phase) -> Self {
+        Self(AtomicUsize::new(phase as usize))
     }
 
     #[inline]

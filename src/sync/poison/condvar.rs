@@ -2,10 +2,10 @@
 
 use std::fmt;
 use std::sync::{LockResult, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::mutex::MutexGuard;
-use crate::park::wait::{Wait, WaitError};
+use crate::park::wait::{Wait, WaitError, timed};
 use crate::sync::condvar::WaitTimeoutResult;
 use crate::time;
 
@@ -105,21 +105,16 @@ impl Condvar {
         Ok(guard)
     }
 
-    /// [`wait`](Self::wait), at most for `timeout`.
-    ///
-    /// # Errors
-    ///
-    /// As [`wait`](Self::wait).
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    pub fn wait_timeout<'a, T>(
-        &self,
-        guard: MutexGuard<'a, T>,
-        timeout: Duration,
-    ) -> Waited<'a, T, WaitTimeoutResult> {
-        self.wait_timed(guard, Wait::timeout(timeout))
+    timed! {
+        wait
+        /// # Errors
+        ///
+        /// As [`wait`](Self::wait).
+        pub fn wait_timeout, wait_until ['a, T] (&self, guard: MutexGuard<'a, T>)
+            -> Waited<'a, T, WaitTimeoutResult>
+        {
+            |limit| self.wait_timed(guard, limit())
+        }
     }
 
     /// [`wait`](Self::wait), at most for `ms` milliseconds. Returns `true` if there was a notification.
@@ -135,23 +130,6 @@ impl Condvar {
     pub fn wait_timeout_ms<'a, T>(&self, guard: MutexGuard<'a, T>, ms: u32) -> Waited<'a, T, bool> {
         let waited = self.wait_timeout(guard, Duration::from_millis(ms.into()));
         map(waited, |(guard, result)| (guard, !result.timed_out()))
-    }
-
-    /// [`wait`](Self::wait), at most until `deadline`.
-    ///
-    /// # Errors
-    ///
-    /// As [`wait`](Self::wait).
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    pub fn wait_until<'a, T>(
-        &self,
-        guard: MutexGuard<'a, T>,
-        deadline: Instant,
-    ) -> Waited<'a, T, WaitTimeoutResult> {
-        self.wait_timed(guard, Wait::until(deadline))
     }
 
     /// [`wait_while`](Self::wait_while), at most for `timeout`. It timed out if `condition` still returns

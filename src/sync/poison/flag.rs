@@ -5,17 +5,9 @@
 use std::sync::{LockResult, PoisonError};
 
 use crate::shim::atomic::Ordering;
-use crate::shim::const_new;
 use crate::sync::lock::Entered;
 
-crate::shim::swap! {
-    {
-        use crate::shim::atomic::AtomicBool;
-    }
-    {
-        use crate::shim::model::AtomicBool;
-    }
-}
+crate::shim::swap! { use crate::shim::atomic::AtomicBool; use crate::shim::model::AtomicBool; }
 
 /// | value | meaning | changed by |
 /// |---|---|---|
@@ -25,10 +17,8 @@ crate::shim::swap! {
 pub struct Flag(AtomicBool);
 
 impl Flag {
-    const_new! {
-        pub(super) const fn new() -> Self {
-            Self(AtomicBool::new(false))
-        }
+    pub(super) const fn new() -> Self {
+        Self(AtomicBool::new(false))
     }
 
     /// Returns `true` if it is set. Relaxed, here and below: the lock orders it for its owner; for others

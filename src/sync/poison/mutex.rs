@@ -3,12 +3,11 @@
 use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::{LockResult, TryLockError, TryLockResult};
-use std::time::{Duration, Instant};
 
-use lock_api::{RawMutex as _, RawMutexTimed as _};
+use lock_api::RawMutex as _;
 
 use super::flag::Flag;
-use crate::park::wait::{Wait, WaitError};
+use crate::park::wait::{Wait, WaitError, timed};
 use crate::sync::lock::{Entered, Guard, Lock, MappedGuard, RawLock};
 use crate::sync::mutex::RawMutex;
 
@@ -114,30 +113,14 @@ impl<T: ?Sized> Mutex<T> {
         self.guard_if(self.raw().try_lock())
     }
 
-    /// [`lock`](Self::lock), at most for `timeout`.
-    ///
-    /// # Errors
-    ///
-    /// As [`try_lock`](Self::try_lock).
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    pub fn try_lock_for(&self, timeout: Duration) -> TryLockResult<MutexGuard<'_, T>> {
-        self.guard_if(self.raw().try_lock_for(timeout))
-    }
-
-    /// [`lock`](Self::lock), at most until `deadline`.
-    ///
-    /// # Errors
-    ///
-    /// As [`try_lock`](Self::try_lock).
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    pub fn try_lock_until(&self, deadline: Instant) -> TryLockResult<MutexGuard<'_, T>> {
-        self.guard_if(self.raw().try_lock_until(deadline))
+    timed! {
+        lock
+        /// # Errors
+        ///
+        /// As [`try_lock`](Self::try_lock).
+        pub fn try_lock_for, try_lock_until(&self) -> TryLockResult<MutexGuard<'_, T>> {
+            |limit| self.guard_if(self.raw().try_lock() || self.raw().acquire_with(limit()).is_ok())
+        }
     }
 
     /// [`lock`](Self::lock) that ends as `wait` says.

@@ -5,12 +5,11 @@ use std::mem;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::ptr::NonNull;
 use std::sync::{LockResult, TryLockError, TryLockResult};
-use std::time::{Duration, Instant};
 
 use lock_api::RawRwLock as _;
 
 use super::flag::Flag;
-use crate::park::wait::{Wait, WaitError};
+use crate::park::wait::{Wait, WaitError, timed};
 use crate::sync::lock::Entered;
 use crate::sync::rwlock::{self, RwLockWith as _};
 
@@ -41,6 +40,71 @@ impl<T: ?Sized + RefUnwindSafe> RefUnwindSafe for RwLockReadGuard<'_, T> {}
 impl<T: ?Sized> UnwindSafe for RwLockWriteGuard<'_, T> {}
 impl<T: ?Sized> RefUnwindSafe for RwLockWriteGuard<'_, T> {}
 
+/// Defines the ways in of one side: for what, the names, the guard, and how the lock makes it of the guard of
+/// the lock inside.
+macro_rules! side {
+    (
+        $what:literal: $enter:ident, $try:ident, $for:ident, $until:ident, $with:ident -> $guard:ident,
+        |$lock:ident, $inner:ident| $make:expr
+    ) => {
+        #[doc = concat!("Comes in ", $what, ".")]
+        ///
+        /// # Errors
+        ///
+        /// The guard within an error, if the lock is poisoned.
+        ///
+        /// # Blocks
+        ///
+        /// The thread.
+        #[inline]
+        pub fn $enter(&self) -> LockResult<$guard<'_, T>> {
+            let ($lock, $inner) = (self, self.inner.$enter());
+            self.poison.judge($make)
+        }
+
+        #[doc = concat!("Comes in ", $what, ", if it need not wait.")]
+        ///
+        /// # Errors
+        ///
+        /// [`TryLockError::WouldBlock`] if it would wait; [`TryLockError::Poisoned`], with the guard, if it
+        /// is poisoned.
+        #[inline]
+        pub fn $try(&self) -> TryLockResult<$guard<'_, T>> {
+            let ($lock, $inner) = (self, self.inner.$try().ok_or(TryLockError::WouldBlock)?);
+            Ok(self.poison.judge($make)?)
+        }
+
+        timed! {
+            $enter
+            /// # Errors
+            ///
+            #[doc = concat!("As [`", stringify!($try), "`](Self::", stringify!($try), ").")]
+            pub fn $for, $until(&self) -> TryLockResult<$guard<'_, T>> {
+                |limit| match self.$try() {
+                    Err(TryLockError::WouldBlock) => {
+                        Ok(self.$with(limit()).map_err(|_| TryLockError::WouldBlock)??)
+                    }
+                    entered => entered,
+                }
+            }
+        }
+
+        #[doc = concat!("Comes in ", $what, ", unless `wait` ends before.")]
+        ///
+        /// # Errors
+        ///
+        /// [`WaitError`], and the thread is not in. (An error within `Ok` tells that the lock is poisoned.)
+        ///
+        /// # Blocks
+        ///
+        /// The thread.
+        pub fn $with(&self, wait: Wait) -> Result<LockResult<$guard<'_, T>>, WaitError> {
+            let ($lock, $inner) = (self, self.inner.$with(wait)?);
+            Ok(self.poison.judge($make))
+        }
+    };
+}
+
 impl<T> RwLock<T> {
     /// Creates a free lock around `value`.
     #[must_use]
@@ -64,159 +128,19 @@ impl<T: ?Sized> RwLock<T> {
         &self.inner
     }
 
-    #[inline]
-    fn reader<'a>(&'a self, inner: rwlock::RwLockReadGuard<'a, T>) -> LockResult<RwLockReadGuard<'a, T>> {
-        self.poison.judge(RwLockReadGuard::new(inner))
+    side! {
+        "to read":
+        read, try_read, try_read_for, try_read_until, read_with -> RwLockReadGuard,
+        |_lock, inner| RwLockReadGuard::new(inner)
     }
 
-    #[inline]
-    fn writer<'a>(&'a self, inner: rwlock::RwLockWriteGuard<'a, T>) -> LockResult<RwLockWriteGuard<'a, T>> {
-        let leave = Leave { poison: &self.poison, entered: Entered::now() };
-        self.poison.judge(RwLockWriteGuard { leave, inner })
-    }
-
-    #[inline]
-    fn reader_if<'a>(
-        &'a self,
-        inner: Option<rwlock::RwLockReadGuard<'a, T>>,
-    ) -> TryLockResult<RwLockReadGuard<'a, T>> {
-        Ok(self.reader(inner.ok_or(TryLockError::WouldBlock)?)?)
-    }
-
-    #[inline]
-    fn writer_if<'a>(
-        &'a self,
-        inner: Option<rwlock::RwLockWriteGuard<'a, T>>,
-    ) -> TryLockResult<RwLockWriteGuard<'a, T>> {
-        Ok(self.writer(inner.ok_or(TryLockError::WouldBlock)?)?)
-    }
-
-    /// Comes in to read.
-    ///
-    /// # Errors
-    ///
-    /// The guard within an error, if the lock is poisoned.
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    #[inline]
-    pub fn read(&self) -> LockResult<RwLockReadGuard<'_, T>> {
-        self.reader(self.inner.read())
-    }
-
-    /// Comes in to read, if it need not wait.
-    ///
-    /// # Errors
-    ///
-    /// [`TryLockError::WouldBlock`] if it would wait; [`TryLockError::Poisoned`], with the guard, if it
-    /// is poisoned.
-    #[inline]
-    pub fn try_read(&self) -> TryLockResult<RwLockReadGuard<'_, T>> {
-        self.reader_if(self.inner.try_read())
-    }
-
-    /// [`read`](Self::read), at most for `timeout`.
-    ///
-    /// # Errors
-    ///
-    /// As [`try_read`](Self::try_read).
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    pub fn try_read_for(&self, timeout: Duration) -> TryLockResult<RwLockReadGuard<'_, T>> {
-        self.reader_if(self.inner.try_read_for(timeout))
-    }
-
-    /// [`read`](Self::read), at most until `deadline`.
-    ///
-    /// # Errors
-    ///
-    /// As [`try_read`](Self::try_read).
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    pub fn try_read_until(&self, deadline: Instant) -> TryLockResult<RwLockReadGuard<'_, T>> {
-        self.reader_if(self.inner.try_read_until(deadline))
-    }
-
-    /// [`read`](Self::read) that ends as `wait` says.
-    ///
-    /// # Errors
-    ///
-    /// [`WaitError`], and the thread is not in. (An error within `Ok` tells that the lock is poisoned.)
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    pub fn read_with(&self, wait: Wait) -> Result<LockResult<RwLockReadGuard<'_, T>>, WaitError> {
-        Ok(self.reader(self.inner.read_with(wait)?))
-    }
-
-    /// Comes in to change the value.
-    ///
-    /// # Errors
-    ///
-    /// The guard within an error, if the lock is poisoned.
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    #[inline]
-    pub fn write(&self) -> LockResult<RwLockWriteGuard<'_, T>> {
-        self.writer(self.inner.write())
-    }
-
-    /// Comes in to change the value, if it need not wait.
-    ///
-    /// # Errors
-    ///
-    /// [`TryLockError::WouldBlock`] if it would wait; [`TryLockError::Poisoned`], with the guard, if it
-    /// is poisoned.
-    #[inline]
-    pub fn try_write(&self) -> TryLockResult<RwLockWriteGuard<'_, T>> {
-        self.writer_if(self.inner.try_write())
-    }
-
-    /// [`write`](Self::write), at most for `timeout`.
-    ///
-    /// # Errors
-    ///
-    /// As [`try_write`](Self::try_write).
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    pub fn try_write_for(&self, timeout: Duration) -> TryLockResult<RwLockWriteGuard<'_, T>> {
-        self.writer_if(self.inner.try_write_for(timeout))
-    }
-
-    /// [`write`](Self::write), at most until `deadline`.
-    ///
-    /// # Errors
-    ///
-    /// As [`try_write`](Self::try_write).
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    pub fn try_write_until(&self, deadline: Instant) -> TryLockResult<RwLockWriteGuard<'_, T>> {
-        self.writer_if(self.inner.try_write_until(deadline))
-    }
-
-    /// [`write`](Self::write) that ends as `wait` says.
-    ///
-    /// # Errors
-    ///
-    /// [`WaitError`], and the thread is not in. (An error within `Ok` tells that the lock is poisoned.)
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    pub fn write_with(&self, wait: Wait) -> Result<LockResult<RwLockWriteGuard<'_, T>>, WaitError> {
-        Ok(self.writer(self.inner.write_with(wait)?))
+    side! {
+        "to change the value":
+        write, try_write, try_write_for, try_write_until, write_with -> RwLockWriteGuard,
+        |lock, inner| {
+            let leave = Leave { poison: &lock.poison, entered: Entered::now() };
+            RwLockWriteGuard { leave, inner }
+        }
     }
 
     /// Returns `true` if it is poisoned at this moment.

@@ -12,14 +12,11 @@
 //! **Rejected.** Moving waiters to the mutex at a broadcast. The kernel can do it, but each of them then
 //! takes the mutex as contended forever after.
 
-use std::time::{Duration, Instant};
-
 use super::mutex::{LONGEST_NAP, soonest};
 use super::{Acquired, MutexGuard};
 use crate::park::shared_futex::{self, ACROSS_PROCESSES};
-use crate::park::wait::{Wait, WaitError};
+use crate::park::wait::{Wait, WaitError, timed};
 use crate::shim::atomic::{AtomicU32, Ordering};
-use crate::shim::const_new;
 use crate::sync::RobustError;
 use crate::sync::condvar::WaitTimeoutResult;
 use crate::time;
@@ -51,12 +48,10 @@ pub struct Condvar {
 }
 
 impl Condvar {
-    const_new! {
-        /// Creates a condition variable without waiters; a zeroed one is the same.
-        #[must_use]
-        pub const fn new() -> Self {
-            Self { notified: AtomicU32::new(0), waiting: AtomicU32::new(0) }
-        }
+    /// Creates a condition variable without waiters; a zeroed one is the same.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { notified: AtomicU32::new(0), waiting: AtomicU32::new(0) }
     }
 
     /// Wakes one waiter, if there is one.
@@ -103,38 +98,16 @@ impl Condvar {
         Ok(self.wait_with(guard, Wait::forever())?.0)
     }
 
-    /// [`wait`](Self::wait), at most until `deadline`.
-    ///
-    /// # Errors
-    ///
-    /// As [`wait`](Self::wait).
-    ///
-    /// # Blocks
-    ///
-    /// The LWP.
-    pub fn wait_until<'a, T: ?Sized>(
-        &self,
-        guard: MutexGuard<'a, T>,
-        deadline: Instant,
-    ) -> Result<(Acquired<'a, T>, WaitTimeoutResult), RobustError> {
-        self.wait_with(guard, Wait::until(deadline)).map(timed_out)
-    }
-
-    /// [`wait`](Self::wait), at most for `timeout`.
-    ///
-    /// # Errors
-    ///
-    /// As [`wait`](Self::wait).
-    ///
-    /// # Blocks
-    ///
-    /// The LWP.
-    pub fn wait_for<'a, T: ?Sized>(
-        &self,
-        guard: MutexGuard<'a, T>,
-        timeout: Duration,
-    ) -> Result<(Acquired<'a, T>, WaitTimeoutResult), RobustError> {
-        self.wait_with(guard, Wait::timeout(timeout)).map(timed_out)
+    timed! {
+        wait
+        /// # Errors
+        ///
+        /// As [`wait`](Self::wait).
+        pub fn wait_for, wait_until ['a, T: ?Sized] (&self, guard: MutexGuard<'a, T>)
+            -> Result<(Acquired<'a, T>, WaitTimeoutResult), RobustError>
+        {
+            |limit| self.wait_with(guard, limit()).map(timed_out)
+        }
     }
 
     /// Waits while `condition` returns `true` for the value. If an owner of the mutex dies meanwhile, it
@@ -158,60 +131,31 @@ impl Condvar {
         Ok(self.wait_while_by(guard, condition, Wait::forever())?.0)
     }
 
-    /// [`wait_while`](Self::wait_while), at most until `deadline`. It timed out if `condition` still
-    /// returns `true` then.
-    ///
-    /// # Errors
-    ///
-    /// As [`wait`](Self::wait).
-    ///
-    /// # Blocks
-    ///
-    /// The LWP.
-    pub fn wait_while_until<'a, T: ?Sized, F>(
-        &self,
-        guard: MutexGuard<'a, T>,
-        condition: F,
-        deadline: Instant,
-    ) -> Result<(Acquired<'a, T>, WaitTimeoutResult), RobustError>
-    where
-        F: FnMut(&mut T) -> bool,
-    {
-        self.wait_while_by(guard, condition, Wait::until(deadline))
-    }
-
-    /// [`wait_while`](Self::wait_while), at most for `timeout`. It timed out if `condition` still returns
-    /// `true` then.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use selvedge::sync::process_shared::{Condvar, Mutex};
-    /// use std::time::Duration;
-    ///
-    /// let (ready, changed) = (Mutex::new(false), Condvar::new());
-    /// let guard = ready.lock().unwrap().unwrap();
-    /// let (_guard, result) = changed.wait_while_for(guard, |ready| !*ready, Duration::from_millis(1)).unwrap();
-    /// assert!(result.timed_out());
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// As [`wait`](Self::wait).
-    ///
-    /// # Blocks
-    ///
-    /// The LWP.
-    pub fn wait_while_for<'a, T: ?Sized, F>(
-        &self,
-        guard: MutexGuard<'a, T>,
-        condition: F,
-        timeout: Duration,
-    ) -> Result<(Acquired<'a, T>, WaitTimeoutResult), RobustError>
-    where
-        F: FnMut(&mut T) -> bool,
-    {
-        self.wait_while_by(guard, condition, Wait::timeout(timeout))
+    timed! {
+        wait_while: ". It timed out if `condition` still returns `true` then"
+        /// # Examples
+        ///
+        /// ```
+        /// use selvedge::sync::process_shared::{Condvar, Mutex};
+        /// use std::time::Duration;
+        ///
+        /// let (ready, changed) = (Mutex::new(false), Condvar::new());
+        /// let guard = ready.lock().unwrap().unwrap();
+        /// let limit = Duration::from_millis(1);
+        /// let (_guard, result) = changed.wait_while_for(guard, |ready| !*ready, limit).unwrap();
+        /// assert!(result.timed_out());
+        /// ```
+        ///
+        /// # Errors
+        ///
+        /// As [`wait`](Self::wait).
+        pub fn wait_while_for, wait_while_until ['a, T: ?Sized, F]
+            (&self, guard: MutexGuard<'a, T>, condition: F)
+            -> Result<(Acquired<'a, T>, WaitTimeoutResult), RobustError>
+        where [F: FnMut(&mut T) -> bool]
+        {
+            |limit| self.wait_while_by(guard, condition, limit())
+        }
     }
 
     fn wait_while_by<'a, T: ?Sized, F>(

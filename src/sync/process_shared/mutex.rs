@@ -55,7 +55,6 @@ use crate::park::shared_futex::{self, Waited};
 use crate::park::thread::ThreadRef;
 use crate::park::wait::{Wait, WaitError};
 use crate::shim::atomic::{AtomicU32, AtomicU64, Ordering};
-use crate::shim::const_new;
 use crate::sync::UnlockError;
 use crate::sync::robust::{Condition, ConditionWord, RawRobust, RobustError, traits::Steps};
 use crate::time;
@@ -248,20 +247,18 @@ enum Death {
 }
 
 impl RawMutex {
-    const_new! {
-        /// Creates a free lock; a zeroed one is free too.
-        #[must_use]
-        pub const fn new() -> Self {
-            Self {
-                word: Word(AtomicU32::new(0)),
-                condition: ConditionWord::new(),
-                record: Record {
-                    process: AtomicU32::new(0),
-                    start: AtomicU64::new(0),
-                    namespace: AtomicU64::new(0),
-                    thread: AtomicU64::new(0),
-                },
-            }
+    /// Creates a free lock; a zeroed one is free too.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            word: Word(AtomicU32::new(0)),
+            condition: ConditionWord::new(),
+            record: Record {
+                process: AtomicU32::new(0),
+                start: AtomicU64::new(0),
+                namespace: AtomicU64::new(0),
+                thread: AtomicU64::new(0),
+            },
         }
     }
 

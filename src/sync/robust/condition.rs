@@ -20,7 +20,6 @@ use std::fmt;
 
 use crate::park::wait::WaitError;
 use crate::shim::atomic::{AtomicU8, Ordering};
-use crate::shim::const_new;
 
 /// The condition in which an owner finds what a robust lock protects. After several deaths the worst
 /// counts, which is the last of these.
@@ -48,10 +47,8 @@ const NOT_RECOVERABLE: u8 = 4;
 pub struct ConditionWord(AtomicU8);
 
 impl ConditionWord {
-    const_new! {
-        pub(in crate::sync) const fn new() -> Self {
-            Self(AtomicU8::new(Condition::Consistent as u8))
-        }
+    pub(in crate::sync) const fn new() -> Self {
+        Self(AtomicU8::new(Condition::Consistent as u8))
     }
 
     /// Returns the condition; `None`: not recoverable.

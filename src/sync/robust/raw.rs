@@ -27,7 +27,6 @@ use crate::park::robust::{self as dead, Abandoned, Pending};
 use crate::park::thread::ThreadRef;
 use crate::park::wait::Wait;
 use crate::shim::atomic::{AtomicU64, Ordering};
-use crate::shim::const_new;
 use crate::sync::UnlockError;
 use crate::sync::mutex::raw::RawMutex;
 use crate::sync::mutex::raw::robust::Got;
@@ -90,12 +89,10 @@ pub struct RawRobustMutex {
 }
 
 impl RawRobustMutex {
-    const_new! {
-        /// Creates a free lock.
-        #[must_use]
-        pub const fn new() -> Self {
-            Self { mutex: RawMutex::new(), condition: ConditionWord::new(), owner: Owner(AtomicU64::new(0)) }
-        }
+    /// Creates a free lock.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { mutex: RawMutex::new(), condition: ConditionWord::new(), owner: Owner(AtomicU64::new(0)) }
     }
 
     /// Returns the key under which its waiters queue.

@@ -1,9 +1,7 @@
 //! The operations of robust locks without data.
 
-use std::time::{Duration, Instant};
-
 use super::{Condition, ConditionWord, RobustError};
-use crate::park::wait::Wait;
+use crate::park::wait::{Wait, timed};
 use crate::sync::UnlockError;
 
 /// The few steps that differ between the locks.
@@ -12,6 +10,14 @@ pub trait Steps {
     fn acquire(&self, wait: Wait) -> Result<Condition, RobustError>;
 
     fn try_acquire(&self) -> Result<Option<Condition>, RobustError>;
+
+    /// [`acquire`](Self::acquire); `None`: the wait has expired.
+    fn acquire_by(&self, wait: Wait) -> Result<Option<Condition>, RobustError> {
+        match self.acquire(wait) {
+            Err(RobustError::TimedOut) => Ok(None),
+            found => found.map(Some),
+        }
+    }
 
     /// Returns the condition in which the owners left what it protects.
     fn condition(&self) -> &ConditionWord;
@@ -22,14 +28,6 @@ pub trait Steps {
     /// Releases the lock for an owner that has not touched what it protects: the next owner gets the
     /// news.
     fn pass_on(&self);
-}
-
-/// Turns an expired wait into `None`.
-fn unless_expired(found: Result<Condition, RobustError>) -> Result<Option<Condition>, RobustError> {
-    match found {
-        Err(RobustError::TimedOut) => Ok(None),
-        found => found.map(Some),
-    }
 }
 
 /// Robust locks that protect nothing by themselves: [`RawRobustMutex`](super::RawRobustMutex) and
@@ -63,30 +61,14 @@ pub trait RawRobust: Steps {
         self.try_acquire()
     }
 
-    /// [`lock`](Self::lock), at most for `timeout`; `None`: another thread has owned it all the time.
-    ///
-    /// # Errors
-    ///
-    /// As [`lock`](Self::lock).
-    ///
-    /// # Blocks
-    ///
-    /// As [`lock`](Self::lock).
-    fn try_lock_for(&self, timeout: Duration) -> Result<Option<Condition>, RobustError> {
-        unless_expired(self.acquire(Wait::timeout(timeout)))
-    }
-
-    /// [`lock`](Self::lock), at most until `deadline`; `None`: another thread has owned it all the time.
-    ///
-    /// # Errors
-    ///
-    /// As [`lock`](Self::lock).
-    ///
-    /// # Blocks
-    ///
-    /// As [`lock`](Self::lock).
-    fn try_lock_until(&self, deadline: Instant) -> Result<Option<Condition>, RobustError> {
-        unless_expired(self.acquire(Wait::until(deadline)))
+    timed! {
+        lock: "; `None`: another thread has owned it all the time"
+        /// # Errors
+        ///
+        /// As [`lock`](Self::lock).
+        fn try_lock_for, try_lock_until(&self) -> Result<Option<Condition>, RobustError> {
+            |limit| self.acquire_by(limit())
+        }
     }
 
     /// [`lock`](Self::lock) that ends as `wait` says.

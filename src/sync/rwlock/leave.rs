@@ -3,7 +3,7 @@
 use crate::park::wait_queue::{Grant, Grants};
 use crate::park::word_queues::{self, Queues};
 use crate::shim::atomic::{AtomicU8, Ordering};
-use crate::shim::{MAX_SKIPPED_WAKES, const_new, fork};
+use crate::shim::{MAX_SKIPPED_WAKES, fork};
 
 use super::next::{self, Admit, Event, Next, Waiting};
 use super::raw::{HANDED_OVER, RawRwLock, TRY_AGAIN};
@@ -20,10 +20,8 @@ pub(super) struct Passing {
 }
 
 impl Passing {
-    const_new! {
-        pub(super) const fn new() -> Self {
-            Self { passed: AtomicU8::new(0), unlocks: AtomicU8::new(0) }
-        }
+    pub(super) const fn new() -> Self {
+        Self { passed: AtomicU8::new(0), unlocks: AtomicU8::new(0) }
     }
 
     /// Counts an unlock that wakes no waiter. Returns how many there were before.

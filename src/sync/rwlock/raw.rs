@@ -85,7 +85,6 @@ use crate::park::reason::WaitReason;
 use crate::park::wait::{Wait, WaitError};
 use crate::park::wait_queue::{self, Options, Order, Token, Woken};
 use crate::park::word_queues;
-use crate::shim::const_new;
 use crate::time;
 
 use super::leave::{PHASE_BEGINS, Passing, WRITER_GAVE_UP};
@@ -144,11 +143,9 @@ fn too_many_readers() -> ! {
 }
 
 impl RawRwLock {
-    const_new! {
-        /// Creates a free lock.
-        pub const fn new() -> Self {
-            Self { word: RwLockWord::new(), owner: OwnerWord::new(), passing: Passing::new() }
-        }
+    /// Creates a free lock.
+    pub const fn new() -> Self {
+        Self { word: RwLockWord::new(), owner: OwnerWord::new(), passing: Passing::new() }
     }
 
     /// Returns the address of the word.
@@ -224,13 +221,6 @@ impl RawRwLock {
                 if self.try_acquire(wish) { Ok(()) } else { self.acquire_slow(wish, wait, IfFull::Panics) }
             },
         )
-    }
-
-    /// [`acquire_with`](Self::acquire_with) that reads the clock only if it must wait. Returns `true` if it
-    /// is in.
-    #[inline]
-    pub(super) fn acquire_for(&self, wish: Wish, timeout: Duration) -> bool {
-        self.try_acquire(wish) || self.acquire_with(wish, Wait::timeout(timeout)).is_ok()
     }
 
     #[inline]

@@ -2,7 +2,6 @@
 
 use crate::park::word_queues::{READERS as READERS_QUEUE, UPGRADER, WRITERS};
 use crate::shim::atomic::{AtomicU32, Ordering};
-use crate::shim::const_new;
 
 /// A value of the word.
 ///
@@ -232,10 +231,8 @@ impl Mine {
 pub(super) struct RwLockWord(AtomicU32);
 
 impl RwLockWord {
-    const_new! {
-        pub(super) const fn new() -> Self {
-            Self(AtomicU32::new(0))
-        }
+    pub(super) const fn new() -> Self {
+        Self(AtomicU32::new(0))
     }
 
     /// Returns the first of the keys that its waiters wait on.

@@ -2,10 +2,9 @@
 
 use std::mem;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use super::{Semaphore, permit};
-use crate::park::wait::{Wait, WaitError};
+use crate::park::wait::{Wait, WaitError, timed};
 
 /// A [`SemaphorePermit`](super::SemaphorePermit) that shares the ownership of its semaphore, and so may
 /// go anywhere.
@@ -52,22 +51,13 @@ impl Semaphore {
         self.try_acquire_many_owned(1)
     }
 
-    /// [`try_acquire_for`](Self::try_acquire_for), of a permit that keeps the semaphore alive.
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    pub fn try_acquire_owned_for(self: &Arc<Self>, timeout: Duration) -> Option<OwnedSemaphorePermit> {
-        self.try_acquire_many_owned_for(1, timeout)
-    }
-
-    /// [`try_acquire_until`](Self::try_acquire_until), of a permit that keeps the semaphore alive.
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    pub fn try_acquire_owned_until(self: &Arc<Self>, deadline: Instant) -> Option<OwnedSemaphorePermit> {
-        self.try_acquire_many_owned_until(1, deadline)
+    timed! {
+        acquire_owned
+        pub fn try_acquire_owned_for, try_acquire_owned_until(self: &Arc<Self>)
+            -> Option<OwnedSemaphorePermit>
+        {
+            |limit| self.take_by(1, limit).then(|| OwnedSemaphorePermit::new(self, 1))
+        }
     }
 
     /// [`acquire_with`](Self::acquire_with), of a permit that keeps the semaphore alive.
@@ -102,38 +92,16 @@ impl Semaphore {
         self.protocol.try_take(n).then(|| OwnedSemaphorePermit::new(self, n))
     }
 
-    /// [`try_acquire_many_for`](Self::try_acquire_many_for), of permits that keep the semaphore alive.
-    ///
-    /// # Panics
-    ///
-    /// As [`acquire_many`](Self::acquire_many).
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    pub fn try_acquire_many_owned_for(
-        self: &Arc<Self>,
-        n: usize,
-        timeout: Duration,
-    ) -> Option<OwnedSemaphorePermit> {
-        self.protocol.take_for(n, timeout).ok().map(|()| OwnedSemaphorePermit::new(self, n))
-    }
-
-    /// [`try_acquire_many_until`](Self::try_acquire_many_until), of permits that keep the semaphore alive.
-    ///
-    /// # Panics
-    ///
-    /// As [`acquire_many`](Self::acquire_many).
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    pub fn try_acquire_many_owned_until(
-        self: &Arc<Self>,
-        n: usize,
-        deadline: Instant,
-    ) -> Option<OwnedSemaphorePermit> {
-        self.protocol.take(n, Wait::until(deadline)).ok().map(|()| OwnedSemaphorePermit::new(self, n))
+    timed! {
+        acquire_many_owned
+        /// # Panics
+        ///
+        /// As [`acquire_many`](Self::acquire_many).
+        pub fn try_acquire_many_owned_for, try_acquire_many_owned_until(self: &Arc<Self>, n: usize)
+            -> Option<OwnedSemaphorePermit>
+        {
+            |limit| self.take_by(n, limit).then(|| OwnedSemaphorePermit::new(self, n))
+        }
     }
 
     /// [`acquire_many_with`](Self::acquire_many_with), of permits that keep the semaphore alive.

@@ -53,14 +53,13 @@
 //! lock.
 
 use std::cell::Cell;
-use std::time::Duration;
 
 use super::MAX;
 use super::word::{Queued, Word};
 use crate::park::reason::WaitReason;
 use crate::park::wait::{Wait, WaitError};
 use crate::park::wait_queue::{self, Options, Order, Token, Woken};
-use crate::shim::{const_new, fork};
+use crate::shim::fork;
 
 pub(super) const SERVED: Token = Token(0);
 
@@ -70,10 +69,8 @@ pub(super) struct Protocol {
 }
 
 impl Protocol {
-    const_new! {
-        pub(super) const fn new(permits: usize) -> Self {
-            Self { word: Word::new(permits) }
-        }
+    pub(super) const fn new(permits: usize) -> Self {
+        Self { word: Word::new(permits) }
     }
 
     #[inline]
@@ -137,11 +134,6 @@ impl Protocol {
             return Ok(());
         }
         self.wait(n, Options::new(WaitReason::Semaphore, wait))
-    }
-
-    /// [`take`](Self::take) that reads the clock only if it must wait.
-    pub(super) fn take_for(&self, n: usize, timeout: Duration) -> Result<(), WaitError> {
-        if self.try_take(n) { Ok(()) } else { self.take(n, Wait::timeout(timeout)) }
     }
 
     /// Waits for the `n` permits that the caller has claimed.

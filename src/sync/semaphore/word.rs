@@ -2,7 +2,6 @@
 
 use super::MAX;
 use crate::shim::atomic::{AtomicU64, Ordering};
-use crate::shim::const_new;
 use crate::shim::fork::Generation;
 
 /// The balance, and what is queued: see the header of `protocol.rs`.
@@ -25,10 +24,8 @@ const PROCESS: u32 = 56;
 const CLAIMS: u64 = (1 << PROCESS) - 1;
 
 impl Word {
-    const_new! {
-        pub(super) const fn new(permits: usize) -> Self {
-            Self { balance: AtomicU64::new(permits as u64), queued: AtomicU64::new(0) }
-        }
+    pub(super) const fn new(permits: usize) -> Self {
+        Self { balance: AtomicU64::new(permits as u64), queued: AtomicU64::new(0) }
     }
 
     #[inline]

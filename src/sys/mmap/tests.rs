@@ -4,6 +4,26 @@ use super::*;
 
 const KIB: usize = 1 << 10;
 
+impl Mapping {
+    /// Returns the lowest page in `range` that is in memory, as an offset; `None` if none is.
+    pub(crate) fn lowest_resident(&self, range: Range<usize>) -> Option<usize> {
+        const PAGES: usize = 256;
+        self.check(&range);
+        let mut resident = [0_u8; PAGES];
+        range.clone().step_by(PAGES * page_size()).find_map(|from| {
+            let pages = ((range.end - from) / page_size()).min(PAGES);
+            // SAFETY: within this mapping, and `resident` has a byte for each page.
+            let rc =
+                unsafe { libc::mincore(self.at(from).cast(), pages * page_size(), resident.as_mut_ptr()) };
+            if rc != 0 {
+                return None;
+            }
+            let lowest = resident[..pages].iter().position(|state| state & 1 == 1)?;
+            Some(from + lowest * page_size())
+        })
+    }
+}
+
 /// Returns `true` if a byte can be read, without a fault: the kernel copies it into a pipe, or says that it
 /// cannot.
 fn readable(at: *const u8) -> bool {

@@ -4,7 +4,6 @@
 use std::ptr;
 
 use crate::shim::atomic::{AtomicPtr, Ordering};
-use crate::shim::const_new;
 use crate::sync::mutex::raw::RawMutex;
 
 /// The mutex of the queued waiters; null if none are queued. The lowest bit is set if a kernel thread is
@@ -19,10 +18,8 @@ pub(super) struct Seen(*mut RawMutex);
 const _: () = assert!(align_of::<RawMutex>() > 1, "the lowest bit of its address says something else");
 
 impl Companion {
-    const_new! {
-        pub(super) const fn new() -> Self {
-            Self(AtomicPtr::new(ptr::null_mut()))
-        }
+    pub(super) const fn new() -> Self {
+        Self(AtomicPtr::new(ptr::null_mut()))
     }
 
     #[inline]

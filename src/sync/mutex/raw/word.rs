@@ -2,7 +2,7 @@
 //! are for.
 
 use crate::shim::atomic::{AtomicU8, Ordering};
-use crate::shim::{const_new, store_among_swaps};
+use crate::shim::store_among_swaps;
 
 /// | bits | meaning | a thread may take it |
 /// |---|---|---|
@@ -23,10 +23,8 @@ pub(super) const WAITERS: u8 = 2;
 pub(super) const WOKEN: u8 = 4;
 
 impl MutexWord {
-    const_new! {
-        pub(super) const fn new() -> Self {
-            Self(AtomicU8::new(0))
-        }
+    pub(super) const fn new() -> Self {
+        Self(AtomicU8::new(0))
     }
 
     #[inline]
@@ -87,7 +85,7 @@ impl MutexWord {
     #[inline]
     pub(super) fn store(&self, state: u8) {
         // Release: it may free the lock, as in `try_release_idle`.
-        store_among_swaps(&self.0, state, Ordering::Release);
+        store_among_swaps!(self.0, state, Ordering::Release);
     }
 
     /// Announces a waiter, which gives up its `mine`. Returns `false` if the lock is free. The caller
