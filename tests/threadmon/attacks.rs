@@ -31,7 +31,7 @@ impl Random {
 
 /// Returns a request, most often one that makes sense.
 fn request(random: &mut Random) -> Request {
-    match random.below(9) {
+    match random.below(10) {
         0 => Request::Hello(VERSION),
         1 => Request::Overview,
         2 => Request::Threads(random.below(3) as u32, random.below(100) as u32, random.below(2) == 0),
@@ -40,6 +40,7 @@ fn request(random: &mut Random) -> Request {
         5 => Request::Events(random.below(2) == 0),
         6 => Request::Dump,
         7 => Request::Deadlocks,
+        8 => Request::History(random.below(8), random.below(2) == 0),
         _ => Request::Threads(random.next() as u32, random.next() as u32, true),
     }
 }
@@ -117,7 +118,10 @@ fn random_payloads_are_decoded_or_refused() {
     for _ in 0..how_many().max(100_000) {
         let frame = frame(&mut random);
         let payload = frame.get(4..).unwrap_or_default();
-        decoded += u32::from(Request::from_payload(payload).is_some());
+        if let Some(request) = Request::from_payload(payload) {
+            decoded += 1;
+            assert_eq!(Request::from_payload(&request.to_frame()[4..]), Some(request));
+        }
         // Most numbers of requests are numbers of responses, too.
         decoded += u32::from(Response::from_payload(payload).is_some());
     }

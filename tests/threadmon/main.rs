@@ -101,5 +101,6 @@ fn child() {
         ("views", views::views),
         ("walk", views::walk),
         ("events", views::events),
+        ("history", views::history),
     ]);
 }
