@@ -118,7 +118,14 @@ fn all_views_are_there_while_hogs_keep_all_cpus() {
     screen.keys(&["Enter"]);
     screen.shows(&["filter: writer-7 (1)"]);
     screen.keys(&["f", "-", "-", "-", "-"]);
-    screen.shows(&["writer-7 (priority normal)", "the last 16.4 s", "a letter", "░░", " ago  blocked", "mutex table"]);
+    screen.shows(&[
+        "writer-7 (priority normal)",
+        "the last 16.4 s",
+        "a letter",
+        "░░",
+        " ago  blocked",
+        "mutex table",
+    ]);
     screen.keys(&["Escape"]);
     screen.keys(&["?"]);
     screen.shows(&["follow the selected thread", "an LWP was chosen for it"]);

@@ -214,7 +214,8 @@ impl Scene for Most {
         let each = 1.0 / f64::from(most.made.max(1));
         let (time, memory) = (most.making.as_secs_f64(), most.memory.memory(false) as f64);
         let kernel = most.memory.kernel_stacks as f64;
-        let more = [1e3 * time, 1e6 * time * each, memory / 1e6, memory * each / 1024.0, kernel * each / 1024.0];
+        let more =
+            [1e3 * time, 1e6 * time * each, memory / 1e6, memory * each / 1024.0, kernel * each / 1024.0];
         let seen = format!("{} threads: {}\n", most.made, most.stop);
         Run { more: more.into(), seen, ..Run::part(most.made.into(), effort.operations()) }
     }

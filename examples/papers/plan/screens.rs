@@ -15,6 +15,11 @@ use crate::verdict::{Bound, Check, Claim, Pick, Whose, at};
 const UNBOUND: Attributes = Attributes { stack_size: None, bound: false };
 const BOUND: Attributes = Attributes { stack_size: None, bound: true };
 
+/// Without time slices, as the paper's library was.
+const COOPERATIVE: &str = "mxn, cooperative";
+/// The same with one LWP more than CPUs.
+const MORE: &str = "mxn, cooperative, one LWP more";
+
 pub(super) fn all(size: Size) -> Vec<Experiment> {
     vec![fine(size), coarse(size), staggered(size)]
 }
@@ -30,6 +35,11 @@ fn column(figure: Figure, label: &str) -> Column {
 
 fn of(contender: &'static str, figure: Figure) -> Pick {
     at(contender, figure as usize)
+}
+
+/// A figure of M:N, set up in one way, by the same figure set up in another.
+fn ratio(figure: Figure, contender: &'static str, other: &'static str) -> Vec<Check> {
+    vec![Check::ours("M:N", of(contender, figure), of(other, figure))]
 }
 
 /// A share of all, which is in percent.
@@ -107,7 +117,7 @@ fn coarse(size: Size) -> Experiment {
     let iterations = size.pick(ITERATIONS / 30, 2 * ITERATIONS, 2 * ITERATIONS);
     let plan = Plan { threads: n + 1, iterations, side: 50, rounds: 1, attributes: UNBOUND };
     let cases = vec![
-        on_mxn("mxn, cooperative", plan, |builder| builder.time_slice(None)),
+        on_mxn(COOPERATIVE, plan, |builder| builder.time_slice(None)),
         on_mxn("mxn", plan, |builder| builder),
         on_mxn("mxn, bound", Plan { attributes: BOUND, ..plan }, |builder| builder),
     ];
@@ -144,7 +154,7 @@ fn coarse(size: Size) -> Experiment {
                 words: "without slices, a thread waits for an LWP for half of the time",
                 ratio: "time in which a thread waits for an LWP by that of the run",
                 bound: Bound::AtLeast(1.0 / 3.0),
-                checks: vec![share("M:N", "mxn, cooperative", Figure::OneWaits)],
+                checks: vec![share("M:N", COOPERATIVE, Figure::OneWaits)],
             },
             Claim {
                 whose: Whose::Paper,
@@ -152,18 +162,14 @@ fn coarse(size: Size) -> Experiment {
                 ratio: "time in which all but one are blocked by that of the run",
                 // Beside other programs the first two do not end together, so it is less than half.
                 bound: Bound::AtLeast(0.25),
-                checks: vec![share("M:N", "mxn, cooperative", Figure::LastAlone)],
+                checks: vec![share("M:N", COOPERATIVE, Figure::LastAlone)],
             },
             Claim {
                 whose: Whose::Ours,
                 words: "with slices, the last thread is alone for at most half as long",
                 ratio: "share of the run with slices by the share without",
                 bound: Bound::AtMost(0.5),
-                checks: vec![Check::ours(
-                    "M:N",
-                    of("mxn", Figure::LastAlone),
-                    of("mxn, cooperative", Figure::LastAlone),
-                )],
+                checks: ratio(Figure::LastAlone, "mxn", COOPERATIVE),
             },
         ],
     };
@@ -191,14 +197,14 @@ fn coarse(size: Size) -> Experiment {
                 words: "without slices, no more LWPs run the threads than there are CPUs",
                 ratio: "LWPs by CPUs",
                 bound: Bound::AtMost(1.25),
-                checks: vec![Check::ours("M:N", of("mxn, cooperative", Figure::Lwps), Pick::Given(n.into()))],
+                checks: vec![Check::ours("M:N", of(COOPERATIVE, Figure::Lwps), Pick::Given(n.into()))],
             },
             Claim {
                 whose: Whose::Paper,
                 words: "without slices, a thread keeps its LWP until it is done",
                 ratio: "turns on an LWP, of a thread in a round, by one",
                 bound: Bound::AtMost(1.5),
-                checks: vec![Check::ours("M:N", of("mxn, cooperative", Figure::Turns), Pick::Given(1.0))],
+                checks: vec![Check::ours("M:N", of(COOPERATIVE, Figure::Turns), Pick::Given(1.0))],
             },
             Claim {
                 whose: Whose::Question,
@@ -214,12 +220,11 @@ fn coarse(size: Size) -> Experiment {
 }
 
 fn staggered(size: Size) -> Experiment {
-    const MORE: &str = "mxn, cooperative, one LWP more";
     let n = cpus();
     let iterations = size.pick(ITERATIONS / 30, ITERATIONS, ITERATIONS);
     let plan = Plan { threads: 2 * n + 1, iterations, side: 50, rounds: 1, attributes: UNBOUND };
     let cases = vec![
-        on_mxn("mxn, cooperative", plan, |builder| builder.time_slice(None)),
+        on_mxn(COOPERATIVE, plan, |builder| builder.time_slice(None)),
         on_mxn(MORE, plan, move |builder| builder.time_slice(None).concurrency(n as usize + 1)),
         on_mxn("mxn", plan, |builder| builder),
     ];
@@ -256,29 +261,21 @@ fn staggered(size: Size) -> Experiment {
                 words: "with one LWP more than CPUs, the last thread hardly computes alone",
                 ratio: "share of the run with one LWP more by the share without",
                 bound: Bound::AtMost(0.5),
-                checks: vec![Check::ours(
-                    "M:N",
-                    of(MORE, Figure::LastAlone),
-                    of("mxn, cooperative", Figure::LastAlone),
-                )],
+                checks: ratio(Figure::LastAlone, MORE, COOPERATIVE),
             },
             Claim {
                 whose: Whose::Paper,
                 words: "one LWP more than CPUs makes M:N threads faster",
                 ratio: "time with one LWP more by time without",
                 bound: Bound::AtMost(0.95),
-                checks: vec![Check::ours(
-                    "M:N",
-                    of(MORE, Figure::Time),
-                    of("mxn, cooperative", Figure::Time),
-                )],
+                checks: ratio(Figure::Time, MORE, COOPERATIVE),
             },
             Claim {
                 whose: Whose::Ours,
                 words: "time slices do about as well as one LWP more",
                 ratio: "time with slices by time with one LWP more",
                 bound: Bound::AtMost(1.2),
-                checks: vec![Check::ours("M:N", of("mxn", Figure::Time), of(MORE, Figure::Time))],
+                checks: ratio(Figure::Time, "mxn", MORE),
             },
         ],
     };

@@ -8,9 +8,7 @@ use std::fmt;
 use std::fs::File;
 use std::io::Read;
 
-use super::process::{
-    Bytes, Controller, MEMORY, PIDS, Text, groups, kilobytes, meminfo, number_in, usage,
-};
+use super::process::{Bytes, Controller, MEMORY, PIDS, Text, groups, kilobytes, meminfo, number_in, usage};
 
 /// Something that is counted and limited.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -76,11 +76,8 @@ pub(crate) const MEMORY: Controller = Controller {
 };
 
 /// Kernel threads.
-pub(crate) const PIDS: Controller = Controller {
-    name: "pids",
-    second: ["pids.max", "pids.current"],
-    first: ["pids.max", "pids.current"],
-};
+pub(crate) const PIDS: Controller =
+    Controller { name: "pids", second: ["pids.max", "pids.current"], first: ["pids.max", "pids.current"] };
 
 /// The files of each control group that the process is in: limit and usage.
 pub(crate) fn groups(memberships: &str, of: &Controller) -> Vec<(PathBuf, PathBuf)> {
