@@ -90,9 +90,11 @@ impl Findings {
             cell.asked &= figure.is_some();
             cell.samples.extend(figure);
         }
-        let is_first = self.cell(point, contender).samples.len() == 1;
+        let here = (point, contender);
+        let known = self.seen.iter().any(|it| (it.point, it.contender) == here)
+            || self.said.iter().any(|it| (it.point, it.contender) == here);
         match Strip::parse(seen) {
-            _ if !is_first || seen.is_empty() => {}
+            _ if known || seen.is_empty() => {}
             Some(strip) => self.seen.push(Seen { point, contender, strip }),
             None => self.said.push(Said { point, contender, words: seen.trim_end().to_owned() }),
         }

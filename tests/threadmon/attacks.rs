@@ -11,26 +11,11 @@ use selvedge::threadmon::{Client, serve};
 use selvedge::trace::Level;
 use selvedge::{Mxn, Runtime};
 
+use super::random::{Numbers, full};
 use super::{Target, run, socket};
 
-/// Marsaglia's xorshift.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        (self.next() >> 11) % bound
-    }
-}
-
 /// Returns a request, most often one that makes sense.
-fn request(random: &mut Random) -> Request {
+fn request(random: &mut Numbers) -> Request {
     match random.below(10) {
         0 => Request::Hello(VERSION),
         1 => Request::Overview,
@@ -46,7 +31,7 @@ fn request(random: &mut Random) -> Request {
 }
 
 /// Returns a frame: whole, mutated, cut, or of random bytes.
-fn frame(random: &mut Random) -> Vec<u8> {
+fn frame(random: &mut Numbers) -> Vec<u8> {
     let mut frame = request(random).to_frame();
     match random.below(8) {
         0..4 => {
@@ -70,14 +55,13 @@ fn frame(random: &mut Random) -> Vec<u8> {
 
 /// How many frames are sent: a million at full length.
 fn how_many() -> u64 {
-    let full = std::env::var_os("SELVEDGE_STRESS").is_some_and(|value| value == "full");
-    if full { 1_000_000 } else { 30_000 }
+    if full() { 1_000_000 } else { 30_000 }
 }
 
 pub(super) fn frames() {
     println!("{} frames", how_many());
     let target = Target::start();
-    let mut random = Random(0x9E37_79B9_7F4A_7C15);
+    let mut random = Numbers::new();
     let mut sent = 0;
     let mut room = vec![0; 1 << 16];
     while sent < how_many() {
@@ -113,7 +97,7 @@ fn random_frames_are_refused_or_survived() {
 /// Both decoders, with no socket in between: no bytes are a panic.
 #[test]
 fn random_payloads_are_decoded_or_refused() {
-    let mut random = Random(1);
+    let mut random = Numbers::new();
     let mut decoded = 0;
     for _ in 0..how_many().max(100_000) {
         let frame = frame(&mut random);

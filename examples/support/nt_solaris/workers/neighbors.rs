@@ -19,22 +19,29 @@ pub(crate) struct Neighbors {
     /// The limits before there were threads.
     before: Vec<Limit>,
     /// At how many threads the next look is due.
-    due: u32,
+    pub(crate) due: u32,
 }
 
 impl Neighbors {
     /// Takes the measure of the limits before there are threads.
     pub(crate) fn before_threads() -> Self {
-        Self { before: limits::shared().collect(), due: STRIDE }
+        Self::of(limits::shared())
+    }
+
+    /// The same, of these limits.
+    pub(crate) fn of(before: impl Iterator<Item = Limit>) -> Self {
+        Self { before: before.collect(), due: STRIDE }
     }
 
     /// Returns the limit of which others would have too little if there were many more threads than these.
     pub(crate) fn short_of(&mut self, threads: u32) -> Option<Limit> {
-        if threads < self.due {
-            return None;
-        }
+        if threads < self.due { None } else { self.look(threads, limits::shared()) }
+    }
+
+    /// Looks at the limits as they are now, and says when the next look is due.
+    pub(crate) fn look(&mut self, threads: u32, now: impl Iterator<Item = Limit>) -> Option<Limit> {
         let (mut fit, mut nearest) = (u32::MAX, None);
-        for now in limits::shared() {
+        for now in now {
             let Some(before) = self.before.iter().find(|before| before.name == now.name) else { continue };
             let room = room_for(before, &now, threads);
             if room < fit {
