@@ -79,10 +79,11 @@ impl History {
                 changes[cell] += 1;
             }
             let Some(last) = place(to) else { continue };
-            for cell in place(from).unwrap_or(0)..=last {
+            let first = place(from).unwrap_or(0);
+            for (cell, times) in (first..=last).zip(&mut times[first..]) {
                 let begin = at.saturating_sub(length * (count - cell) as u32);
                 let end = at.saturating_sub(length * (count - cell - 1) as u32);
-                times[cell][index(state)] += to.min(end).saturating_sub(from.max(begin));
+                times[index(state)] += to.min(end).saturating_sub(from.max(begin));
             }
         }
         let cell = |number: usize| {
