@@ -80,7 +80,8 @@ fn fine(size: Size) -> Experiment {
              {} rounds. The states are those that the runtime recorded. An unbound thread that its \
              waker's LWP will run next is dispatchable: an LWP was chosen. So is a kernel thread that was \
              woken, until it runs; the paper's monitor did not see that. Of kernel threads, the last 100 \
-             rounds or so are kept.",
+             rounds or so are kept. Two M:N threads may take turns on one LWP: to wake another takes longer \
+             than this little work.",
             crate::numbers::grouped(rounds as f64)
         ),
         quantity: "share of the threads' time, %",
@@ -125,7 +126,9 @@ fn coarse(size: Size) -> Experiment {
     let here = format!(
         "{} threads on {n} CPUs, {} increments of each cell of a matrix of 50 x 50 in a round, {rounds} \
          round{}: M:N on {n} LWPs without time slices, as the paper's library was; the same with slices, \
-         which is the default; and bound threads.",
+         which is the default; and bound threads. A bound thread is on its LWP also while that waits for a \
+         CPU. With slices, more LWPs than CPUs run the threads, in turn: a thread that keeps an LWP beyond its \
+         slice may lose its right to run to another one.",
         n + 1,
         crate::numbers::grouped(f64::from(iterations)),
         if rounds == 1 { "" } else { "s" },
@@ -183,7 +186,10 @@ fn coarse(size: Size) -> Experiment {
              pool (figure 7), while the other half of the time, one LWP was running the remaining worker \
              (figure 8)\".",
         ),
-        here: format!("{here} The digits above are the LWPs."),
+        here: format!(
+            "{here} The digits above are the LWPs. A thread that comes last to a barrier goes on without a \
+             pause, so one turn may be of two rounds."
+        ),
         quantity: "number",
         over: "",
         columns: vec![
