@@ -127,8 +127,7 @@ fn coarse(size: Size) -> Experiment {
         "{} threads on {n} CPUs, {} increments of each cell of a matrix of 50 x 50 in a round, {rounds} \
          round{}: M:N on {n} LWPs without time slices, as the paper's library was; the same with slices, \
          which is the default; and bound threads. A bound thread is on its LWP also while that waits for a \
-         CPU. With slices, more LWPs than CPUs run the threads, in turn: a thread that keeps an LWP beyond its \
-         slice may lose its right to run to another one.",
+         CPU. With slices, more LWPs than CPUs may run the threads, in turn.",
         n + 1,
         crate::numbers::grouped(f64::from(iterations)),
         if rounds == 1 { "" } else { "s" },
