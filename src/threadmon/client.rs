@@ -130,8 +130,8 @@ impl Client {
         }
     }
 
-    /// Returns what has happened to a thread since the last call for it; with `anew`, all that is still known.
-    /// The process must [record](Self::set_level) events. A thread that does not live has no events.
+    /// Returns what has happened to a thread since the last call for it; with `anew`, all that is still
+    /// known. The process must [record](Self::set_level) events. A thread that is not known has none.
     ///
     /// # Errors
     ///

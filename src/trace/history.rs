@@ -4,7 +4,8 @@
 //! woken it. A client that follows one thread asks ten times a second, and all rings have megabytes.
 //!
 //! **Solution.** Each look reads the events that have come since the last one, and keeps those of the thread
-//! before anything is sorted or converted. Times are those of the monotonic clock, so that looks fit together.
+//! before anything is sorted or converted. Times are those of the monotonic clock, so that looks fit
+//! together.
 
 use std::collections::HashMap;
 use std::time::Duration;

@@ -59,8 +59,8 @@ impl History {
         timeline.threads().first().map(|line| line.spans.clone()).unwrap_or_default()
     }
 
-    /// Returns so many cells of this length up to now. `now` is the thread's state, and since when it has been
-    /// in it, for a thread without events.
+    /// Returns so many cells of this length up to now. For a thread without events, `now` is its state, and
+    /// for how long it has been in that.
     pub(crate) fn cells(&self, count: usize, length: Duration, now: Option<(State, Duration)>) -> Vec<Cell> {
         let at = self.at.unwrap_or_default();
         let mut pieces: Vec<_> = self.spans().iter().map(|span| (span.from, span.to, span.state)).collect();

@@ -194,9 +194,9 @@ pub(crate) struct Most {
 }
 
 impl Most {
-    /// The figures besides the number of threads: the milliseconds until the last was made, the microseconds of
-    /// each, the megabytes that all have touched with page tables, the kibibytes of each, and the kibibytes of
-    /// the kernel's stacks of each.
+    /// The figures besides the number of threads. The time: milliseconds of all, microseconds of each. The
+    /// memory that they have touched, with page tables: megabytes of all, kibibytes of each. The kernel's
+    /// stacks: kibibytes of each.
     pub(crate) const FURTHER: usize = 5;
 
     /// Threads of the library's usual kind.
