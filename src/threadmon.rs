@@ -29,4 +29,4 @@ pub use self::dump::dump;
 pub use self::dump::dump_on_quit;
 pub use self::metrics::metrics;
 pub use self::server::serve;
-pub use self::views::{LockView, LwpView, Overview, RuntimeView, ThreadPageView, ThreadView};
+pub use self::views::{HistoryView, LockView, LwpView, Overview, RuntimeView, ThreadPageView, ThreadView};

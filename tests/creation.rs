@@ -23,7 +23,7 @@ use support::creation::options::{AT_ONCE, Options, PAPER, parse};
 use support::creation::workers::{Created, Plan, Register, create, create_and_count};
 use support::library::{Attributes, Guard, Library, Std};
 use support::nt_solaris::apart::{Report, Told};
-use support::nt_solaris::workers::limits::Memory;
+use support::nt_solaris::workers::process::Usage;
 use support::outcome::Outcome;
 use support::selvedge::Private;
 use watchdog::Watchdog;
@@ -156,7 +156,7 @@ fn a_limit_is_told_and_is_no_failure() {
     let options = Options { at_once: 300, ..parse([""; 0], None).unwrap() };
     let ms = Duration::from_millis;
     let told = |ran| {
-        let memory = Memory { resident: 0, addresses: 0 };
+        let memory = Usage::default();
         Some(Told { ran, making: ms(1), begun: ms(2), ending: ms(3), memory })
     };
     let say_of = |model, made, told| {

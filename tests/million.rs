@@ -19,10 +19,10 @@ use rungs::on_rungs;
 use support::command_line::{Model, Refusal};
 use support::library::{Attributes, Std};
 use support::million::options::{MILLION, Options, parse};
-use support::million::process::{groups, kilobytes, room, usage};
 use support::million::program;
 use support::million::workers::{BATCH, Plan, Reached, Watch, park_all};
 use support::nt_solaris::workers::limits::{self, Limit};
+use support::nt_solaris::workers::process::{MEMORY, PIDS, groups, kilobytes, usage};
 use support::parking::Named;
 use support::selvedge::Private;
 use watchdog::Watchdog;
@@ -139,15 +139,15 @@ fn lines_of_proc_are_bytes() {
     let status = "VmSize:\t    3060 kB\nVmRSS:\t    1744 kB\nVmRSSX:\t 1 kB\nThreads:\t1\n";
     assert_eq!(kilobytes(status, "VmRSS"), 1744 << 10);
     assert_eq!((kilobytes(status, "Threads"), kilobytes(status, "VmPTE")), (0, 0));
-    assert!(room().unwrap().bytes > 0);
+    assert!(limits::room().expect("memory").left() > 0);
     // Where no other test takes memory, or gives some back.
     child::run("one that takes memory", &[]).expect_success();
 }
 
 fn take_memory() {
-    let before = usage().unwrap();
+    let before = usage();
     let memory = vec![1_u8; 64 << 20];
-    let taken = usage().unwrap().beyond(before);
+    let taken = usage().beyond(before);
     assert!(taken.address_space >= 64 << 20 && memory[7] == 1, "{taken:?}");
     assert!((60 << 20..80 << 20).contains(&taken.resident), "{taken:?}");
     assert!(taken.page_tables > 0, "{taken:?}");
@@ -155,13 +155,16 @@ fn take_memory() {
 
 #[test]
 fn a_control_group_is_bound_by_those_around_it() {
-    let limits = |text| groups(text).into_iter().map(|(limit, _)| limit).collect::<Vec<_>>();
+    let limits = |text| groups(text, &MEMORY).into_iter().map(|(limit, _)| limit).collect::<Vec<_>>();
     let root = Path::new("/sys/fs/cgroup");
     let second = ["a/b/memory.max", "a/memory.max", "memory.max"];
     assert_eq!(limits("0::/a/b\n"), second.map(|end| root.join(end)));
     let first = ["memory/j/memory.limit_in_bytes", "memory/memory.limit_in_bytes"];
     assert_eq!(limits("9:name=systemd:/\n4:memory:/j\n3:cpuset:/\n"), first.map(|end| root.join(end)));
     assert_eq!(limits("nothing of the kind\n"), [""; 0].map(|end| root.join(end)));
+    let threads = groups("8:pids:/k\n4:memory:/j\n", &PIDS);
+    let both = |folder: &str| (root.join(folder).join("pids.max"), root.join(folder).join("pids.current"));
+    assert_eq!(threads, [both("pids/k"), both("pids/")]);
 }
 
 #[test]

@@ -46,8 +46,6 @@ pub(crate) mod nt_solaris;
 pub(crate) mod open_files;
 #[path = "../../examples/support/parking.rs"]
 pub(crate) mod parking;
-#[path = "../../examples/support/million/process.rs"]
-pub(crate) mod process;
 #[path = "../../examples/support/selvedge.rs"]
 pub(crate) mod selvedge;
 #[path = "../../examples/support/sockets.rs"]

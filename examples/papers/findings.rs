@@ -13,6 +13,16 @@ pub(crate) struct Findings {
     pub(crate) rounds: usize,
     /// What was seen of threads, where that is shown: in the first round.
     pub(crate) seen: Vec<Seen>,
+    /// What a contender's first sample at a point said in words.
+    pub(crate) said: Vec<Said>,
+}
+
+/// What a contender's sample said at a point.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Said {
+    pub(crate) point: usize,
+    pub(crate) contender: &'static str,
+    pub(crate) words: String,
 }
 
 /// What a contender's threads did at a point.
@@ -80,11 +90,13 @@ impl Findings {
             cell.asked &= figure.is_some();
             cell.samples.extend(figure);
         }
-        let is_new = |known: &Seen| (known.point, known.contender) != (point, contender);
-        if self.seen.iter().all(is_new)
-            && let Some(strip) = Strip::parse(seen)
-        {
-            self.seen.push(Seen { point, contender, strip });
+        let here = (point, contender);
+        let known = self.seen.iter().any(|it| (it.point, it.contender) == here)
+            || self.said.iter().any(|it| (it.point, it.contender) == here);
+        match Strip::parse(seen) {
+            _ if known || seen.is_empty() => {}
+            Some(strip) => self.seen.push(Seen { point, contender, strip }),
+            None => self.said.push(Said { point, contender, words: seen.trim_end().to_owned() }),
         }
     }
 

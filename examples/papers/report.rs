@@ -152,6 +152,7 @@ fn show(text: &mut String, part: &Part, exhibit: &Exhibit, drawn: bool) {
         }
     }
     failures(text, exhibit, &part.findings);
+    said(text, exhibit, &part.findings);
     if drawn {
         let _ = write!(text, "![{title}]({id}.svg)\n\n");
     }
@@ -253,6 +254,18 @@ fn figure(findings: &Findings, contender: &str, column: &Column) -> String {
             Some(_) => "failed".to_owned(),
             None => "–".to_owned(),
         },
+    }
+}
+
+/// What the contenders said in the first round.
+fn said(text: &mut String, exhibit: &Exhibit, findings: &Findings) {
+    let shown = |point| exhibit.columns.iter().any(|column| column.points.contains(&point));
+    let here: Vec<_> = findings.said.iter().filter(|said| shown(said.point)).collect();
+    for said in &here {
+        let _ = writeln!(text, "- {}: {}", label(said.contender), said.words);
+    }
+    if !here.is_empty() {
+        text.push('\n');
     }
 }
 

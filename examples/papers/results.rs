@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::findings::Summary;
+use crate::findings::{Said, Summary};
 use crate::overview::{self, Count};
 use crate::report::{Part, Report};
 use crate::verdict::{Bound, Claim, Verdict, Whose};
@@ -45,12 +45,14 @@ fn part(part: &Part) -> Value {
     for (point, cells) in findings.cells.iter().enumerate() {
         for (contender, cell) in findings.contenders.iter().zip(cells) {
             if cell.asked {
+                let said = |said: &&Said| (said.point, said.contender) == (point, contender.name);
                 figures.push(json!({
                     "point": point,
                     "contender": contender.name,
                     "ours": contender.ours,
                     "samples": cell.samples,
                     "failure": cell.failure.as_ref().map(ToString::to_string),
+                    "said": findings.said.iter().find(said).map(|said| &said.words),
                 }));
             }
         }

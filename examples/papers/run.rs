@@ -76,7 +76,7 @@ pub(crate) fn blank(experiment: &Experiment) -> Findings {
         contenders.iter().map(cell).collect()
     };
     let cells = experiment.points().map(cells).collect();
-    Findings { cells, contenders, rounds: experiment.rounds, seen: Vec::new() }
+    Findings { cells, contenders, rounds: experiment.rounds, ..Findings::default() }
 }
 
 /// What runs now, and how long it will be; for a terminal.

@@ -104,6 +104,14 @@ impl Scale {
         Some(Self { first, nanos: second.nanos.saturating_sub(first.nanos), counts })
     }
 
+    /// Returns what the monotonic clock showed at this count, in ns.
+    pub(crate) fn moment(&self, count: u64) -> u64 {
+        match count.checked_sub(self.first.count) {
+            Some(later) => self.first.nanos.saturating_add(self.span(later)),
+            None => self.first.nanos.saturating_sub(self.span(self.first.count - count)),
+        }
+    }
+
     /// Returns a difference of two counts, in ns.
     pub(crate) fn span(&self, counts: u64) -> u64 {
         let nanos = u128::from(counts) * u128::from(self.nanos) / u128::from(self.counts);
@@ -126,6 +134,8 @@ mod tests {
         let span = Duration::from_nanos(scale.span(later - count));
         let error = span.abs_diff(took);
         assert!(error < Duration::from_millis(1), "{span:?} {took:?}");
+        let (moment, clock) = (scale.moment(now()), monotonic());
+        assert!(moment.abs_diff(clock) < 1_000_000, "{moment} {clock}");
     }
 
     #[test]
@@ -135,6 +145,7 @@ mod tests {
             (scale.span(3), scale.span(30_000), scale.to_words()),
             (1, 10_000, [3_000, 1_000, 30_000, 10_000])
         );
+        assert_eq!([0, 3_000, 6_000].map(|count| scale.moment(count)), [0, 1_000, 2_000]);
         assert!(Scale::from_words([1, 2, 0, 4]).is_none());
     }
 }

@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use super::socket;
-use super::views::{LockView, Overview, ThreadPageView};
+use super::views::{HistoryView, LockView, Overview, ThreadPageView};
 use super::wire::{LONGEST, Request, Response, VERSION, take_frame};
 use crate::trace::{Level, Recording};
 
@@ -126,6 +126,19 @@ impl Client {
     pub fn events(&mut self, all: bool) -> io::Result<Recording> {
         match self.ask(&Request::Events(all))? {
             Response::Events(bytes) => Recording::read(&*bytes),
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// Returns what has happened to a thread since the last call for it; with `anew`, all that is still
+    /// known. The process must [record](Self::set_level) events. A thread that is not known has none.
+    ///
+    /// # Errors
+    ///
+    /// As [`overview`](Self::overview).
+    pub fn history(&mut self, thread: u64, anew: bool) -> io::Result<HistoryView> {
+        match self.ask(&Request::History(thread, anew))? {
+            Response::History(history) => Ok(history),
             _ => Err(unexpected()),
         }
     }

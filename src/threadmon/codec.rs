@@ -3,12 +3,14 @@
 //! The bytes come from another process. Whatever they are, a reader returns a value or `None`. It takes no
 //! more memory than a small multiple of their number.
 
+use std::num::NonZeroU64;
 use std::time::Duration;
 
 use crate::park::priority::{Level as PriorityLevel, Priority};
 use crate::park::reason::WaitReason;
 use crate::runtime::stats::LwpState;
-use crate::trace::{Level, State};
+use crate::thread::id::ThreadId;
+use crate::trace::{EventKind, Level, State, Track};
 
 /// A value that has bytes.
 pub(super) trait Wire: Sized {
@@ -205,6 +207,74 @@ impl Wire for Priority {
     }
 }
 
+impl Wire for ThreadId {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.as_u64().get().put(out);
+    }
+
+    fn get(from: &mut &[u8]) -> Option<Self> {
+        u64::get(from).and_then(NonZeroU64::new).map(Self::from_number)
+    }
+}
+
+/// Enumerations with values or fields: a number each, and these in order.
+macro_rules! variants {
+    ($name:ident {
+        $($number:literal $variant:ident $(($($value:ident),*))? $({ $($field:ident),* })?)*
+    }) => {
+        impl $crate::threadmon::codec::Wire for $name {
+            fn put(&self, out: &mut Vec<u8>) {
+                match self {$(
+                    Self::$variant $(($($value),*))? $({ $($field),* })? => {
+                        out.push($number);
+                        $($($crate::threadmon::codec::Wire::put($value, out);)*)?
+                        $($($crate::threadmon::codec::Wire::put($field, out);)*)?
+                    }
+                )*}
+            }
+
+            fn get(bytes: &mut &[u8]) -> Option<Self> {
+                let (&number, rest) = bytes.split_first()?;
+                *bytes = rest;
+                Some(match number {
+                    $($number => {
+                        $($(let $value = $crate::threadmon::codec::Wire::get(bytes)?;)*)?
+                        $($(let $field = $crate::threadmon::codec::Wire::get(bytes)?;)*)?
+                        Self::$variant $(($($value),*))? $({ $($field),* })?
+                    })*
+                    _ => return None,
+                })
+            }
+        }
+    };
+}
+pub(super) use variants;
+
+variants! {
+    Track {
+        0 Lwp { runtime, lwp }
+        1 Kernel(number)
+    }
+}
+
+variants! {
+    EventKind {
+        0 Spawn { by, priority }
+        1 Ready { by, chosen }
+        2 Dispatch
+        3 Block { reason, at }
+        4 Yield
+        5 Preempt
+        6 Exit
+        7 EnterKernel
+        8 LeaveKernel
+        9 Steal { from }
+        10 Search
+        11 Idle
+        12 Spare
+    }
+}
+
 /// Structures: their fields, in order.
 macro_rules! wire_struct {
     ($($name:ident { $($field:ident)* })*) => {$(
@@ -249,6 +319,16 @@ mod tests {
         survives((WaitReason::Mutex, Priority::High));
         survives((LwpState::WithoutSlot, State::InKernel));
         survives(Level::Events);
+        survives([Track::Lwp { runtime: 1, lwp: 300 }, Track::Kernel(7)]);
+        let by = NonZeroU64::new(9).map(ThreadId::from_number);
+        survives(vec![
+            EventKind::Spawn { by, priority: Priority::High },
+            EventKind::Ready { by: None, chosen: true },
+            EventKind::Block { reason: WaitReason::Mutex, at: Some(0xbeef) },
+            EventKind::Steal { from: 3 },
+            EventKind::Preempt,
+            EventKind::Spare,
+        ]);
     }
 
     #[test]
@@ -258,6 +338,8 @@ mod tests {
         assert_eq!(get(&[0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 2]), None);
         assert_eq!(u32::get(&mut &[0xFF, 0xFF, 0xFF, 0xFF, 0x7F][..]), None);
         assert_eq!(bool::get(&mut &[2][..]), None);
+        assert_eq!(ThreadId::get(&mut &[0][..]), None);
+        assert_eq!((EventKind::get(&mut &[13][..]), Track::get(&mut &[2, 0][..])), (None, None));
         let mut long = Vec::new();
         usize::MAX.put(&mut long);
         assert!(Vec::<u8>::get(&mut long.as_slice()).is_none());

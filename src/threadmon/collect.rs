@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use super::dump::dump;
-use super::views::{LockView, LwpView, Overview, RuntimeView, ThreadPageView, ThreadView};
+use super::views::{HistoryView, LockView, LwpView, Overview, RuntimeView, ThreadPageView, ThreadView};
 use super::wire::{Request, Response};
 use crate::observe::{contention, lock_owners, names};
 use crate::runtime::registry::{self, Observed};
@@ -15,10 +15,14 @@ use crate::sys::task_state::Tasks;
 use crate::sys::{affinity, poll};
 use crate::thread::info::{ThreadInfo, ThreadState};
 use crate::thread::page::ThreadCursor;
-use crate::trace::{Recording, State, level, set_level};
+use crate::trace::history::{self, History};
+use crate::trace::{EventKind, Recording, State, level, set_level};
 
 /// The most threads of one page.
 const MOST: usize = 20_000;
+
+/// The most events of one history.
+const EVENTS: usize = 1_000;
 
 /// What one client has seen.
 #[derive(Default)]
@@ -27,6 +31,8 @@ pub(super) struct Collector {
     cursors: HashMap<u32, ThreadCursor>,
     /// How much of each ring it has.
     rings: HashMap<usize, u64>,
+    /// The thread that it follows, and how much of each ring it has seen of that.
+    followed: (u64, HashMap<usize, u64>),
 }
 
 impl Collector {
@@ -60,6 +66,12 @@ impl Collector {
             }
             Request::Dump => Response::Text(dump()),
             Request::Deadlocks => Response::Text(deadlocks()),
+            Request::History(thread, anew) => {
+                if anew || self.followed.0 != thread {
+                    self.followed = (thread, HashMap::new());
+                }
+                Response::History(history_view(history::take(thread, &mut self.followed.1, EVENTS)))
+            }
         }
     }
 
@@ -167,6 +179,21 @@ fn view(info: ThreadInfo) -> ThreadView {
         priority: info.priority(),
         times: info.times().cloned(),
     }
+}
+
+fn history_view(history: History) -> HistoryView {
+    let History { at, events, whole_since } = history;
+    let mut objects: Vec<usize> = events
+        .iter()
+        .filter_map(|event| match event.kind {
+            EventKind::Block { at, .. } => at,
+            _ => None,
+        })
+        .collect();
+    objects.sort_unstable();
+    objects.dedup();
+    let objects = objects.into_iter().filter_map(|at| Some((at as u64, names::of(at)?))).collect();
+    HistoryView { at, events, whole_since, objects }
 }
 
 fn locks() -> Vec<LockView> {

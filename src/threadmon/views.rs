@@ -7,7 +7,7 @@ use crate::park::priority::Priority;
 use crate::park::reason::WaitReason;
 use crate::runtime::stats::LwpState;
 use crate::thread::times::ThreadTimes;
-use crate::trace::{Level, State};
+use crate::trace::{Event, Level, State};
 
 /// A process, its CPUs, and its runtimes.
 #[derive(Clone, Debug, PartialEq)]
@@ -153,6 +153,20 @@ pub struct LockView {
     pub owner: Option<(u64, Option<String>)>,
 }
 
+/// What has happened to a thread since the last look, while events are [recorded](Level::Events).
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct HistoryView {
+    /// The monotonic clock there, since boot.
+    pub at: Duration,
+    /// The last events of the thread, in the order of time, at most 1,000. Their times are by that clock.
+    pub events: Vec<Event>,
+    /// Events before this moment may be missing; zero if none is.
+    pub whole_since: Duration,
+    /// The names that the program gave to what the thread waited for, by address.
+    pub objects: Vec<(u64, String)>,
+}
+
 wire_struct! {
     Overview { pid program at cpus user system monitor level runtimes }
     RuntimeView {
@@ -164,4 +178,6 @@ wire_struct! {
     ThreadView { id name state reason at object owner lwp cpu tid bound priority times }
     ThreadPageView { threads last }
     LockView { at name kind contended slept waited longest owner }
+    Event { at track thread kind }
+    HistoryView { at events whole_since objects }
 }

@@ -4,12 +4,12 @@
 //! first byte of a payload says which message it is. The first frame of a client is a [`Request::Hello`] with
 //! the version. The server answers each request with one frame, in order.
 
-use super::codec::Wire;
-use super::views::{LockView, Overview, ThreadPageView};
+use super::codec::{Wire, variants};
+use super::views::{HistoryView, LockView, Overview, ThreadPageView};
 use crate::trace::Level;
 
 /// The version of all of this. A server refuses other versions.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// The longest payload: 16 MiB.
 pub const LONGEST: usize = 16 << 20;
@@ -39,6 +39,9 @@ pub enum Request {
     Dump,
     /// What waits forever, as text for people. Empty if nothing does.
     Deadlocks,
+    /// What has happened to the thread of this identity since the last such request for it. With `true`, all
+    /// that is still known.
+    History(u64, bool),
 }
 
 /// What the program answers.
@@ -61,34 +64,11 @@ pub enum Response {
     Text(String),
     /// The request cannot be served, and why.
     Refused(String),
+    /// To `History`.
+    History(HistoryView),
 }
 
-/// Messages: a number each, and their fields.
-macro_rules! messages {
-    ($name:ident { $($number:literal $variant:ident $(($($field:ident),*))?)* }) => {
-        impl Wire for $name {
-            fn put(&self, out: &mut Vec<u8>) {
-                match self {$(
-                    Self::$variant $(($($field),*))? => {
-                        out.push($number);
-                        $($($field.put(out);)*)?
-                    }
-                )*}
-            }
-
-            fn get(from: &mut &[u8]) -> Option<Self> {
-                let (&number, rest) = from.split_first()?;
-                *from = rest;
-                Some(match number {
-                    $($number => Self::$variant $(($({ let $field = Wire::get(from)?; $field }),*))?,)*
-                    _ => return None,
-                })
-            }
-        }
-    };
-}
-
-messages! {
+variants! {
     Request {
         0 Hello(version)
         1 Overview
@@ -99,10 +79,11 @@ messages! {
         6 Events(all)
         7 Dump
         8 Deadlocks
+        9 History(thread, anew)
     }
 }
 
-messages! {
+variants! {
     Response {
         0 Hello(version)
         1 Overview(overview)
@@ -112,6 +93,7 @@ messages! {
         5 Events(bytes)
         6 Text(text)
         7 Refused(why)
+        8 History(history)
     }
 }
 

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
 
+use super::recording::Track;
 use crate::recorder::clock::Scale;
 use crate::recorder::event::Event;
 use crate::recorder::format::{CLOCK, CPUS, HEADER, MAGIC, NAMES, RING, RUNTIMES, WHY, header};
@@ -24,6 +25,16 @@ pub(super) struct RawRing {
     pub(super) events: Vec<Event>,
 }
 
+impl RawRing {
+    /// Returns the kernel thread of the ring: its LWP, or `number` if it is none.
+    pub(super) fn track(&self, number: u32) -> Track {
+        match self.lwp {
+            rings::NO_LWP => Track::Kernel(number),
+            lwp => Track::Lwp { runtime: self.runtime, lwp },
+        }
+    }
+}
+
 /// A recording as it was taken.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Raw {
@@ -37,34 +48,46 @@ pub(super) struct Raw {
     /// Names of threads that no event tells.
     pub(super) names: Vec<(u64, String)>,
     pub(super) why: String,
+    /// The count before which events may be missing: a ring has overwritten them since it was read last.
+    pub(super) whole_since: u64,
 }
 
 impl Raw {
     /// Copies all rings.
     pub(super) fn take() -> Self {
-        Self::take_since(&mut HashMap::new())
+        Self::take_since(&mut HashMap::new(), |_| true)
     }
 
-    /// Copies what has come into the rings since they were read so far as `seen` says, by their addresses.
-    pub(super) fn take_since(seen: &mut HashMap<usize, u64>) -> Self {
+    /// Copies what has come into the rings since they were read so far as `seen` says, by their addresses:
+    /// the events that are `wanted`.
+    pub(super) fn take_since(seen: &mut HashMap<usize, u64>, wanted: impl Fn(&Event) -> bool) -> Self {
         // What is left of earlier sessions has gaps.
         let began = session::current().began;
         // New rings come first in the list: so a ring keeps its number from the end.
         let all: Vec<_> = rings::all().collect();
+        let mut whole_since = 0;
         let rings = all.iter().rev().zip(1..).map(|(&listed, number)| {
             let (runtime, lwp) = listed.owner();
             let mut events = Vec::new();
             let seen = seen.entry(std::ptr::from_ref(listed).addr()).or_insert(0);
-            *seen = listed.ring().read(listed.first().max(*seen), |event| {
-                if event.count >= began {
+            let from = listed.first().max(*seen);
+            let (mut read, mut first) = (0, None);
+            *seen = listed.ring().read(from, |event| {
+                read += 1;
+                first.get_or_insert(event.count);
+                if event.count >= began && wanted(&event) {
                     events.push(event);
                 }
             });
+            if read < seen.saturating_sub(from) {
+                whole_since = whole_since.max(first.unwrap_or(u64::MAX));
+            }
             RawRing { runtime, lwp: lwp.unwrap_or(rings::NO_LWP), number, events }
         });
         let rings = rings.filter(|ring| !ring.events.is_empty()).collect();
         let (facts, cpus) = (registry::facts(), affinity::available() as u64);
-        Self { rings, scale: Some(Scale::take()), facts, cpus, names: Vec::new(), why: String::new() }
+        let scale = Some(Scale::take());
+        Self { rings, scale, facts, cpus, names: Vec::new(), why: String::new(), whole_since }
     }
 
     pub(super) fn write(&self, mut to: impl Write) -> io::Result<()> {
@@ -218,6 +241,7 @@ mod tests {
             cpus: 2,
             names: vec![(7, "seven".into()), (8, String::new())],
             why: "a test".into(),
+            whole_since: 0,
         }
     }
 

@@ -8,7 +8,6 @@ use super::raw::Raw;
 use crate::park::priority::{Level, Priority};
 use crate::park::reason::WaitReason;
 use crate::recorder::event::{self, Kind};
-use crate::recorder::rings;
 use crate::runtime::registry::Facts;
 use crate::thread::id::ThreadId;
 
@@ -166,7 +165,7 @@ impl Recording {
     /// Copies what has come into the rings since the last call with the same `seen`: how far each ring has
     /// been read.
     pub(crate) fn take_since(seen: &mut HashMap<usize, u64>) -> Self {
-        Self::of(Raw::take_since(seen))
+        Self::of(Raw::take_since(seen, |_| true))
     }
 
     /// Reads a recording that [`write`](Self::write) has written, or that `SELVEDGE_TRACE` has left behind.
@@ -216,10 +215,7 @@ impl Recording {
         let mut tracks = Vec::new();
         let mut names = Names::default();
         for (number, ring) in raw.rings.iter().enumerate() {
-            let track = match ring.lwp {
-                rings::NO_LWP => Track::Kernel(number as u32),
-                lwp => Track::Lwp { runtime: ring.runtime, lwp },
-            };
+            let track = ring.track(number as u32);
             tracks.push(track);
             for &event in &ring.events {
                 match event.kind {
@@ -309,11 +305,11 @@ impl Recording {
     }
 }
 
-fn id(number: u64) -> Option<ThreadId> {
+pub(super) fn id(number: u64) -> Option<ThreadId> {
     std::num::NonZeroU64::new(number).map(ThreadId::from_number)
 }
 
-fn kind_of(event: event::Event) -> Option<EventKind> {
+pub(super) fn kind_of(event: event::Event) -> Option<EventKind> {
     Some(match event.kind {
         Kind::Spawn => EventKind::Spawn { by: id(event.object), priority: Level::meaning(event.detail) },
         Kind::Ready => EventKind::Ready { by: id(event.object), chosen: event.detail == 1 },

@@ -194,10 +194,36 @@ impl Timeline {
     /// begins there.
     #[must_use]
     pub fn of(recording: &Recording) -> Self {
+        Self::of_events(recording.events(), recording.length())
+    }
+
+    /// Builds the spans of these events, in the order of time, until `end`. Times are those of the events: of
+    /// a [recording](Recording::events), or of one thread's
+    /// [history](crate::threadmon::HistoryView::events).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::trace::{self, EventKind, Level, Recording, Timeline};
+    /// use selvedge::{OneToOne, Runtime, thread};
+    ///
+    /// trace::set_level(Level::Events);
+    /// let rt = OneToOne::new()?;
+    /// let id = rt.run(|| thread::current().id());
+    /// let recording = Recording::take();
+    /// trace::set_level(Level::Off);
+    /// // The events of one thread.
+    /// let of_it = recording.events().iter().filter(|event| event.thread == Some(id));
+    /// let events: Vec<_> = of_it.copied().collect();
+    /// let timeline = Timeline::of_events(&events, recording.length());
+    /// assert_eq!(timeline.threads().len(), 1);
+    /// # std::io::Result::Ok(())
+    /// ```
+    #[must_use]
+    pub fn of_events(events: &[Event], end: Duration) -> Self {
         let mut builder = Builder::default();
-        recording.events().iter().for_each(|event| builder.add(event));
-        let last = recording.events().last().map_or(Duration::ZERO, |event| event.at);
-        builder.finish(recording.length().max(last))
+        events.iter().for_each(|event| builder.add(event));
+        builder.finish(events.last().map_or(end, |last| last.at.max(end)))
     }
 
     /// Returns the lines of threads, in the order of their identities.

@@ -6,7 +6,9 @@ use std::process::Command;
 use crate::child;
 use crate::support::nt_solaris::apart::{Report, listen};
 use crate::support::nt_solaris::program;
-use crate::support::nt_solaris::workers::limits::{self, Limit};
+use crate::support::nt_solaris::workers::limits::{self, Counts, Limit};
+use crate::support::nt_solaris::workers::neighbors::{Neighbors, STRIDE};
+use crate::support::nt_solaris::workers::process::usage;
 use crate::watchdog::Watchdog;
 
 pub(crate) const ROLES: [(&str, fn()); 6] = [
@@ -34,7 +36,7 @@ fn within_memory(model: &str, scope: &str, gib: u64) {
     // One heap for all: a second takes 128 MiB for a moment, and a look after that finds the limit
     // far away. SAFETY: a number to set.
     assert_eq!(unsafe { libc::mallopt(libc::M_ARENA_MAX, 1) }, 1);
-    let bytes = limits::memory().addresses + (gib << 30);
+    let bytes = usage().address_space + (gib << 30);
     let limit = libc::rlimit { rlim_cur: bytes, rlim_max: bytes };
     // SAFETY: a limit to read.
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &limit) }, 0);
@@ -60,7 +62,7 @@ fn a_limit_stops_them_and_is_named() {
         assert!((128..1_000_000).contains(&report.made) && told <= report.made, "{role}: {report:?}");
         if let Some(told) = report.told {
             assert_eq!(told.ran, report.made, "{role}");
-            assert!(told.memory.addresses > 0 && told.making <= told.begun, "{role}: {told:?}");
+            assert!(told.memory.address_space > 0 && told.making <= told.begun, "{role}: {told:?}");
         } else {
             assert_ne!(role, "most_mxn", "{report:?}");
         }
@@ -96,7 +98,7 @@ fn a_child_that_fails_is_an_error() {
 
 #[test]
 fn a_limit_is_reached_shortly_before_its_end() {
-    let limit = |used, allowed| Limit { name: "threads", used, allowed, step: 1 };
+    let limit = |used, allowed| Limit { name: "threads", used, allowed, step: 1, counts: Counts::Threads };
     for (used, allowed, reached) in [
         (0, 64, false),
         (62, 64, false),
@@ -115,6 +117,43 @@ fn a_limit_is_reached_shortly_before_its_end() {
     }
     assert!(Limit { step: 300, ..limit(0, 200) }.is_reached());
     assert_eq!(limit(3, 4).to_string(), "threads: 3 of 4 are used");
+    let bytes = Limit { counts: Counts::Memory, ..limit(3 << 30, 8 << 30) };
+    assert_eq!(bytes.to_string(), "threads: 3.0 GiB of 8.0 GiB are used");
+}
+
+/// With so many threads, each of which takes one number and 10 KiB: other processes keep what they need, and
+/// looks come in time although each costs much.
+#[test]
+fn other_processes_keep_their_part() {
+    let limit = |counts, used, allowed| Limit { name: "it", used, allowed, step: 1, counts };
+    // What is allowed, what others use, what each thread takes; and what must be left.
+    for (counts, allowed, others, each, kept) in [
+        (Counts::Threads, 32_768, 100, 1, 500),
+        (Counts::Threads, 1_000, 200, 1, 400),
+        (Counts::Memory, 16 << 30, 1 << 30, 10 << 10, 15 << 29),
+        (Counts::Memory, 4 << 20, 1 << 20, 10 << 10, 3 << 19),
+    ] {
+        let with = |threads: u32| std::iter::once(limit(counts, others + each * u64::from(threads), allowed));
+        let mut neighbors = Neighbors::of(with(0));
+        let (mut threads, mut looks) = (0, 0);
+        let met = loop {
+            threads += STRIDE;
+            if threads < neighbors.due {
+                continue;
+            }
+            looks += 1;
+            if let Some(met) = neighbors.look(threads, with(threads)) {
+                break met;
+            }
+        };
+        let left = met.left();
+        assert!(left >= kept && left < kept + 2 * each * u64::from(STRIDE), "{left} are left, not {kept}");
+        assert!(looks < 100, "{looks} looks");
+    }
+    // Others give back as much as the threads take: what these take is not known, and the next look is near.
+    let mut neighbors = Neighbors::of(std::iter::once(limit(Counts::Memory, 8 << 30, 16 << 30)));
+    let now = std::iter::once(limit(Counts::Memory, 7 << 30, 16 << 30));
+    assert_eq!((neighbors.look(8_000, now), neighbors.due), (None, 10_000));
 }
 
 /// On Linux, where this crate is at home, each of these can be seen; and what a test uses of them is
@@ -126,6 +165,6 @@ fn limits_can_be_seen() {
         let limit = all.iter().find(|limit| limit.name == name).unwrap_or_else(|| panic!("no {name}"));
         assert!(0 < limit.used && limit.used < limit.allowed, "{limit}");
     }
-    let memory = limits::memory();
-    assert!(0 < memory.resident && memory.resident < memory.addresses, "{memory:?}");
+    let memory = usage();
+    assert!(0 < memory.resident && memory.resident < memory.address_space, "{memory:?}");
 }

@@ -10,7 +10,7 @@ use crate::support::nt_solaris::workers::bursts::{self, burst};
 use crate::support::nt_solaris::workers::compute::{self, compute, result_of, steps};
 use crate::support::nt_solaris::workers::create::{self, create};
 use crate::support::nt_solaris::workers::locks::{self, synchronize};
-use crate::support::nt_solaris::workers::most::{self, most};
+use crate::support::nt_solaris::workers::most::{self, Stop, most};
 use crate::support::selvedge::{Private, Shared};
 use crate::watchdog::Watchdog;
 
@@ -121,7 +121,7 @@ fn enough_threads_exist_at_once() {
             let mut told = Vec::new();
             let found = most::<L>(most::Plan { most: 300, attributes }, |made| told.push(made));
             assert_eq!((found.made, found.ran), (300, 300), "{found:?}");
-            assert!(found.refusal.is_none() && found.making <= found.begun, "{found:?}");
+            assert!(matches!(found.stop, Stop::Enough) && found.making <= found.begun, "{found:?}");
             assert_eq!(told, [most::STRIDE, 2 * most::STRIDE]);
         }
     }
@@ -141,6 +141,6 @@ fn a_refused_thread_is_an_error() {
         assert!(error.to_string().contains("thread 1 of 2"), "{error}");
         let found = most::<Private>(most::Plan { most: 5, attributes }, |_| ());
         assert_eq!((found.made, found.ran), (0, 0), "{found:?}");
-        assert!(found.refusal.is_some());
+        assert!(matches!(found.stop, Stop::Refused { .. }), "{found:?}");
     });
 }

@@ -49,6 +49,6 @@ fn findings(contenders: &[(&'static str, bool)], points: &[&[&[f64]]]) -> Findin
         contenders: contenders.iter().map(|&(name, ours)| Contender { name, ours }).collect(),
         cells: points.iter().map(|cells| cells.iter().map(cell).collect()).collect(),
         rounds: rounds.unwrap_or(0),
-        seen: Vec::new(),
+        ..Findings::default()
     }
 }

@@ -86,6 +86,20 @@ fn a_report_shows_strips_as_text_and_as_a_figure() {
 }
 
 #[test]
+fn a_report_says_what_a_contender_said_first() {
+    let mut report = crate::reports::three_by_two();
+    let part = &mut report.parts[0];
+    part.findings.add(0, "mxn", [Some(1.0)].into_iter(), "17 threads: there were enough\n");
+    part.findings.add(0, "mxn", [Some(2.0)].into_iter(), "18 threads: there were enough\n");
+    let markdown = report.markdown();
+    assert!(markdown.contains("- Selvedge M:N: 17 threads: there were enough\n\n"), "{markdown}");
+    assert!(!markdown.contains("18 threads"), "{markdown}");
+    let json = crate::results::json(&report);
+    assert_eq!(json["experiments"][0]["figures"][0]["said"], "17 threads: there were enough");
+    assert_eq!(json["experiments"][0]["figures"][1]["said"], serde_json::Value::Null);
+}
+
+#[test]
 fn a_column_of_percentages_shows_one_contender_by_another() {
     let found = crate::findings(
         &[("mxn", true), ("mxn, bound", true), ("std", false)],

@@ -3,6 +3,7 @@
 //! play more scripts.
 
 #[path = "../support/random.rs"]
+#[allow(dead_code, reason = "scripts come from strategies")]
 mod random;
 #[path = "../support/watchdog.rs"]
 mod watchdog;

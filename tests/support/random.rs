@@ -7,8 +7,9 @@
 use std::fmt::Debug;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use proptest::prelude::Rng;
 use proptest::strategy::Strategy;
-use proptest::test_runner::{Config, RngSeed, TestError, TestRunner};
+use proptest::test_runner::{Config, RngSeed, TestError, TestRng, TestRunner};
 
 /// The factor by which full length multiplies the number of cases.
 const MORE: u32 = 50;
@@ -53,5 +54,26 @@ where
         Err(TestError::Fail(why, smallest)) => {
             panic!("{why}\nsmallest input: {smallest:?}\nSELVEDGE_SEED={seed} repeats it")
         }
+    }
+}
+
+/// Random numbers, for a test that draws them as it goes. It says the seed.
+#[derive(Debug)]
+pub(crate) struct Numbers(TestRng);
+
+impl Numbers {
+    pub(crate) fn new() -> Self {
+        let seed = seed();
+        println!("SELVEDGE_SEED={seed} repeats it");
+        let config = Config { rng_seed: RngSeed::Fixed(seed), ..Config::default() };
+        Self(TestRunner::new(config).new_rng())
+    }
+
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0.next_u64()
+    }
+
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
     }
 }

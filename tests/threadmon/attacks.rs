@@ -11,27 +11,12 @@ use selvedge::threadmon::{Client, serve};
 use selvedge::trace::Level;
 use selvedge::{Mxn, Runtime};
 
+use super::random::{Numbers, full};
 use super::{Target, run, socket};
 
-/// Marsaglia's xorshift.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        (self.next() >> 11) % bound
-    }
-}
-
 /// Returns a request, most often one that makes sense.
-fn request(random: &mut Random) -> Request {
-    match random.below(9) {
+fn request(random: &mut Numbers) -> Request {
+    match random.below(10) {
         0 => Request::Hello(VERSION),
         1 => Request::Overview,
         2 => Request::Threads(random.below(3) as u32, random.below(100) as u32, random.below(2) == 0),
@@ -40,12 +25,13 @@ fn request(random: &mut Random) -> Request {
         5 => Request::Events(random.below(2) == 0),
         6 => Request::Dump,
         7 => Request::Deadlocks,
+        8 => Request::History(random.below(8), random.below(2) == 0),
         _ => Request::Threads(random.next() as u32, random.next() as u32, true),
     }
 }
 
 /// Returns a frame: whole, mutated, cut, or of random bytes.
-fn frame(random: &mut Random) -> Vec<u8> {
+fn frame(random: &mut Numbers) -> Vec<u8> {
     let mut frame = request(random).to_frame();
     match random.below(8) {
         0..4 => {
@@ -69,14 +55,13 @@ fn frame(random: &mut Random) -> Vec<u8> {
 
 /// How many frames are sent: a million at full length.
 fn how_many() -> u64 {
-    let full = std::env::var_os("SELVEDGE_STRESS").is_some_and(|value| value == "full");
-    if full { 1_000_000 } else { 30_000 }
+    if full() { 1_000_000 } else { 30_000 }
 }
 
 pub(super) fn frames() {
     println!("{} frames", how_many());
     let target = Target::start();
-    let mut random = Random(0x9E37_79B9_7F4A_7C15);
+    let mut random = Numbers::new();
     let mut sent = 0;
     let mut room = vec![0; 1 << 16];
     while sent < how_many() {
@@ -112,12 +97,15 @@ fn random_frames_are_refused_or_survived() {
 /// Both decoders, with no socket in between: no bytes are a panic.
 #[test]
 fn random_payloads_are_decoded_or_refused() {
-    let mut random = Random(1);
+    let mut random = Numbers::new();
     let mut decoded = 0;
     for _ in 0..how_many().max(100_000) {
         let frame = frame(&mut random);
         let payload = frame.get(4..).unwrap_or_default();
-        decoded += u32::from(Request::from_payload(payload).is_some());
+        if let Some(request) = Request::from_payload(payload) {
+            decoded += 1;
+            assert_eq!(Request::from_payload(&request.to_frame()[4..]), Some(request));
+        }
         // Most numbers of requests are numbers of responses, too.
         decoded += u32::from(Response::from_payload(payload).is_some());
     }

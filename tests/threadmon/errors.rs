@@ -118,7 +118,7 @@ pub(super) fn errors() {
     let server = answer(&[2, 0, 0, 0, 0, 9]);
     let error = Client::connect(plain.id()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
-    assert!(error.to_string().contains("speaks version 9; this is version 1"), "{error}");
+    assert!(error.to_string().contains("speaks version 9; this is version 2"), "{error}");
     server.join().unwrap();
     for bytes in [&[1, 0, 0, 0, 77][..], &[255, 255, 255, 255, 0], &[0, 0, 0, 0]] {
         let server = answer(bytes);

@@ -5,6 +5,9 @@ mod attacks;
 #[allow(dead_code, reason = "other tests use more of it")]
 mod child;
 mod errors;
+#[path = "../support/random.rs"]
+#[allow(dead_code, reason = "frames are drawn as they are sent, and do not shrink")]
+mod random;
 mod views;
 #[path = "../support/watchdog.rs"]
 mod watchdog;
@@ -101,5 +104,6 @@ fn child() {
         ("views", views::views),
         ("walk", views::walk),
         ("events", views::events),
+        ("history", views::history),
     ]);
 }

@@ -1,13 +1,14 @@
 //! What a client sees.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use selvedge::LwpState;
-use selvedge::sync::Mutex;
+use selvedge::sync::{Barrier, Mutex};
 use selvedge::thread::{self, WaitReason};
-use selvedge::threadmon::{Client, ThreadView, serve};
+use selvedge::threadmon::{Client, HistoryView, ThreadView, serve};
 use selvedge::trace::{EventKind, Level, State};
 use selvedge::{Mxn, OneToOne, Runtime};
 
@@ -146,6 +147,83 @@ pub(super) fn events() {
 #[test]
 fn events_come_in_parts() {
     run("events");
+}
+
+/// A client follows one thread: its events come once, with what it waited for and which thread woke it. What
+/// the rings have lost is told.
+pub(super) fn history() {
+    static LOCK: Mutex<()> = Mutex::new(());
+    serve().unwrap();
+    let mut client = Client::connect(std::process::id()).unwrap();
+    selvedge::sync::stats::name(&LOCK, "the lock");
+    let rt = Mxn::builder().concurrency(1).build().unwrap();
+    client.set_level(Level::Events).unwrap();
+    let held = rt.spawn_with(thread::Builder::new().name("owner".into()), || {
+        let held = LOCK.lock();
+        thread::park();
+        drop(held);
+        thread::current().id()
+    });
+    let held = held.unwrap();
+    let number = client.overview().unwrap().runtimes[0].number;
+    until(&mut client, number, "owner", |it| it.reason == Some(WaitReason::Park));
+    let waiter = thread::Builder::new().name("waiter".into());
+    let waiter = rt.spawn_with(waiter, || drop((LOCK.lock(), thread::park()))).unwrap();
+    let seen = until(&mut client, number, "waiter", |it| it.reason == Some(WaitReason::Mutex));
+    let first = client.history(seen.id, false).unwrap();
+    let address = &raw const LOCK as u64;
+    let kinds = |view: &HistoryView| view.events.iter().map(|event| event.kind).collect::<Vec<_>>();
+    let blocked = EventKind::Block { reason: WaitReason::Mutex, at: Some(address as usize) };
+    assert!(matches!(kinds(&first)[..], [EventKind::Spawn { .. }, .., last] if last == blocked), "{first:?}");
+    assert_eq!(
+        (first.whole_since, &first.objects[..]),
+        (Duration::ZERO, &[(address, "the lock".into())][..])
+    );
+    let at = client.overview().unwrap().at;
+    assert!(first.events.iter().all(|event| event.at <= first.at) && first.at < at, "{first:?}");
+    assert!(first.at - first.events[0].at < Duration::from_secs(60), "{first:?}");
+    // Only what is new, and which thread it was.
+    held.thread().unpark();
+    let owner = held.join().unwrap();
+    until(&mut client, number, "waiter", |it| it.reason == Some(WaitReason::Park));
+    let second = client.history(seen.id, false).unwrap();
+    let woken = |kind: &EventKind| matches!(kind, EventKind::Ready { by, .. } if *by == Some(owner));
+    assert!(kinds(&second).iter().any(woken) && !kinds(&second).contains(&blocked), "{second:?}");
+    assert!(second.events[0].at >= first.events.last().unwrap().at, "{second:?}");
+    assert!(client.history(seen.id, false).unwrap().events.is_empty());
+    let all = client.history(seen.id, true).unwrap();
+    assert_eq!(all.events.len(), first.events.len() + second.events.len());
+    // Another thread's events push them out.
+    let churn = |yields: u32| {
+        let both = Arc::new(Barrier::new(2));
+        let two = [(); 2].map(|()| {
+            let both = Arc::clone(&both);
+            rt.spawn(move || {
+                // A thread that is alone has nothing to yield to.
+                both.wait();
+                (0..yields).for_each(|_| thread::yield_now());
+                thread::current().id().as_u64().get()
+            })
+        });
+        two.map(|thread| thread.join().unwrap())
+    };
+    churn(20_000);
+    let lost = client.history(seen.id, false).unwrap();
+    assert!(lost.whole_since > second.at && lost.whole_since <= lost.at, "{lost:?}");
+    waiter.thread().unpark();
+    waiter.join().unwrap();
+    // A busy one: the last events only.
+    let [busy, _] = churn(2_000);
+    let view = client.history(busy, true).unwrap();
+    assert_eq!(view.events.len(), 1_000);
+    assert!(view.whole_since >= view.events[0].at, "{view:?}");
+    assert!(view.events.is_sorted_by_key(|event| event.at), "{view:?}");
+    selvedge::sync::stats::unname(&LOCK);
+}
+
+#[test]
+fn a_client_follows_one_thread() {
+    run("history");
 }
 
 /// At `SIGQUIT`, a process prints what its threads do, and goes on. Its children do not print.

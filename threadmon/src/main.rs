@@ -3,6 +3,7 @@
 mod args;
 mod attach;
 mod cpus;
+mod history;
 mod json;
 mod model;
 mod poller;

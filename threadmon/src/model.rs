@@ -13,10 +13,11 @@ use selvedge::threadmon::{LockView, LwpView, Overview, RuntimeView, ThreadView};
 use selvedge::trace::{Level, State};
 
 use crate::cpus::CpuTimes;
+use crate::history::History;
 use crate::source::Snapshot;
 
 /// How many refreshes of the followed thread are kept.
-const HISTORY: usize = 1000;
+const REFRESHES: usize = 1000;
 
 /// The time over which the use of CPUs is taken: the kernel counts in ticks of some 10 ms.
 const CPU_SPAN: Duration = Duration::from_secs(1);
@@ -90,14 +91,17 @@ pub(crate) struct Model {
     /// How often the bound of LWPs was reached since the refresh before.
     pub(crate) bound_reached: u64,
     pub(crate) followed: Option<u64>,
-    pub(crate) history: VecDeque<Moment>,
+    /// What it was at each refresh.
+    pub(crate) refreshes: VecDeque<Moment>,
+    /// What has happened to it, while events are recorded.
+    pub(crate) history: History,
     /// Why there is nothing new: it has ended, or does not answer.
     pub(crate) trouble: Option<String>,
 }
 
 impl Model {
     pub(crate) fn apply(&mut self, snapshot: Snapshot) {
-        let Snapshot { overview, pages, locks, deadlocks, cpus } = snapshot;
+        let Snapshot { overview, pages, locks, deadlocks, cpus, history } = snapshot;
         self.trouble = None;
         let before = self.overview.take();
         self.bound_reached = 0;
@@ -127,6 +131,12 @@ impl Model {
         if let Some(found) = deadlocks {
             self.deadlocks = found;
         }
+        match history {
+            Some((id, view)) if self.followed == Some(id) => self.history.add(view),
+            // The next session of the trace has other events.
+            None if overview.level != Level::Events => self.history = History::default(),
+            _ => {}
+        }
         self.apply_cpus(&overview, cpus);
         self.overview = Some(overview);
     }
@@ -145,9 +155,9 @@ impl Model {
             row.dispatches = Some(f64::from(dispatches) / seconds(before.seen, at));
         }
         if self.followed == Some(row.view.id) {
-            self.history.push_back(Moment { state: row.view.state, shares: row.shares });
-            if self.history.len() > HISTORY {
-                self.history.pop_front();
+            self.refreshes.push_back(Moment { state: row.view.state, shares: row.shares });
+            if self.refreshes.len() > REFRESHES {
+                self.refreshes.pop_front();
             }
         }
         self.threads.insert(row.view.id, row);
@@ -213,7 +223,8 @@ impl Model {
     /// Follows this thread from now on, or none.
     pub(crate) fn follow(&mut self, id: Option<u64>) {
         self.followed = id;
-        self.history.clear();
+        self.refreshes.clear();
+        self.history = History::default();
     }
 
     /// Returns how many of the known threads are in each state.

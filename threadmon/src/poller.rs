@@ -100,6 +100,10 @@ fn poll(mut source: Source, interval: Duration, asked: &Receiver<Request>, told:
                     Ok(())
                 }
                 Ok(Request::Level(level)) => source.level(level),
+                Ok(Request::Follow(thread)) => {
+                    source.follow(thread);
+                    Ok(())
+                }
                 Ok(Request::Locks) => {
                     source.with_locks = true;
                     source.attached.count_locks()

@@ -65,6 +65,7 @@ fn show(
 ) -> io::Result<()> {
     let mut app = App::new();
     let (mut changed, mut ended) = (true, false);
+    let mut followed = None;
     // Relaxed: only the flag itself is read.
     while !stop.load(Ordering::Relaxed) {
         if changed {
@@ -89,6 +90,10 @@ fn show(
                 _ => continue,
             }
             changed = true;
+        }
+        if app.model.followed != followed {
+            followed = app.model.followed;
+            poller.ask(Request::Follow(followed));
         }
         while !ended {
             match poller.news.try_recv() {

@@ -79,9 +79,13 @@ pub(crate) fn is_lock(reason: WaitReason) -> bool {
 
 /// Returns what a thread waits for: the kind, and the name or the address.
 pub(crate) fn object(view: &ThreadView) -> String {
-    let Some(why) = view.reason else { return String::new() };
+    view.reason.map(|why| wait(why, view.object.as_deref(), view.at)).unwrap_or_default()
+}
+
+/// Returns a wait in words: its kind, and the name or the address of its object.
+pub(crate) fn wait(why: WaitReason, name: Option<&str>, at: Option<u64>) -> String {
     let kind = reason(why);
-    match (view.object.as_ref().filter(|it| !it.is_empty()), view.at) {
+    match (name.filter(|it| !it.is_empty()), at) {
         (Some(name), _) => format!("{kind} {}", clean(name)),
         (None, Some(at)) if !matches!(why, WaitReason::Park | WaitReason::Sleep | WaitReason::Join) => {
             format!("{kind} {at:#x}")

@@ -10,7 +10,7 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use selvedge::threadmon::{LockView, Overview, ThreadPageView};
+use selvedge::threadmon::{HistoryView, LockView, Overview, ThreadPageView};
 use selvedge::trace::Level;
 
 use crate::attach::Attached;
@@ -39,6 +39,8 @@ pub(crate) struct Snapshot {
     pub(crate) deadlocks: Option<String>,
     /// By CPU.
     pub(crate) cpus: Vec<CpuTimes>,
+    /// The followed thread, and what has happened to it; `None`: events are not recorded.
+    pub(crate) history: Option<(u64, HistoryView)>,
 }
 
 pub(crate) struct Source {
@@ -48,11 +50,28 @@ pub(crate) struct Source {
     last: Option<(Duration, Duration)>,
     next_deadlocks: Instant,
     pub(crate) with_locks: bool,
+    followed: Option<u64>,
+    /// The history of the followed thread begins with the next snapshot.
+    anew: bool,
 }
 
 impl Source {
     pub(crate) fn new(attached: Attached) -> Self {
-        Self { attached, page: LONGEST_PAGE, last: None, next_deadlocks: Instant::now(), with_locks: false }
+        Self {
+            attached,
+            page: LONGEST_PAGE,
+            last: None,
+            next_deadlocks: Instant::now(),
+            with_locks: false,
+            followed: None,
+            anew: true,
+        }
+    }
+
+    /// Asks for the history of this thread from now on, or of none.
+    pub(crate) fn follow(&mut self, thread: Option<u64>) {
+        self.followed = thread;
+        self.anew = true;
     }
 
     pub(crate) fn snapshot(&mut self) -> io::Result<Snapshot> {
@@ -82,7 +101,12 @@ impl Source {
         } else {
             None
         };
-        Ok(Snapshot { overview, pages, locks, deadlocks, cpus: cpus::read() })
+        let history = match self.followed.filter(|_| overview.level == Level::Events) {
+            Some(id) => Some((id, client.history(id, self.anew)?)),
+            None => None,
+        };
+        self.anew = history.is_none();
+        Ok(Snapshot { overview, pages, locks, deadlocks, cpus: cpus::read(), history })
     }
 
     /// Returns a snapshot with all threads.

@@ -53,15 +53,47 @@ pub(crate) enum Value {
     Text(String),
 }
 
-/// What a table shows of a model.
+/// What a table shows of a model, and what it is sorted and filtered by.
+pub(crate) trait Table {
+    type Row<'a>;
+
+    const COLUMNS: &'static [Column];
+
+    fn rows(model: &Model) -> impl Iterator<Item = (Key, Self::Row<'_>)>;
+
+    /// Returns the row of this key, or `None` if it has vanished.
+    fn row(model: &Model, key: Key) -> Option<Self::Row<'_>> {
+        Self::rows(model).find(|(it, _)| *it == key).map(|(_, row)| row)
+    }
+
+    /// Returns a cell for each column.
+    fn cells(model: &Model, row: &Self::Row<'_>) -> Vec<Line<'static>>;
+
+    /// Returns what rows are sorted by in a column.
+    fn value(model: &Model, row: &Self::Row<'_>, column: usize) -> Value;
+
+    /// Returns what a filter looks at.
+    fn label(model: &Model, row: &Self::Row<'_>) -> String;
+}
+
+/// A table of any kind.
 pub(crate) struct Kind {
     pub(crate) columns: &'static [Column],
     pub(crate) keys: fn(&Model) -> Vec<Key>,
-    /// A cell for each column; none if the row has vanished.
-    pub(crate) cells: fn(&Model, Key) -> Vec<Line<'static>>,
-    pub(crate) value: fn(&Model, Key, usize) -> Value,
-    /// What a filter looks at.
-    pub(crate) label: fn(&Model, Key) -> String,
+    /// None if the row has vanished.
+    cells: fn(&Model, Key) -> Vec<Line<'static>>,
+    value: fn(&Model, Key, usize) -> Value,
+    label: fn(&Model, Key) -> String,
+}
+
+/// Returns the value of what is not known: it comes before all numbers.
+fn unknown() -> Value {
+    Value::Number(-1.0)
+}
+
+/// Returns the value of a number that may not be known.
+pub(crate) fn known(number: Option<f64>) -> Value {
+    number.map_or(unknown(), Value::Number)
 }
 
 /// How the rows of a table are sorted.
@@ -72,6 +104,18 @@ pub(crate) struct Sort {
 }
 
 impl Kind {
+    pub(crate) const fn of<T: Table>() -> Self {
+        Self {
+            columns: T::COLUMNS,
+            keys: |model| T::rows(model).map(|(key, _)| key).collect(),
+            cells: |model, key| T::row(model, key).map(|row| T::cells(model, &row)).unwrap_or_default(),
+            value: |model, key, column| {
+                T::row(model, key).map_or(unknown(), |row| T::value(model, &row, column))
+            },
+            label: |model, key| T::row(model, key).map(|row| T::label(model, &row)).unwrap_or_default(),
+        }
+    }
+
     /// Returns the rows that pass the filter, sorted.
     pub(crate) fn rows(&self, model: &Model, sort: Sort, filter: &str) -> Vec<Key> {
         let filter = filter.to_lowercase();

@@ -3,9 +3,9 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use selvedge::thread::{ThreadTimes, WaitReason};
-use selvedge::threadmon::{Client, LockView, LwpView, Overview, ThreadPageView, ThreadView};
-use selvedge::trace::{Level, State, set_level};
+use selvedge::thread::{ThreadId, ThreadTimes, WaitReason};
+use selvedge::threadmon::{Client, HistoryView, LockView, LwpView, Overview, ThreadPageView, ThreadView};
+use selvedge::trace::{EventKind, Level, State, Track, set_level};
 use selvedge::{LwpState, Mxn, Runtime, sync, thread};
 
 use crate::cpus::CpuTimes;
@@ -17,13 +17,14 @@ struct Seed {
     lwp: LwpView,
     thread: ThreadView,
     lock: LockView,
+    history: HistoryView,
 }
 
 /// Returns one of each, of a runtime with one thread.
 fn seed() -> &'static Seed {
     static SEED: OnceLock<Seed> = OnceLock::new();
     SEED.get_or_init(|| {
-        set_level(Level::Times);
+        set_level(Level::Events);
         sync::stats::enable();
         selvedge::threadmon::serve().unwrap();
         let rt = Mxn::builder().concurrency(1).build().unwrap();
@@ -42,16 +43,22 @@ fn seed() -> &'static Seed {
                 _ => std::thread::yield_now(),
             }
         };
+        let history = client.history(thread.id, true).unwrap();
         drop(held);
         waiter.join().unwrap();
         let lock = client.locks().unwrap().remove(0);
         let lwp = overview.runtimes[0].lwps[0].clone();
-        Seed { overview, lwp, thread, lock }
+        Seed { overview, lwp, thread, lock, history }
     })
 }
 
 pub(crate) fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
+}
+
+/// Returns a thread that events may name as a waker.
+pub(crate) fn waker() -> ThreadId {
+    seed().history.events[0].thread.expect("it has events of a thread")
 }
 
 /// A moment of a made-up program.
@@ -81,6 +88,7 @@ impl Scene {
                 locks: None,
                 deadlocks: None,
                 cpus: vec![],
+                history: None,
             },
         };
         it.snapshot.pages[0].1.last = true;
@@ -131,6 +139,31 @@ impl Scene {
         (lock.contended, lock.slept, lock.waited, lock.longest) = (contended, contended, ms(70), ms(7));
         lock.owner = Some((owner, None));
         self.snapshot.locks.get_or_insert_default().push(lock);
+        self
+    }
+
+    /// Lets events be recorded, and this one happen to the followed thread, on LWP 7.
+    pub(crate) fn event(mut self, followed: u64, at: Duration, kind: EventKind) -> Self {
+        let overview = &mut self.snapshot.overview;
+        overview.level = Level::Events;
+        let (_, history) = self.snapshot.history.get_or_insert_with(|| {
+            let mut history = seed().history.clone();
+            (history.at, history.whole_since) = (overview.at, ms(0));
+            history.events.clear();
+            history.objects = vec![(0xbeef, "table".into())];
+            (followed, history)
+        });
+        let mut event = seed().history.events[0];
+        (event.at, event.track, event.kind) = (at, Track::Lwp { runtime: 1, lwp: 7 }, kind);
+        history.events.push(event);
+        self
+    }
+
+    /// Lets all events before this moment be lost.
+    pub(crate) fn lost_until(mut self, moment: Duration) -> Self {
+        if let Some((_, history)) = &mut self.snapshot.history {
+            history.whole_since = moment;
+        }
         self
     }
 

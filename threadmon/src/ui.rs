@@ -56,6 +56,7 @@ const KEYS: &str = "\
 1-5, Tab    threads, LWPs, CPUs, mapping, locks
 j k, arrows select, or scroll; g G: the first, the last
 Enter, f    follow the selected thread; again: back
++ -         show less or more of its history
 s r         sort by the next column; reverse
 /           show only names, ids and states with this text
             (Enter ends the text, Esc takes it away)
@@ -71,6 +72,8 @@ pub(crate) struct App {
     selected: [Option<Key>; 5],
     /// The first line that is shown, where lines are shown.
     scroll: usize,
+    /// How much of its history the view of one thread shows, as a power of two.
+    zoom: u32,
     filter: String,
     editing: bool,
     pub(crate) paused: bool,
@@ -87,6 +90,7 @@ impl App {
             sorts: Default::default(),
             selected: Default::default(),
             scroll: 0,
+            zoom: follow::USUAL,
             filter: String::new(),
             editing: false,
             paused: false,
@@ -124,7 +128,8 @@ impl App {
         if self.help {
             draw_lines(help(), self.scroll, body, buffer);
         } else if self.model.followed.is_some() {
-            draw_lines(follow::lines(&self.model, usize::from(body.width)), self.scroll, body, buffer);
+            let lines = follow::lines(&self.model, self.zoom, usize::from(body.width));
+            draw_lines(lines, self.scroll, body, buffer);
         } else if let Some(kind) = self.view.kind() {
             let sort = self.sorts[self.view as usize];
             kind.draw(&self.model, &self.rows, self.position(), sort, body, buffer);

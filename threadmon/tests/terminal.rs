@@ -111,6 +111,22 @@ fn all_views_are_there_while_hogs_keep_all_cpus() {
     screen.shows(&["PAUSED"]);
     screen.keys(&["p", "l"]);
     screen.shows(&["level events"]);
+    // All that happens to a thread, to scale: it waits for a lock, gets it, and computes with it.
+    screen.keys(&["/", "Escape"]);
+    screen.keys(&["/"]);
+    screen.keys(&["-l", "writer-7"]);
+    screen.keys(&["Enter"]);
+    screen.shows(&["filter: writer-7 (1)"]);
+    screen.keys(&["f", "-", "-", "-", "-"]);
+    screen.shows(&[
+        "writer-7 (priority normal)",
+        "the last 16.4 s",
+        "a letter",
+        "░░",
+        " ago  blocked",
+        "mutex table",
+    ]);
+    screen.keys(&["Escape"]);
     screen.keys(&["?"]);
     screen.shows(&["follow the selected thread", "an LWP was chosen for it"]);
     screen.keys(&["q"]);

@@ -189,15 +189,35 @@ fn time<L: Library>(plan: locks::Plan) -> Duration {
 
 /// As many threads as there can be, or so many as an operation each.
 #[derive(Clone, Copy)]
-pub(crate) struct Most;
+pub(crate) struct Most {
+    attributes: Attributes,
+}
+
+impl Most {
+    /// The figures besides the number of threads. The time: milliseconds of all, microseconds of each. The
+    /// memory that they have touched, with page tables: megabytes of all, kibibytes of each. The kernel's
+    /// stacks: kibibytes of each.
+    pub(crate) const FURTHER: usize = 5;
+
+    /// Threads of the library's usual kind.
+    pub(crate) const UNBOUND: Self = Self { attributes: ANY };
+
+    /// Threads that own a kernel thread each.
+    pub(crate) const BOUND: Self = Self { attributes: BOUND };
+}
 
 impl Scene for Most {
     fn play<C: Contender>(self, effort: Effort) -> Run {
-        let plan = most::Plan { most: effort.operations() as u32, attributes: ANY };
+        let plan = most::Plan { most: effort.operations() as u32, attributes: self.attributes };
         let most = most::most::<C>(plan, |_| ());
         assert_eq!(most.ran, most.made, "not every thread that was made has run");
-        let (time, memory) = (1e3 * most.making.as_secs_f64(), most.memory.resident as f64 / 1e6);
-        Run { more: vec![time, memory], ..Run::part(most.made.into(), effort.operations()) }
+        let each = 1.0 / f64::from(most.made.max(1));
+        let (time, memory) = (most.making.as_secs_f64(), most.memory.memory(false) as f64);
+        let kernel = most.memory.kernel_stacks as f64;
+        let more =
+            [1e3 * time, 1e6 * time * each, memory / 1e6, memory * each / 1024.0, kernel * each / 1024.0];
+        let seen = format!("{} threads: {}\n", most.made, most.stop);
+        Run { more: more.into(), seen, ..Run::part(most.made.into(), effort.operations()) }
     }
 }
 

@@ -3,8 +3,8 @@
 use super::{Experiment, cpus};
 use crate::exhibit::{Chart, Column, Exhibit, Paper, Scale, Then};
 use crate::options::Size;
-use crate::support::contender::{Scene, called, some};
-use crate::support::harness::{Question, Unit};
+use crate::support::contender::{Scene, Workload, called, some};
+use crate::support::harness::{Effort, Question, Run, Unit};
 use crate::support::load::Load;
 use crate::support::ours::counting_lwps;
 use crate::support::selvedge::Private;
@@ -127,9 +127,6 @@ fn crews(size: Size) -> Vec<u32> {
     crews
 }
 
-/// The runs in a sample without time slices.
-const BEST_OF: usize = 3;
-
 /// The figures of each question of figure 4: the time, and the LWPs that ran green threads.
 const EACH: usize = 2;
 
@@ -141,14 +138,17 @@ fn point(crews: &[u32], threads: u32) -> usize {
 fn coarse(size: Size) -> Experiment {
     let rounds = size.pick(1, 1, 4);
     let iterations = size.pick(ITERATIONS / 30, ITERATIONS, ITERATIONS);
+    let best_of = size.pick(2, 8, 12);
     let crews = crews(size);
     let ask = |&threads: &u32| {
         let work = Rounds::coarse(threads, iterations);
         let play = move |effort| work.play::<Private>(effort);
-        // Steps are what is looked for, and other programs hide them.
-        let best = move |effort| {
-            let runs = (0..BEST_OF).map(|_| play(effort));
-            runs.min_by_key(|run| run.elapsed).expect("some runs")
+        // Steps are what is looked for, and other programs hide them: a CPU that they take is missing where
+        // there are as many threads as CPUs, and idle anyway where one thread computes alone.
+        let best = move |effort: Effort| {
+            let rounds = effort.operations();
+            let one = (0..best_of).map(|_| work.threads::<Private>(1)).min().expect("some runs");
+            Run::took(rounds, one * rounds as u32)
         };
         let mut cases = vec![
             counting_lwps("mxn", |builder| builder, play, |lwps| lwps as f64),
@@ -185,8 +185,9 @@ fn coarse(size: Size) -> Experiment {
              the time of four, against 5/4.",
         ),
         here: format!(
-            "{here} Without slices it is the best of {BEST_OF} runs, since steps are looked for there, and \
-             other programs hide them."
+            "{here} Without slices it is {} best of {best_of} runs of one round, since steps are looked for \
+             there, and other programs hide them.",
+            if rounds == 1 { "the".to_owned() } else { format!("{rounds} times the") }
         ),
         quantity: "time, ms",
         over: "threads",

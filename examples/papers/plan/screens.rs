@@ -15,6 +15,11 @@ use crate::verdict::{Bound, Check, Claim, Pick, Whose, at};
 const UNBOUND: Attributes = Attributes { stack_size: None, bound: false };
 const BOUND: Attributes = Attributes { stack_size: None, bound: true };
 
+/// Without time slices, as the paper's library was.
+const COOPERATIVE: &str = "mxn, cooperative";
+/// The same with one LWP more than CPUs.
+const MORE: &str = "mxn, cooperative, one LWP more";
+
 pub(super) fn all(size: Size) -> Vec<Experiment> {
     vec![fine(size), coarse(size), staggered(size)]
 }
@@ -30,6 +35,11 @@ fn column(figure: Figure, label: &str) -> Column {
 
 fn of(contender: &'static str, figure: Figure) -> Pick {
     at(contender, figure as usize)
+}
+
+/// A figure of M:N, set up in one way, by the same figure set up in another.
+fn ratio(figure: Figure, contender: &'static str, other: &'static str) -> Vec<Check> {
+    vec![Check::ours("M:N", of(contender, figure), of(other, figure))]
 }
 
 /// A share of all, which is in percent.
@@ -70,7 +80,8 @@ fn fine(size: Size) -> Experiment {
              {} rounds. The states are those that the runtime recorded. An unbound thread that its \
              waker's LWP will run next is dispatchable: an LWP was chosen. So is a kernel thread that was \
              woken, until it runs; the paper's monitor did not see that. Of kernel threads, the last 100 \
-             rounds or so are kept.",
+             rounds or so are kept. Two M:N threads may take turns on one LWP: to wake another takes longer \
+             than this little work.",
             crate::numbers::grouped(rounds as f64)
         ),
         quantity: "share of the threads' time, %",
@@ -107,7 +118,7 @@ fn coarse(size: Size) -> Experiment {
     let iterations = size.pick(ITERATIONS / 30, 2 * ITERATIONS, 2 * ITERATIONS);
     let plan = Plan { threads: n + 1, iterations, side: 50, rounds: 1, attributes: UNBOUND };
     let cases = vec![
-        on_mxn("mxn, cooperative", plan, |builder| builder.time_slice(None)),
+        on_mxn(COOPERATIVE, plan, |builder| builder.time_slice(None)),
         on_mxn("mxn", plan, |builder| builder),
         on_mxn("mxn, bound", Plan { attributes: BOUND, ..plan }, |builder| builder),
     ];
@@ -115,7 +126,8 @@ fn coarse(size: Size) -> Experiment {
     let here = format!(
         "{} threads on {n} CPUs, {} increments of each cell of a matrix of 50 x 50 in a round, {rounds} \
          round{}: M:N on {n} LWPs without time slices, as the paper's library was; the same with slices, \
-         which is the default; and bound threads.",
+         which is the default; and bound threads. A bound thread is on its LWP also while that waits for a \
+         CPU. With slices, more LWPs than CPUs may run the threads, in turn.",
         n + 1,
         crate::numbers::grouped(f64::from(iterations)),
         if rounds == 1 { "" } else { "s" },
@@ -144,7 +156,7 @@ fn coarse(size: Size) -> Experiment {
                 words: "without slices, a thread waits for an LWP for half of the time",
                 ratio: "time in which a thread waits for an LWP by that of the run",
                 bound: Bound::AtLeast(1.0 / 3.0),
-                checks: vec![share("M:N", "mxn, cooperative", Figure::OneWaits)],
+                checks: vec![share("M:N", COOPERATIVE, Figure::OneWaits)],
             },
             Claim {
                 whose: Whose::Paper,
@@ -152,18 +164,14 @@ fn coarse(size: Size) -> Experiment {
                 ratio: "time in which all but one are blocked by that of the run",
                 // Beside other programs the first two do not end together, so it is less than half.
                 bound: Bound::AtLeast(0.25),
-                checks: vec![share("M:N", "mxn, cooperative", Figure::LastAlone)],
+                checks: vec![share("M:N", COOPERATIVE, Figure::LastAlone)],
             },
             Claim {
                 whose: Whose::Ours,
                 words: "with slices, the last thread is alone for at most half as long",
                 ratio: "share of the run with slices by the share without",
                 bound: Bound::AtMost(0.5),
-                checks: vec![Check::ours(
-                    "M:N",
-                    of("mxn", Figure::LastAlone),
-                    of("mxn, cooperative", Figure::LastAlone),
-                )],
+                checks: ratio(Figure::LastAlone, "mxn", COOPERATIVE),
             },
         ],
     };
@@ -177,7 +185,10 @@ fn coarse(size: Size) -> Experiment {
              pool (figure 7), while the other half of the time, one LWP was running the remaining worker \
              (figure 8)\".",
         ),
-        here: format!("{here} The digits above are the LWPs."),
+        here: format!(
+            "{here} The digits above are the LWPs. A thread that comes last to a barrier goes on without a \
+             pause, so one turn may be of two rounds."
+        ),
         quantity: "number",
         over: "",
         columns: vec![
@@ -191,14 +202,14 @@ fn coarse(size: Size) -> Experiment {
                 words: "without slices, no more LWPs run the threads than there are CPUs",
                 ratio: "LWPs by CPUs",
                 bound: Bound::AtMost(1.25),
-                checks: vec![Check::ours("M:N", of("mxn, cooperative", Figure::Lwps), Pick::Given(n.into()))],
+                checks: vec![Check::ours("M:N", of(COOPERATIVE, Figure::Lwps), Pick::Given(n.into()))],
             },
             Claim {
                 whose: Whose::Paper,
                 words: "without slices, a thread keeps its LWP until it is done",
                 ratio: "turns on an LWP, of a thread in a round, by one",
                 bound: Bound::AtMost(1.5),
-                checks: vec![Check::ours("M:N", of("mxn, cooperative", Figure::Turns), Pick::Given(1.0))],
+                checks: vec![Check::ours("M:N", of(COOPERATIVE, Figure::Turns), Pick::Given(1.0))],
             },
             Claim {
                 whose: Whose::Question,
@@ -214,12 +225,11 @@ fn coarse(size: Size) -> Experiment {
 }
 
 fn staggered(size: Size) -> Experiment {
-    const MORE: &str = "mxn, cooperative, one LWP more";
     let n = cpus();
     let iterations = size.pick(ITERATIONS / 30, ITERATIONS, ITERATIONS);
     let plan = Plan { threads: 2 * n + 1, iterations, side: 50, rounds: 1, attributes: UNBOUND };
     let cases = vec![
-        on_mxn("mxn, cooperative", plan, |builder| builder.time_slice(None)),
+        on_mxn(COOPERATIVE, plan, |builder| builder.time_slice(None)),
         on_mxn(MORE, plan, move |builder| builder.time_slice(None).concurrency(n as usize + 1)),
         on_mxn("mxn", plan, |builder| builder),
     ];
@@ -256,29 +266,21 @@ fn staggered(size: Size) -> Experiment {
                 words: "with one LWP more than CPUs, the last thread hardly computes alone",
                 ratio: "share of the run with one LWP more by the share without",
                 bound: Bound::AtMost(0.5),
-                checks: vec![Check::ours(
-                    "M:N",
-                    of(MORE, Figure::LastAlone),
-                    of("mxn, cooperative", Figure::LastAlone),
-                )],
+                checks: ratio(Figure::LastAlone, MORE, COOPERATIVE),
             },
             Claim {
                 whose: Whose::Paper,
                 words: "one LWP more than CPUs makes M:N threads faster",
                 ratio: "time with one LWP more by time without",
                 bound: Bound::AtMost(0.95),
-                checks: vec![Check::ours(
-                    "M:N",
-                    of(MORE, Figure::Time),
-                    of("mxn, cooperative", Figure::Time),
-                )],
+                checks: ratio(Figure::Time, MORE, COOPERATIVE),
             },
             Claim {
                 whose: Whose::Ours,
                 words: "time slices do about as well as one LWP more",
                 ratio: "time with slices by time with one LWP more",
                 bound: Bound::AtMost(1.2),
-                checks: vec![Check::ours("M:N", of("mxn", Figure::Time), of(MORE, Figure::Time))],
+                checks: ratio(Figure::Time, "mxn", MORE),
             },
         ],
     };

@@ -17,9 +17,10 @@ use crate::support::harness::{Case, Effort, Question, Run, Side, Unit};
 use crate::support::hogs::{self, Kind};
 use crate::support::library::{Attributes, Std};
 use crate::support::million::{Plan, Watch, park_all};
+use crate::support::nt_solaris::limits::room;
+use crate::support::nt_solaris::process::{Usage, usage};
 use crate::support::ours::allow_all_lwps;
 use crate::support::parking::Named;
-use crate::support::process::{room, usage};
 use crate::support::selvedge::Private;
 use crate::support::workloads::echo::Conversations;
 use crate::verdict::{Bound, Check, Claim, Whose, at, by};
@@ -136,7 +137,7 @@ enum Parked {
 
 /// Notes what the process takes when all have parked.
 struct Scales {
-    before: crate::support::process::Usage,
+    before: Usage,
     /// `true` if each thread has a stack in the kernel.
     kernel: bool,
     bytes: u64,
@@ -152,14 +153,14 @@ impl Watch for Scales {
     }
 
     fn parked(&mut self, _threads: u32) {
-        self.bytes = usage().expect("/proc").beyond(self.before).memory(self.kernel);
+        self.bytes = usage().beyond(self.before).memory(self.kernel);
     }
 
     fn woken(&mut self, _threads: u32) {}
 }
 
 fn parked<L: Named>(what: Parked, kernel: bool, threads: u64) -> Run {
-    let mut scales = Scales { before: usage().expect("/proc"), kernel, bytes: 0 };
+    let mut scales = Scales { before: usage(), kernel, bytes: 0 };
     let plan = Plan { threads: threads as u32, attributes: Attributes::default() };
     let reached = park_all::<L>(plan, &mut scales);
     if let Some(reason) = reached.stopped {
@@ -178,7 +179,7 @@ const BYTES_EACH: u64 = 12 << 10;
 fn crowd(size: Size) -> Experiment {
     let few = size.pick(100, 1_000, 10_000);
     // A million, if half of the memory that is to be had is enough for them.
-    let room = room().map_or(0, |room| room.bytes / 2 / BYTES_EACH);
+    let room = room().map_or(0, |room| room.left() / 2 / BYTES_EACH);
     let many = size.pick(500, 20_000, room.clamp(few, 1_000_000));
     let cases = |what| {
         vec![

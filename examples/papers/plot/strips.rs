@@ -75,7 +75,8 @@ fn row(canvas: &Canvas<'_>, marks: &str, top: i32) -> super::canvas::Drawn {
         let (from, to) = (LEFT + CELL * begin, LEFT + CELL * (begin + same.len() as i32));
         begin += same.len() as i32;
         let Some(doing) = Doing::of_mark(same[0]) else { continue };
-        canvas.fill((from, top), (to, top + ROW - GAP), color(doing))?;
+        // A gap tells one LWP from another of the same color.
+        canvas.fill((from, top), (to - 1, top + ROW - GAP), color(doing))?;
         if let (Doing::OnLwp(_), true) = (doing, to - from >= 12) {
             canvas.white(&same[0].to_string(), ((from + to) / 2, top + (ROW - GAP) / 2))?;
         }

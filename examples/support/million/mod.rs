@@ -2,7 +2,6 @@
 //! joins them.
 
 pub(crate) mod options;
-pub(crate) mod process;
 pub(crate) mod program;
 pub(crate) mod warden;
 pub(crate) mod workers;

@@ -6,11 +6,11 @@ use std::io;
 use std::time::Duration;
 
 use super::options::{Options, USAGE, parse};
-use super::process::Usage;
-use super::warden::{Bytes, Warden};
+use super::warden::Warden;
 use super::workers::{Reached, park_all};
 use crate::support::command_line::{self, Model, Text};
 use crate::support::library::Std;
+use crate::support::nt_solaris::workers::process::{Bytes, Usage};
 use crate::support::outcome::Outcome;
 use crate::support::parking::Named;
 use crate::support::selvedge::Private;

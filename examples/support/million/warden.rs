@@ -5,13 +5,12 @@
 //! machine without a free thread number cannot even start a shell. So the warden asks before each batch if
 //! there is room for another.
 
-use std::fmt;
 use std::io;
 
-use super::process::{Room, Usage, room, usage};
 use super::workers::{BATCH, Watch};
 use crate::support::command_line::Text;
 use crate::support::nt_solaris::workers::limits::{self, Limit};
+use crate::support::nt_solaris::workers::process::{Bytes, Usage, usage};
 use crate::support::progress::Bar;
 
 /// What part of the memory that there was is left to others.
@@ -26,7 +25,7 @@ pub(crate) struct Warden<'a, 'b> {
     /// Before the first of them.
     before: Usage,
     limits_before: Vec<Limit>,
-    room_before: Room,
+    room_before: u64,
     /// When all had parked.
     parked: Option<Usage>,
     bar: Bar,
@@ -39,8 +38,10 @@ impl<'a, 'b> Warden<'a, 'b> {
     /// # Errors
     /// There is no `/proc`, or no process to tell.
     pub(crate) fn new(wanted: u32, kernel: bool, text: &'a mut Text<'b>) -> io::Result<Self> {
-        let (room_before, before) = (room()?, usage()?);
-        writeln!(text, "{} are to be had, {}", Bytes(room_before.bytes), room_before.by)?;
+        let before = usage();
+        let room = limits::room().ok_or_else(|| io::Error::other("there is no /proc/meminfo"))?;
+        let room_before = room.left();
+        writeln!(text, "{} are to be had, by the {}", Bytes(room_before), room.name)?;
         let limits_before = limits::all().collect();
         let bar = Bar::new("threads", 2 * u64::from(wanted));
         Ok(Self { text, wanted, kernel, before, limits_before, room_before, parked: None, bar, shown: 0 })
@@ -59,7 +60,7 @@ impl<'a, 'b> Warden<'a, 'b> {
     /// What the first of them let expect.
     fn forecast(&mut self, threads: u32, taken: Usage) {
         let each = taken.memory(self.kernel) / u64::from(threads);
-        let (wanted, room) = (u64::from(self.wanted), self.room_before.bytes);
+        let (wanted, room) = (u64::from(self.wanted), self.room_before);
         let lines =
             format!("the first {threads} take {each} bytes each; all would take {}", Bytes(each * wanted));
         let bound = (room - room / LEFT_TO_OTHERS) / each.max(1);
@@ -73,14 +74,9 @@ impl<'a, 'b> Warden<'a, 'b> {
     /// What there would be too many of, or too little, after one batch more.
     fn short_of(&self, threads: u32, taken: Usage) -> Option<String> {
         let of_a_batch = |all: u64| all * u64::from(BATCH) / u64::from(threads);
-        let Room { bytes, by } = room().ok()?;
-        let kept = self.room_before.bytes / LEFT_TO_OTHERS;
-        if bytes < kept + of_a_batch(taken.memory(self.kernel)) {
-            return Some(format!(
-                "memory: {} are left, {by}, of {}",
-                Bytes(bytes),
-                Bytes(self.room_before.bytes)
-            ));
+        let room = limits::room()?;
+        if room.left() < self.room_before / LEFT_TO_OTHERS + of_a_batch(taken.memory(self.kernel)) {
+            return Some(room.to_string());
         }
         let near = |limit: &Limit| {
             let before = self.limits_before.iter().find(|before| before.name == limit.name);
@@ -96,7 +92,7 @@ impl<'a, 'b> Warden<'a, 'b> {
 impl Watch for Warden<'_, '_> {
     fn started(&mut self, threads: u32) -> Option<String> {
         self.show(threads);
-        let taken = usage().ok()?.beyond(self.before);
+        let taken = usage().beyond(self.before);
         if threads == BATCH {
             self.forecast(threads, taken);
         }
@@ -109,26 +105,12 @@ impl Watch for Warden<'_, '_> {
     }
 
     fn parked(&mut self, threads: u32) {
-        self.parked = usage().ok();
+        self.parked = Some(usage());
         self.show(threads);
         self.shown = 0;
     }
 
     fn woken(&mut self, threads: u32) {
         self.show(threads);
-    }
-}
-
-/// A number of bytes, for people.
-pub(crate) struct Bytes(pub(crate) u64);
-
-impl fmt::Display for Bytes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let gibibytes = self.0 as f64 / f64::from(1 << 30);
-        if gibibytes < 1.0 {
-            write!(f, "{:.1} MiB", 1024.0 * gibibytes)
-        } else {
-            write!(f, "{gibibytes:.1} GiB")
-        }
     }
 }

@@ -11,8 +11,9 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use super::options::Options;
-use super::workers::limits::{self, Limit, Memory};
-use super::workers::most::{Most, Plan, Refused, most};
+use super::workers::limits;
+use super::workers::most::{Most, Plan, Stop, most};
+use super::workers::process::Usage;
 use crate::support::command_line::{Model, Text};
 use crate::support::library::{Attributes, Std};
 use crate::support::selvedge::Private;
@@ -37,15 +38,15 @@ pub(crate) struct Told {
     pub(crate) making: Duration,
     pub(crate) begun: Duration,
     pub(crate) ending: Duration,
-    pub(crate) memory: Memory,
+    pub(crate) memory: Usage,
 }
 
 impl Report {
     pub(crate) fn of(found: &Most) -> Self {
-        let Most { made, making, begun, ending, ran, memory, ref refusal } = *found;
-        let stopped_by = match refusal {
-            None => "--most".to_owned(),
-            Some(Refused { error, limits }) => with_limits(&error.to_string(), limits),
+        let Most { made, making, begun, ending, ran, memory, ref stop } = *found;
+        let stopped_by = match stop {
+            Stop::Enough => "--most".to_owned(),
+            stop => stop.to_string().replace('\n', " "),
         };
         Self { made, stopped_by, told: Some(Told { ran, making, begun, ending, memory }) }
     }
@@ -54,19 +55,25 @@ impl Report {
     fn to_line(&self) -> Option<String> {
         let Told { ran, making, begun, ending, memory } = self.told?;
         let times = [making, begun, ending].map(|time| time.as_nanos().to_string()).join(" ");
-        let Memory { resident, addresses } = memory;
-        Some(format!("{END} {} {ran} {times} {resident} {addresses} {}", self.made, self.stopped_by))
+        let Usage { resident, page_tables, address_space, kernel_stacks } = memory;
+        let memory = format!("{resident} {page_tables} {address_space} {kernel_stacks}");
+        Some(format!("{END} {} {ran} {times} {memory} {}", self.made, self.stopped_by))
     }
 
     fn from_line(line: &str) -> Option<Self> {
-        let mut words = line.splitn(9, ' ');
+        let mut words = line.splitn(11, ' ');
         if words.next() != Some(END) {
             return None;
         }
         let mut number = || words.next()?.parse::<u64>().ok();
         let (made, ran) = (number()?.try_into().ok()?, number()?.try_into().ok()?);
         let [making, begun, ending] = [number()?, number()?, number()?].map(Duration::from_nanos);
-        let memory = Memory { resident: number()?, addresses: number()? };
+        let memory = Usage {
+            resident: number()?,
+            page_tables: number()?,
+            address_space: number()?,
+            kernel_stacks: number()?,
+        };
         let stopped_by = words.next()?.to_owned();
         Some(Self { made, stopped_by, told: Some(Told { ran, making, begun, ending, memory }) })
     }
@@ -111,12 +118,6 @@ fn say_why(panic: &PanicHookInfo<'_>) {
         let _ = write!(errors, "; {limit}");
     }
     let _ = writeln!(errors);
-}
-
-/// What was said, and the limits that were reached, which say it better.
-fn with_limits(said: &str, limits: &[Limit]) -> String {
-    let limits = limits.iter().map(|limit| format!("; {limit}")).collect::<String>();
-    format!("{said}{limits}").replace('\n', " ")
 }
 
 /// Lets a child find out. `tell` is told how far it is.

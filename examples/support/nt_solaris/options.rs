@@ -17,7 +17,8 @@ usage: nt_solaris [most|create|compute|locks|search|bursts]... [-n <list>] [-k <
 \t[--bursts <bursts>] [--idle <us>] [--cpu <list of us>]
 \t[-s process|system] [-S <stacksize>] [-c <concurrency>] [-r mxn|onetoone|std] [--json]
 
-  most     how many threads can exist at once, and what stops them; in a process of its own
+  most     how many threads can exist at once, and what stops them; in a process of its own, which
+           leaves 500 threads and half of the memory to others
   create   creation, alone, beside a process that computes, and beside threads that do
   compute  computing without synchronisation
   locks    computing with much synchronisation

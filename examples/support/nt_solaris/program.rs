@@ -111,14 +111,14 @@ fn tell_most(row: &str, options: &Options, journal: &mut Journal<'_, '_>, report
         journal.figure(&format!("{row}, {what}"), "ms", parts::ms(time));
     }
     let each = |bytes: u64| bytes as f64 / f64::from((*made).max(1)) / 1024.0;
-    journal.figure(&format!("{row}, memory of each"), "KiB", each(memory.resident));
-    journal.figure(&format!("{row}, addresses of each"), "KiB", each(memory.addresses));
+    journal.figure(&format!("{row}, memory of each"), "KiB", each(memory.memory(false)));
+    journal.figure(&format!("{row}, addresses of each"), "KiB", each(memory.address_space));
     journal.check(row, &format!("all {made} ran"), ran == *made);
     journal.check(row, "there was one", *made > 0);
     let enough = *made == options.most || stopped_by != "--most";
     journal.check(row, "something stopped it, or there were enough", enough);
     let cells =
-        [parts::ms(making), parts::ms(begun), parts::ms(ending), each(memory.resident)].map(parts::cell);
+        [parts::ms(making), parts::ms(begun), parts::ms(ending), each(memory.memory(false))].map(parts::cell);
     let remark = format!("stopped by {stopped_by}");
     journal.row(&[&[row.to_owned(), made.to_string()][..], &cells].concat(), &remark)
 }

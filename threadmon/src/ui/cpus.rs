@@ -5,28 +5,60 @@ use ratatui::text::{Line, Span};
 
 use crate::model::{CpuRow, Model};
 use crate::show::percent;
-use crate::table::{Column, Key, Kind, Value, number, text, wide};
+use crate::table::{Column, Key, Kind, Table, Value, number, text, wide};
 
 const BAR: u16 = 20;
 
-const COLUMNS: &[Column] = &[
-    number("CPU", 4, 0),
-    number("ours", 5, 0),
-    number("others", 6, 0),
-    number("idle", 5, 1),
-    text("", BAR, 3),
-    text("LWP", 8, 1),
-    wide("thread", 12, 2),
-];
+/// The table.
+pub(crate) enum Cpus {}
 
-pub(crate) const KIND: Kind = Kind { columns: COLUMNS, keys, cells, value, label };
+pub(crate) const KIND: Kind = Kind::of::<Cpus>();
 
-fn row(model: &Model, key: Key) -> Option<&CpuRow> {
-    model.cpus.iter().find(|cpu| key == Key::Cpu(cpu.number))
-}
+impl Table for Cpus {
+    type Row<'a> = &'a CpuRow;
 
-fn keys(model: &Model) -> Vec<Key> {
-    model.cpus.iter().map(|cpu| Key::Cpu(cpu.number)).collect()
+    const COLUMNS: &'static [Column] = &[
+        number("CPU", 4, 0),
+        number("ours", 5, 0),
+        number("others", 6, 0),
+        number("idle", 5, 1),
+        text("", BAR, 3),
+        text("LWP", 8, 1),
+        wide("thread", 12, 2),
+    ];
+
+    fn rows(model: &Model) -> impl Iterator<Item = (Key, Self::Row<'_>)> {
+        model.cpus.iter().map(|cpu| (Key::Cpu(cpu.number), cpu))
+    }
+
+    fn cells(model: &Model, cpu: &Self::Row<'_>) -> Vec<Line<'static>> {
+        let (lwps, threads) = on_it(model, cpu.number);
+        vec![
+            Line::from(cpu.number.to_string()),
+            Line::from(percent(cpu.ours)),
+            Line::from(percent(cpu.others)),
+            Line::from(percent(cpu.idle)),
+            bar(cpu),
+            Line::from(lwps),
+            Line::from(threads),
+        ]
+    }
+
+    fn value(model: &Model, cpu: &Self::Row<'_>, column: usize) -> Value {
+        match column {
+            0 => Value::Number(f64::from(cpu.number)),
+            2 => Value::Number(cpu.others),
+            3 => Value::Number(cpu.idle),
+            5 => Value::Text(on_it(model, cpu.number).0),
+            6 => Value::Text(on_it(model, cpu.number).1),
+            _ => Value::Number(cpu.ours),
+        }
+    }
+
+    fn label(model: &Model, cpu: &Self::Row<'_>) -> String {
+        let (lwps, threads) = on_it(model, cpu.number);
+        format!("{} {lwps} {threads}", cpu.number)
+    }
 }
 
 /// Returns the LWPs that are on this CPU, or were last, those with threads first: their numbers and threads.
@@ -48,36 +80,4 @@ fn bar(cpu: &CpuRow) -> Line<'static> {
         Span::styled("▒".repeat(others), Style::new().fg(Color::Yellow)),
         Span::styled("·".repeat(idle), Style::new().fg(Color::DarkGray)),
     ])
-}
-
-fn cells(model: &Model, key: Key) -> Vec<Line<'static>> {
-    let Some(cpu) = row(model, key) else { return Vec::new() };
-    let (lwps, threads) = on_it(model, cpu.number);
-    vec![
-        Line::from(cpu.number.to_string()),
-        Line::from(percent(cpu.ours)),
-        Line::from(percent(cpu.others)),
-        Line::from(percent(cpu.idle)),
-        bar(cpu),
-        Line::from(lwps),
-        Line::from(threads),
-    ]
-}
-
-fn value(model: &Model, key: Key, column: usize) -> Value {
-    let Some(cpu) = row(model, key) else { return Value::Number(-1.0) };
-    match column {
-        0 => Value::Number(f64::from(cpu.number)),
-        2 => Value::Number(cpu.others),
-        3 => Value::Number(cpu.idle),
-        5 => Value::Text(on_it(model, cpu.number).0),
-        6 => Value::Text(on_it(model, cpu.number).1),
-        _ => Value::Number(cpu.ours),
-    }
-}
-
-fn label(model: &Model, key: Key) -> String {
-    let Some(cpu) = row(model, key) else { return String::new() };
-    let (lwps, threads) = on_it(model, cpu.number);
-    format!("{} {lwps} {threads}", cpu.number)
 }

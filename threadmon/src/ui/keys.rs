@@ -3,7 +3,7 @@
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use selvedge::trace::Level;
 
-use super::{App, View};
+use super::{App, View, follow};
 use crate::table::Key;
 
 /// What the screen cannot do itself.
@@ -12,6 +12,8 @@ pub(crate) enum Request {
     Quit,
     Level(Level),
     Pause(bool),
+    /// This thread is followed from now on, or none.
+    Follow(Option<u64>),
     /// The view of locks is wanted.
     Locks,
 }
@@ -62,6 +64,8 @@ impl App {
                 self.paused = !self.paused;
                 request = Some(Request::Pause(self.paused));
             }
+            KeyCode::Char('+' | '=') => self.zoom = self.zoom.saturating_sub(1),
+            KeyCode::Char('-') => self.zoom = (self.zoom + 1).min(follow::WIDEST),
             KeyCode::Char('l') => {
                 request = Some(Request::Level(match self.model.level() {
                     Level::Off => Level::Times,

@@ -5,29 +5,67 @@ use selvedge::threadmon::LockView;
 
 use crate::model::{Model, clean};
 use crate::show::{duration, or_dash, rate, reason};
-use crate::table::{Column, Key, Kind, Value, number, text, wide};
+use crate::table::{Column, Key, Kind, Table, Value, known, number, text, wide};
 
-const COLUMNS: &[Column] = &[
-    text("address", 14, 3),
-    wide("name", 10, 0),
-    text("kind", 9, 1),
-    number("contd/s", 7, 0),
-    number("contended", 9, 2),
-    number("slept", 6, 4),
-    number("waited", 8, 1),
-    number("longest", 8, 2),
-    number("waiting", 7, 2),
-    wide("owner", 10, 1),
-];
+/// The table.
+pub(crate) enum Locks {}
 
-pub(crate) const KIND: Kind = Kind { columns: COLUMNS, keys, cells, value, label };
+pub(crate) const KIND: Kind = Kind::of::<Locks>();
 
-fn row(model: &Model, key: Key) -> Option<&LockView> {
-    model.locks.iter().find(|lock| key == Key::Lock(lock.at))
-}
+impl Table for Locks {
+    type Row<'a> = &'a LockView;
 
-fn keys(model: &Model) -> Vec<Key> {
-    model.locks.iter().map(|lock| Key::Lock(lock.at)).collect()
+    const COLUMNS: &'static [Column] = &[
+        text("address", 14, 3),
+        wide("name", 10, 0),
+        text("kind", 9, 1),
+        number("contd/s", 7, 0),
+        number("contended", 9, 2),
+        number("slept", 6, 4),
+        number("waited", 8, 1),
+        number("longest", 8, 2),
+        number("waiting", 7, 2),
+        wide("owner", 10, 1),
+    ];
+
+    fn rows(model: &Model) -> impl Iterator<Item = (Key, Self::Row<'_>)> {
+        model.locks.iter().map(|lock| (Key::Lock(lock.at), lock))
+    }
+
+    fn cells(model: &Model, lock: &Self::Row<'_>) -> Vec<Line<'static>> {
+        vec![
+            Line::from(format!("{:#x}", lock.at)),
+            Line::from(lock.name.as_deref().map(clean).unwrap_or_default()),
+            Line::from(lock.kind.map(reason).unwrap_or_default()),
+            Line::from(or_dash(model.contention.get(&lock.at).map(|&it| rate(it)))),
+            Line::from(rate(lock.contended as f64)),
+            Line::from(rate(lock.slept as f64)),
+            Line::from(duration(lock.waited)),
+            Line::from(duration(lock.longest)),
+            Line::from(waiting(model, lock).to_string()),
+            Line::from(owner(model, lock)),
+        ]
+    }
+
+    fn value(model: &Model, lock: &Self::Row<'_>, column: usize) -> Value {
+        match column {
+            0 => Value::Number(lock.at as f64),
+            1 => Value::Text(lock.name.clone().unwrap_or_default()),
+            2 => Value::Text(lock.kind.map(reason).unwrap_or_default().into()),
+            3 => known(model.contention.get(&lock.at).copied()),
+            4 => Value::Number(lock.contended as f64),
+            5 => Value::Number(lock.slept as f64),
+            6 => Value::Number(lock.waited.as_secs_f64()),
+            7 => Value::Number(lock.longest.as_secs_f64()),
+            8 => Value::Number(waiting(model, lock) as f64),
+            _ => Value::Text(owner(model, lock)),
+        }
+    }
+
+    fn label(model: &Model, lock: &Self::Row<'_>) -> String {
+        let kind = lock.kind.map(reason).unwrap_or_default();
+        format!("{:#x} {} {kind} {}", lock.at, lock.name.as_deref().unwrap_or_default(), owner(model, lock))
+    }
 }
 
 fn owner(model: &Model, lock: &LockView) -> String {
@@ -39,42 +77,4 @@ fn owner(model: &Model, lock: &LockView) -> String {
 /// Returns how many threads wait for the lock now, as far as is known.
 fn waiting(model: &Model, lock: &LockView) -> usize {
     model.threads.values().filter(|row| row.view.at == Some(lock.at)).count()
-}
-
-fn cells(model: &Model, key: Key) -> Vec<Line<'static>> {
-    let Some(lock) = row(model, key) else { return Vec::new() };
-    vec![
-        Line::from(format!("{:#x}", lock.at)),
-        Line::from(lock.name.as_deref().map(clean).unwrap_or_default()),
-        Line::from(lock.kind.map(reason).unwrap_or_default()),
-        Line::from(or_dash(model.contention.get(&lock.at).map(|&it| rate(it)))),
-        Line::from(rate(lock.contended as f64)),
-        Line::from(rate(lock.slept as f64)),
-        Line::from(duration(lock.waited)),
-        Line::from(duration(lock.longest)),
-        Line::from(waiting(model, lock).to_string()),
-        Line::from(owner(model, lock)),
-    ]
-}
-
-fn value(model: &Model, key: Key, column: usize) -> Value {
-    let Some(lock) = row(model, key) else { return Value::Number(-1.0) };
-    match column {
-        0 => Value::Number(lock.at as f64),
-        1 => Value::Text(lock.name.clone().unwrap_or_default()),
-        2 => Value::Text(lock.kind.map(reason).unwrap_or_default().into()),
-        3 => Value::Number(model.contention.get(&lock.at).copied().unwrap_or(-1.0)),
-        4 => Value::Number(lock.contended as f64),
-        5 => Value::Number(lock.slept as f64),
-        6 => Value::Number(lock.waited.as_secs_f64()),
-        7 => Value::Number(lock.longest.as_secs_f64()),
-        8 => Value::Number(waiting(model, lock) as f64),
-        _ => Value::Text(owner(model, lock)),
-    }
-}
-
-fn label(model: &Model, key: Key) -> String {
-    let Some(lock) = row(model, key) else { return String::new() };
-    let kind = lock.kind.map(reason).unwrap_or_default();
-    format!("{:#x} {} {kind} {}", lock.at, lock.name.as_deref().unwrap_or_default(), owner(model, lock))
 }

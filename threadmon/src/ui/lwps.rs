@@ -7,31 +7,69 @@ use selvedge::threadmon::{LwpView, RuntimeView};
 
 use crate::model::{LwpRates, Model, lwp_state};
 use crate::show::{duration, or_dash, percent, rate};
-use crate::table::{Column, Key, Kind, Value, number, text, wide};
+use crate::table::{Column, Key, Kind, Table, Value, known, number, text, wide};
 
-const COLUMNS: &[Column] = &[
-    number("LWP", 5, 0),
-    text("runtime", 10, 4),
-    number("tid", 7, 3),
-    text("state", 12, 0),
-    wide("thread", 12, 1),
-    number("CPU", 3, 1),
-    number("on CPU", 6, 2),
-    number("waits for CPU", 13, 3),
-    number("disp/s", 6, 2),
-    number("steals/s", 8, 3),
-    number("for", 7, 3),
-];
+/// The table.
+pub(crate) enum Lwps {}
 
-pub(crate) const KIND: Kind = Kind { columns: COLUMNS, keys, cells, value, label };
+pub(crate) const KIND: Kind = Kind::of::<Lwps>();
 
-fn row(model: &Model, key: Key) -> Option<(&RuntimeView, &LwpView, LwpRates)> {
-    let Key::Lwp(runtime, number) = key else { return None };
-    model.all_lwps().find(|(it, lwp, _)| it.number == runtime && lwp.number == number)
-}
+impl Table for Lwps {
+    type Row<'a> = (&'a RuntimeView, &'a LwpView, LwpRates);
 
-fn keys(model: &Model) -> Vec<Key> {
-    model.all_lwps().map(|(runtime, lwp, _)| Key::Lwp(runtime.number, lwp.number)).collect()
+    const COLUMNS: &'static [Column] = &[
+        number("LWP", 5, 0),
+        text("runtime", 10, 4),
+        number("tid", 7, 3),
+        text("state", 12, 0),
+        wide("thread", 12, 1),
+        number("CPU", 3, 1),
+        number("on CPU", 6, 2),
+        number("waits for CPU", 13, 3),
+        number("disp/s", 6, 2),
+        number("steals/s", 8, 3),
+        number("for", 7, 3),
+    ];
+
+    fn rows(model: &Model) -> impl Iterator<Item = (Key, Self::Row<'_>)> {
+        model.all_lwps().map(|row| (Key::Lwp(row.0.number, row.1.number), row))
+    }
+
+    fn cells(model: &Model, (runtime, lwp, rates): &Self::Row<'_>) -> Vec<Line<'static>> {
+        vec![
+            Line::from(lwp.number.to_string()),
+            Line::from(format!("{} {}", runtime.model, runtime.number)),
+            Line::from(lwp.tid.to_string()),
+            Line::styled(lwp_state(lwp.state), style(lwp.state)),
+            Line::from(lwp.thread.map(|id| model.name(id)).unwrap_or_default()),
+            Line::from(or_dash(lwp.cpu.map(|it| it.to_string()))),
+            Line::from(or_dash(rates.ran.map(percent))),
+            Line::from(or_dash(rates.waited.map(percent))),
+            Line::from(rate(rates.dispatches)),
+            Line::from(rate(rates.steals)),
+            Line::from(duration(rates.in_state)),
+        ]
+    }
+
+    fn value(model: &Model, (runtime, lwp, rates): &Self::Row<'_>, column: usize) -> Value {
+        match column {
+            0 => Value::Number(lwp.number as f64 + f64::from(runtime.number) * 1e9),
+            1 => Value::Number(f64::from(runtime.number)),
+            2 => Value::Number(f64::from(lwp.tid)),
+            3 => Value::Text(lwp_state(lwp.state).into()),
+            4 => Value::Text(lwp.thread.map(|id| model.name(id)).unwrap_or_default()),
+            5 => known(lwp.cpu.map(f64::from)),
+            6 => known(rates.ran),
+            7 => known(rates.waited),
+            8 => Value::Number(rates.dispatches),
+            9 => Value::Number(rates.steals),
+            _ => Value::Number(rates.in_state.as_secs_f64()),
+        }
+    }
+
+    fn label(model: &Model, row: &Self::Row<'_>) -> String {
+        Self::cells(model, row).iter().map(|cell| format!("{cell} ")).collect()
+    }
 }
 
 fn style(state: LwpState) -> Style {
@@ -42,43 +80,4 @@ fn style(state: LwpState) -> Style {
         LwpState::WithoutSlot => Color::Red,
         _ => Color::DarkGray,
     })
-}
-
-fn cells(model: &Model, key: Key) -> Vec<Line<'static>> {
-    let Some((runtime, lwp, rates)) = row(model, key) else { return Vec::new() };
-    vec![
-        Line::from(lwp.number.to_string()),
-        Line::from(format!("{} {}", runtime.model, runtime.number)),
-        Line::from(lwp.tid.to_string()),
-        Line::styled(lwp_state(lwp.state), style(lwp.state)),
-        Line::from(lwp.thread.map(|id| model.name(id)).unwrap_or_default()),
-        Line::from(or_dash(lwp.cpu.map(|it| it.to_string()))),
-        Line::from(or_dash(rates.ran.map(percent))),
-        Line::from(or_dash(rates.waited.map(percent))),
-        Line::from(rate(rates.dispatches)),
-        Line::from(rate(rates.steals)),
-        Line::from(duration(rates.in_state)),
-    ]
-}
-
-fn value(model: &Model, key: Key, column: usize) -> Value {
-    let Some((runtime, lwp, rates)) = row(model, key) else { return Value::Number(-1.0) };
-    let known = |it: Option<f64>| Value::Number(it.unwrap_or(-1.0));
-    match column {
-        0 => Value::Number(lwp.number as f64 + f64::from(runtime.number) * 1e9),
-        1 => Value::Number(f64::from(runtime.number)),
-        2 => Value::Number(f64::from(lwp.tid)),
-        3 => Value::Text(lwp_state(lwp.state).into()),
-        4 => Value::Text(lwp.thread.map(|id| model.name(id)).unwrap_or_default()),
-        5 => known(lwp.cpu.map(f64::from)),
-        6 => known(rates.ran),
-        7 => known(rates.waited),
-        8 => Value::Number(rates.dispatches),
-        9 => Value::Number(rates.steals),
-        _ => Value::Number(rates.in_state.as_secs_f64()),
-    }
-}
-
-fn label(model: &Model, key: Key) -> String {
-    cells(model, key).iter().map(|cell| format!("{cell} ")).collect()
 }

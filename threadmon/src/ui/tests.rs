@@ -3,10 +3,11 @@
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
-use selvedge::trace::{Level, State};
+use selvedge::thread::WaitReason;
+use selvedge::trace::{EventKind, Level, State};
 
 use super::{App, Request, View};
-use crate::testing::{Scene, busy_program, ms};
+use crate::testing::{Scene, busy_program, ms, waker};
 
 fn screen(app: &App, width: u16, height: u16) -> String {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
@@ -123,6 +124,60 @@ fn a_thread_is_followed_with_its_history() {
     has(&screen(&app, 80, 24), &["thread 3 has ended", "▒▒▒█"]);
     press(&mut app, "f");
     assert_eq!(app.model.followed, None);
+}
+
+/// With events, the strip has each moment to scale, and the last changes are told. 1,024 ms are 64 letters.
+#[test]
+fn a_followed_thread_has_its_events_to_scale() {
+    let mut app = busy();
+    press(&mut app, "jj\n");
+    app.model.apply(Scene::at(ms(2000), 2).thread(3, "late", State::Running).snapshot);
+    has(&screen(&app, 64, 40), &["a letter for each refresh; l records all changes"]);
+    let (by, reason) = (Some(waker()), WaitReason::Mutex);
+    let scene = Scene::at(ms(3024), 2)
+        .thread(3, "late", State::Running)
+        .thread(waker().as_u64().get(), "boss", State::Running)
+        .event(3, ms(2000), EventKind::Dispatch)
+        .event(3, ms(2256), EventKind::Block { reason, at: Some(0xbeef) })
+        .event(3, ms(2512), EventKind::Ready { by, chosen: true })
+        .event(3, ms(2640), EventKind::Dispatch)
+        // Four changes in one letter.
+        .event(3, ms(2801), EventKind::Preempt)
+        .event(3, ms(2802), EventKind::Dispatch)
+        .event(3, ms(2803), EventKind::Yield)
+        .event(3, ms(2804), EventKind::Dispatch);
+    app.model.apply(scene.snapshot);
+    let text = screen(&app, 64, 40);
+    let strip = ["█".repeat(16), "░".repeat(16), "▓".repeat(8), "█".repeat(24)].concat();
+    let mark = format!("{}^", " ".repeat(50));
+    let title = "the last 1.0 s, 16 ms a letter";
+    has(&text, &[title, &strip, &mark, "512 ms ago  dispatchable   128 ms  LWP -   woken by boss"]);
+    has(&text, &["768 ms ago  blocked        256 ms  LWP -   mutex table"]);
+    has(&text, &["220 ms ago  on LWP         220 ms  LWP 7"]);
+    has(&screen(&app, 80, 40), &["LWP -   its time slice was over", "LWP -   it yielded"]);
+    // Half of it, twice as large.
+    press(&mut app, "+");
+    has(&screen(&app, 64, 40), &["the last 512 ms", &format!("{}{}", "▓".repeat(16), "█".repeat(48))]);
+    press(&mut app, "-");
+    // The next part, of which the beginning was lost.
+    let scene = Scene::at(ms(3280), 2).event(3, ms(3216), EventKind::Yield).lost_until(ms(3152));
+    app.model.apply(scene.snapshot);
+    let strip = ["▓".repeat(8), "█".repeat(24), " ".repeat(8), "█".repeat(4), "▒".repeat(4)].concat();
+    has(&screen(&app, 64, 40), &[&strip]);
+    // Without events it is as before.
+    app.model.apply(Scene::at(ms(3300), 2).thread(3, "late", State::Running).snapshot);
+    has(&screen(&app, 64, 40), &["a letter for each refresh; l records", "████ "]);
+}
+
+/// A thread that has waited since before events were recorded has none: its state says all.
+#[test]
+fn a_thread_without_events_is_in_its_state() {
+    let mut app = busy();
+    press(&mut app, "jj\n");
+    let mut scene = Scene::at(ms(512), 2).thread(3, "late", State::Blocked).event(3, ms(0), EventKind::Exit);
+    scene.snapshot.history.as_mut().expect("it has one").1.events.clear();
+    app.model.apply(scene.snapshot);
+    has(&screen(&app, 64, 40), &[&format!("{}{}", " ".repeat(32), "░".repeat(32))]);
 }
 
 #[test]

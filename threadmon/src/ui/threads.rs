@@ -4,82 +4,85 @@ use ratatui::text::Line;
 
 use crate::model::{Model, Row, clean};
 use crate::show::{bar, or_dash, rate, state_style, waits_for};
-use crate::table::{Column, Key, Kind, Value, number, text, wide};
+use crate::table::{Column, Key, Kind, Table, Value, known, number, text, wide};
 
 const BAR: u16 = 10;
 
-const COLUMNS: &[Column] = &[
-    number("id", 6, 0),
-    wide("name", 11, 0),
-    text("state", 12, 1),
-    wide("waits for", 18, 2),
-    number("LWP", 3, 2),
-    number("CPU", 3, 3),
-    text("shares", BAR, 2),
-    number("disp/s", 6, 2),
-    number("on LWP", 6, 4),
-    number("preempt", 7, 5),
-    number("migr", 5, 5),
-];
+/// The table.
+pub(crate) enum Threads {}
 
-pub(crate) const KIND: Kind = Kind { columns: COLUMNS, keys, cells, value, label };
+pub(crate) const KIND: Kind = Kind::of::<Threads>();
 
-fn row(model: &Model, key: Key) -> Option<&Row> {
-    match key {
-        Key::Thread(id) => model.threads.get(&id),
-        _ => None,
+impl Table for Threads {
+    type Row<'a> = &'a Row;
+
+    const COLUMNS: &'static [Column] = &[
+        number("id", 6, 0),
+        wide("name", 11, 0),
+        text("state", 12, 1),
+        wide("waits for", 18, 2),
+        number("LWP", 3, 2),
+        number("CPU", 3, 3),
+        text("shares", BAR, 2),
+        number("disp/s", 6, 2),
+        number("on LWP", 6, 4),
+        number("preempt", 7, 5),
+        number("migr", 5, 5),
+    ];
+
+    fn rows(model: &Model) -> impl Iterator<Item = (Key, Self::Row<'_>)> {
+        model.threads.iter().map(|(&id, row)| (Key::Thread(id), row))
     }
-}
 
-fn keys(model: &Model) -> Vec<Key> {
-    model.threads.keys().map(|&id| Key::Thread(id)).collect()
+    fn row(model: &Model, key: Key) -> Option<Self::Row<'_>> {
+        match key {
+            Key::Thread(id) => model.threads.get(&id),
+            _ => None,
+        }
+    }
+
+    fn cells(_: &Model, row: &Self::Row<'_>) -> Vec<Line<'static>> {
+        let view = &row.view;
+        let times = view.times.as_ref();
+        let count = |it: Option<u32>| Line::from(or_dash(it.map(|it| rate(f64::from(it)))));
+        vec![
+            Line::from(view.id.to_string()),
+            Line::from(name(row)),
+            Line::styled(view.state.to_string(), state_style(view.state)),
+            Line::from(waits_for(view)),
+            Line::from(or_dash(view.lwp.map(|it| it.to_string()))),
+            Line::from(or_dash(view.cpu.map(|it| it.to_string()))),
+            bar(row.shares, usize::from(BAR)),
+            Line::from(or_dash(row.dispatches.map(rate))),
+            Line::from(or_dash(row.shares.map(|it| crate::show::percent(it[0])))),
+            count(times.map(|it| it.preempted)),
+            count(times.map(|it| it.migrations)),
+        ]
+    }
+
+    fn value(_: &Model, row: &Self::Row<'_>, column: usize) -> Value {
+        let view = &row.view;
+        let times = view.times.as_ref();
+        match column {
+            0 => Value::Number(view.id as f64),
+            1 => Value::Text(name(row)),
+            2 => Value::Number(crate::model::index(view.state) as f64),
+            3 => Value::Text(waits_for(view)),
+            4 => known(view.lwp.map(|it| it as f64)),
+            5 => known(view.cpu.map(f64::from)),
+            6 | 8 => known(row.shares.map(|it| it[0])),
+            7 => known(row.dispatches),
+            9 => known(times.map(|it| f64::from(it.preempted))),
+            _ => known(times.map(|it| f64::from(it.migrations))),
+        }
+    }
+
+    fn label(_: &Model, row: &Self::Row<'_>) -> String {
+        format!("{} {} {} {}", row.view.id, name(row), row.view.state, waits_for(&row.view))
+    }
 }
 
 fn name(row: &Row) -> String {
     let name = row.view.name.as_deref().map(clean).unwrap_or_default();
     if row.view.bound { format!("{name} [bound]").trim_start().to_owned() } else { name }
-}
-
-fn cells(model: &Model, key: Key) -> Vec<Line<'static>> {
-    let Some(row) = row(model, key) else { return Vec::new() };
-    let view = &row.view;
-    let times = view.times.as_ref();
-    let count = |it: Option<u32>| Line::from(or_dash(it.map(|it| rate(f64::from(it)))));
-    vec![
-        Line::from(view.id.to_string()),
-        Line::from(name(row)),
-        Line::styled(view.state.to_string(), state_style(view.state)),
-        Line::from(waits_for(view)),
-        Line::from(or_dash(view.lwp.map(|it| it.to_string()))),
-        Line::from(or_dash(view.cpu.map(|it| it.to_string()))),
-        bar(row.shares, usize::from(BAR)),
-        Line::from(or_dash(row.dispatches.map(rate))),
-        Line::from(or_dash(row.shares.map(|it| crate::show::percent(it[0])))),
-        count(times.map(|it| it.preempted)),
-        count(times.map(|it| it.migrations)),
-    ]
-}
-
-fn value(model: &Model, key: Key, column: usize) -> Value {
-    let Some(row) = row(model, key) else { return Value::Number(-1.0) };
-    let view = &row.view;
-    let times = view.times.as_ref();
-    let known = |it: Option<f64>| Value::Number(it.unwrap_or(-1.0));
-    match column {
-        0 => Value::Number(view.id as f64),
-        1 => Value::Text(name(row)),
-        2 => Value::Number(crate::model::index(view.state) as f64),
-        3 => Value::Text(waits_for(view)),
-        4 => known(view.lwp.map(|it| it as f64)),
-        5 => known(view.cpu.map(f64::from)),
-        6 | 8 => known(row.shares.map(|it| it[0])),
-        7 => known(row.dispatches),
-        9 => known(times.map(|it| f64::from(it.preempted))),
-        _ => known(times.map(|it| f64::from(it.migrations))),
-    }
-}
-
-fn label(model: &Model, key: Key) -> String {
-    let Some(row) = row(model, key) else { return String::new() };
-    format!("{} {} {} {}", row.view.id, name(row), row.view.state, waits_for(&row.view))
 }

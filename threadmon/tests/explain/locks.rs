@@ -9,16 +9,35 @@ use crate::rules::{LOCK, assert_not, kinds, spawn_workers, the};
 /// Another lock.
 const OTHER: u64 = 0x2000;
 
-/// The owner of a lock computes for 1 ms; then its next waiter has it, and so on. The four others wait.
-fn convoy(threads: u64, turns: u64) -> Script {
+/// The first of so many threads owns a lock, and runs. The others wait for it.
+fn queue(threads: u64) -> Script {
     let mut script = Script::new(1, 1);
     spawn_workers(&mut script, threads);
-    for thread in (2..=threads).chain([1]) {
+    for thread in 2..=threads {
         script.dispatch(0, 0, thread);
-        if thread > 1 {
-            script.block(0, 0, thread, Mutex, LOCK);
-        }
+        script.block(0, 0, thread, Mutex, LOCK);
     }
+    script.dispatch(0, 0, 1);
+    script
+}
+
+/// `c` owns both locks, `a` waits for the first and `b` for the other one. At 1 ms, `c` passes both on.
+fn passed_on() -> Script {
+    let mut script = Script::new(3, 3);
+    script.cast(&["a", "b", "c"]);
+    script.dispatch(0, 0, 3);
+    for (thread, lock) in [(1, LOCK), (2, OTHER)] {
+        script.dispatch(10, thread, thread);
+        script.block(20, thread, thread, Mutex, lock);
+        script.ready(1_000, 0, thread, 3);
+        script.dispatch(1_100, thread, thread);
+    }
+    script
+}
+
+/// The owner of a lock computes for 1 ms; then its next waiter has it, and so on. The four others wait.
+fn convoy(threads: u64, turns: u64) -> Script {
+    let mut script = queue(threads);
     for turn in 0..turns {
         let (me, next) = (1 + turn % threads, 1 + (turn + 1) % threads);
         let at = (turn + 1) * 1_000;
@@ -52,14 +71,7 @@ fn a_lock_that_is_seldom_passed_on_has_no_convoy() {
 /// The owner of a lock waits for `reason` for 9 of 10 ms, and then passes the lock on. Three others wait for
 /// it.
 fn slow_owners(reason: selvedge::thread::WaitReason) -> Script {
-    let mut script = Script::new(1, 1);
-    spawn_workers(&mut script, 4);
-    for thread in [2, 3, 4, 1] {
-        script.dispatch(0, 0, thread);
-        if thread > 1 {
-            script.block(0, 0, thread, Mutex, LOCK);
-        }
-    }
+    let mut script = queue(4);
     for turn in 0..20 {
         let (me, next, at) = (1 + turn % 4, 1 + (turn + 1) % 4, turn * 10_000);
         script.block(at + 500, 0, me, reason, 0);
@@ -115,15 +127,7 @@ fn a_sleep_before_the_lock_is_acquired_is_not_blamed() {
 
 /// `a` gets the first lock from `c`, and `b` the other one. Then each waits for the other's, and `c` runs on.
 fn deadlock(until: u64) -> Script {
-    let mut script = Script::new(3, 3);
-    script.cast(&["a", "b", "c"]);
-    script.dispatch(0, 0, 3);
-    for (thread, lock) in [(1, LOCK), (2, OTHER)] {
-        script.dispatch(10, thread, thread);
-        script.block(20, thread, thread, Mutex, lock);
-        script.ready(1_000, 0, thread, 3);
-        script.dispatch(1_100, thread, thread);
-    }
+    let mut script = passed_on();
     script.block(2_000, 1, 1, Mutex, OTHER);
     script.block(3_000, 2, 2, Mutex, LOCK);
     script.yields(until, 0, 3);
@@ -146,14 +150,8 @@ fn a_deadlock_is_a_cycle_of_the_owners_last_seen() {
 /// A thread that was woken at a lock, and waits for it again, has not got it. Nor has one that a timer woke.
 #[test]
 fn a_thread_that_has_not_got_a_lock_does_not_own_it() {
-    let mut script = Script::new(3, 3);
-    script.cast(&["a", "b", "c"]);
-    script.dispatch(0, 0, 3);
+    let mut script = passed_on();
     for (thread, lock) in [(1, LOCK), (2, OTHER)] {
-        script.dispatch(10, thread, thread);
-        script.block(20, thread, thread, Mutex, lock);
-        script.ready(1_000, 0, thread, 3);
-        script.dispatch(1_100, thread, thread);
         script.block(1_200, thread, thread, Mutex, lock);
         script.ready(2_000, 0, thread, 0);
         script.dispatch(2_100, thread, thread);

@@ -1,12 +1,14 @@
 //! What keeps a process from having more threads.
 //!
 //! The kernel refuses a thread by `EAGAIN` or `ENOMEM`, whatever the reason. So what it counts is
-//! compared with what it allows, at the moment of the refusal. Nothing here takes memory, of which there
-//! may be none left: files are read by pieces.
+//! compared with what it allows, at the moment of the refusal. There may be no memory left then, so next to
+//! none is taken here: see [`process`](super::process).
 
 use std::fmt;
 use std::fs::File;
 use std::io::Read;
+
+use super::process::{Bytes, Controller, MEMORY, PIDS, Text, groups, kilobytes, meminfo, number_in, usage};
 
 /// Something that is counted and limited.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +19,20 @@ pub(crate) struct Limit {
     pub(crate) allowed: u64,
     /// How much may be asked for at once, or is kept for others: a refusal leaves up to this.
     pub(crate) step: u64,
+    pub(crate) counts: Counts,
+}
+
+/// What a limit counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Counts {
+    /// Kernel threads, not of this process alone.
+    Threads,
+    /// Bytes of memory, of which other processes take their part.
+    Memory,
+    /// Something of this process alone.
+    Own,
+    /// The same in bytes.
+    OwnBytes,
 }
 
 /// The C library maps so many bytes of addresses for a new heap, of which it then keeps half. (Selvedge
@@ -29,11 +45,22 @@ impl Limit {
     pub(crate) fn is_reached(&self) -> bool {
         self.used >= self.allowed.saturating_sub(self.step.max(self.allowed / 64))
     }
+
+    /// Returns how much is left.
+    pub(crate) fn left(&self) -> u64 {
+        self.allowed.saturating_sub(self.used)
+    }
 }
 
 impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {} of {} are used", self.name, self.used, self.allowed)
+        let Self { name, used, allowed, counts, .. } = *self;
+        match counts {
+            Counts::Threads | Counts::Own => write!(f, "{name}: {used} of {allowed} are used"),
+            Counts::Memory | Counts::OwnBytes => {
+                write!(f, "{name}: {} of {} are used", Bytes(used), Bytes(allowed))
+            }
+        }
     }
 }
 
@@ -44,61 +71,47 @@ pub(crate) fn reached() -> impl Iterator<Item = Limit> {
 
 /// The limits that this process can see.
 pub(crate) fn all() -> impl Iterator<Item = Limit> {
-    let (threads, cgroup) = (kernel_threads(), cgroup());
-    let limits = [
-        limit("vm.max_map_count", lines("/proc/self/maps"), number("/proc/sys/vm/max_map_count")),
-        limit("kernel.threads-max", threads, number("/proc/sys/kernel/threads-max")),
-        limit("kernel.pid_max", threads, number("/proc/sys/kernel/pid_max")),
-        limit("pids.max of the control group", cgroup.0, cgroup.1),
-        limit("ulimit -u", own_threads(), resource(libc::RLIMIT_NPROC)),
-        limit("ulimit -v", Some(memory().addresses), resource(libc::RLIMIT_AS))
+    let own = [
+        limit("vm.max_map_count", Counts::Own, mappings(), number_in("/proc/sys/vm/max_map_count")),
+        limit("ulimit -v", Counts::OwnBytes, Some(usage().address_space), resource(libc::RLIMIT_AS))
             .map(|limit| Limit { step: HEAP, ..limit }),
-        limit("memory", memory_of_machine().0, memory_of_machine().1),
+    ];
+    own.into_iter().flatten().chain(shared())
+}
+
+/// Those that hold for this process and others together.
+pub(crate) fn shared() -> impl Iterator<Item = Limit> {
+    let threads = kernel_threads();
+    let machine = meminfo();
+    let [total, free] = ["MemTotal", "MemAvailable"].map(|name| kilobytes(machine.as_str(), name));
+    let limits = [
+        limit("kernel.threads-max", Counts::Threads, threads, number_in("/proc/sys/kernel/threads-max")),
+        limit("kernel.pid_max", Counts::Threads, threads, number_in("/proc/sys/kernel/pid_max")),
+        of_groups("pids.max of the control group", Counts::Threads, &PIDS),
+        limit("ulimit -u", Counts::Threads, own_threads(), resource(libc::RLIMIT_NPROC)),
+        limit("memory", Counts::Memory, Some(total - free), Some(total).filter(|&total| total > 0)),
+        of_groups("memory of the control group", Counts::Memory, &MEMORY),
     ];
     limits.into_iter().flatten()
 }
 
+/// How much memory the process could take now without harm to others: what the machine has, or what a
+/// control group allows, whichever is less. `None`: there is no `/proc`.
+pub(crate) fn room() -> Option<Limit> {
+    shared().filter(|limit| limit.counts == Counts::Memory).min_by_key(Limit::left)
+}
+
 /// A limit of which both sides are known.
-fn limit(name: &'static str, used: Option<u64>, allowed: Option<u64>) -> Option<Limit> {
-    Some(Limit { name, used: used?, allowed: allowed?, step: 1 })
+fn limit(name: &'static str, counts: Counts, used: Option<u64>, allowed: Option<u64>) -> Option<Limit> {
+    Some(Limit { name, used: used?, allowed: allowed?, step: 1, counts })
 }
 
-/// Bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Memory {
-    pub(crate) resident: u64,
-    pub(crate) addresses: u64,
-}
-
-impl Memory {
-    /// What has come since.
-    pub(crate) fn since(self, before: Self) -> Self {
-        Self {
-            resident: self.resident.saturating_sub(before.resident),
-            addresses: self.addresses.saturating_sub(before.addresses),
-        }
-    }
-}
-
-/// What this process has now; nothing where there is no `/proc`.
-pub(crate) fn memory() -> Memory {
-    let text = Text::<512>::of("/proc/self/statm");
-    let mut pages = text.words().map(|word| word.parse::<u64>().unwrap_or(0));
-    // SAFETY: no memory is involved.
-    let page = u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096);
-    let (addresses, resident) = (pages.next().unwrap_or(0), pages.next().unwrap_or(0));
-    Memory { resident: resident * page, addresses: addresses * page }
-}
-
-/// Used, and there at all.
-fn memory_of_machine() -> (Option<u64>, Option<u64>) {
-    let text = Text::<4096>::of("/proc/meminfo");
-    let kib = |name| {
-        let mut words = text.words().skip_while(|&word| word != name).skip(1);
-        words.next().and_then(|number| number.parse::<u64>().ok())
-    };
-    let (total, free) = (kib("MemTotal:"), kib("MemAvailable:"));
-    (total.zip(free).map(|(total, free)| (total - free) << 10), total.map(|total| total << 10))
+/// Of the control groups that bound the process, the one that leaves the least.
+fn of_groups(name: &'static str, counts: Counts, controller: &Controller) -> Option<Limit> {
+    let memberships = Text::<4096>::of("/proc/self/cgroup");
+    let files = groups(memberships.as_str(), controller).into_iter();
+    let limits = files.filter_map(|(allowed, used)| limit(name, counts, number_in(used), number_in(allowed)));
+    limits.min_by_key(Limit::left)
 }
 
 /// Of the whole machine: after the slash of the fourth word.
@@ -115,15 +128,6 @@ fn own_threads() -> Option<u64> {
     words.next().and_then(|number| number.parse().ok()).filter(|_| !root)
 }
 
-/// Kernel threads in the control group, and how many it may have; of the group itself, not of those
-/// around it.
-fn cgroup() -> (Option<u64>, Option<u64>) {
-    let text = Text::<4096>::of("/proc/self/cgroup");
-    let Some(group) = text.words().find_map(|line| line.strip_prefix("0::")) else { return (None, None) };
-    let file = |name| number(&format!("/sys/fs/cgroup{group}/{name}"));
-    (file("pids.current"), file("pids.max"))
-}
-
 fn resource(which: libc::__rlimit_resource_t) -> Option<u64> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: a limit to write.
@@ -131,40 +135,14 @@ fn resource(which: libc::__rlimit_resource_t) -> Option<u64> {
     (failed == 0 && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
 }
 
-fn number(file: &str) -> Option<u64> {
-    Text::<64>::of(file).words().next()?.parse().ok()
-}
-
-fn lines(file: &str) -> Option<u64> {
-    let mut file = File::open(file).ok()?;
+/// Of this process: the lines of their list.
+fn mappings() -> Option<u64> {
+    let mut file = File::open("/proc/self/maps").ok()?;
     let (mut piece, mut count) = ([0; 4096], 0);
     loop {
         match file.read(&mut piece).ok()? {
             0 => return Some(count),
             bytes => count += piece[..bytes].iter().filter(|&&byte| byte == b'\n').count() as u64,
         }
-    }
-}
-
-/// The beginning of a file.
-struct Text<const SIZE: usize> {
-    bytes: [u8; SIZE],
-    length: usize,
-}
-
-impl<const SIZE: usize> Text<SIZE> {
-    /// Empty if it cannot be read.
-    fn of(file: &str) -> Self {
-        let (mut bytes, mut length) = ([0; SIZE], 0);
-        if let Ok(mut file) = File::open(file) {
-            while let Ok(more @ 1..) = file.read(&mut bytes[length..]) {
-                length += more;
-            }
-        }
-        Self { bytes, length }
-    }
-
-    fn words(&self) -> impl Iterator<Item = &str> {
-        std::str::from_utf8(&self.bytes[..self.length]).unwrap_or_default().split_ascii_whitespace()
     }
 }

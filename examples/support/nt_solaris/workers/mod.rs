@@ -6,6 +6,8 @@ pub(crate) mod create;
 pub(crate) mod limits;
 pub(crate) mod locks;
 pub(crate) mod most;
+pub(crate) mod neighbors;
+pub(crate) mod process;
 pub(crate) mod search;
 pub(crate) mod tour;
 pub(crate) mod tsplib;

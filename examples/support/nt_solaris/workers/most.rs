@@ -1,14 +1,18 @@
 //! As many threads as can exist at once.
 //!
 //! Each waits until no more can be made, or enough are there. What refuses the next one is asked for at
-//! that moment (see [`limits`](super::limits)). A library may also end the process where it should
-//! refuse; so the count is told on the way.
+//! that moment (see [`limits`](super::limits)). What other processes need is left to them (see
+//! [`neighbors`](super::neighbors)). A library may also end the process where it should refuse; so the count
+//! is told on the way.
 
+use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::limits;
+use super::limits::{self, Limit};
+use super::neighbors::Neighbors;
+use super::process::{Usage, usage};
 use crate::support::library::{Attributes, Library, Lock};
 
 /// What is tried.
@@ -20,7 +24,7 @@ pub(crate) struct Plan {
 }
 
 /// After how many threads the count is told.
-pub(crate) const STRIDE: u32 = 128;
+pub(crate) use super::neighbors::STRIDE;
 
 /// What came of it.
 #[derive(Debug)]
@@ -34,53 +38,71 @@ pub(crate) struct Most {
     pub(crate) ending: Duration,
     /// Those that ran.
     pub(crate) ran: u32,
-    /// What they took, in bytes: of memory, and of addresses.
-    pub(crate) memory: limits::Memory,
-    /// `None`: there were enough.
-    pub(crate) refusal: Option<Refused>,
+    /// What they took.
+    pub(crate) memory: Usage,
+    pub(crate) stop: Stop,
 }
 
 /// Why there were no more.
 #[derive(Debug)]
-pub(crate) struct Refused {
-    /// What the library says.
-    pub(crate) error: io::Error,
-    /// The limits that were reached at that moment.
-    pub(crate) limits: Vec<limits::Limit>,
+pub(crate) enum Stop {
+    /// There were enough.
+    Enough,
+    /// One was refused: what the library says, and the limits that were reached at that moment.
+    Refused { error: io::Error, limits: Vec<Limit> },
+    /// Other processes would have too little of this.
+    Spared(Limit),
+}
+
+impl fmt::Display for Stop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Enough => f.write_str("there were enough"),
+            Self::Refused { error, limits } => {
+                write!(f, "{error}")?;
+                limits.iter().try_for_each(|limit| write!(f, "; {limit}"))
+            }
+            Self::Spared(limit) => write!(f, "{limit}; the rest is left to other processes"),
+        }
+    }
 }
 
 /// Makes them on the calling thread's runtime. `tell` is told after every [`STRIDE`] how many there are.
 pub(crate) fn most<L: Library>(plan: Plan, mut tell: impl FnMut(u32)) -> Most {
     let crowd = Arc::new(Crowd::<L>::default());
-    let before = limits::memory();
+    let (before, mut neighbors) = (usage(), Neighbors::before_threads());
     let mut threads = Vec::with_capacity(plan.most as usize);
-    let mut refusal = None;
+    let mut stop = Stop::Enough;
     let start = Instant::now();
     for number in 1..=plan.most {
         let crowd = Arc::clone(&crowd);
         match L::spawn(plan.attributes, move || crowd.join()) {
             Ok(thread) => threads.push(thread),
             Err(error) => {
-                refusal = Some(Refused { error, limits: limits::reached().collect() });
+                stop = Stop::Refused { error, limits: limits::reached().collect() };
                 break;
             }
         }
         if number % STRIDE == 0 {
             tell(number);
+            if let Some(limit) = neighbors.short_of(number) {
+                stop = Stop::Spared(limit);
+                break;
+            }
         }
     }
     let making = start.elapsed();
     let made = threads.len() as u32;
     crowd.wait_for(made);
     let begun = start.elapsed();
-    let memory = limits::memory().since(before);
+    let memory = usage().beyond(before);
 
     let start = Instant::now();
     crowd.dismiss();
     threads.into_iter().for_each(L::join);
     let ending = start.elapsed();
     let ran = crowd.state.lock().ran;
-    Most { made, making, begun, ending, ran, memory, refusal }
+    Most { made, making, begun, ending, ran, memory, stop }
 }
 
 /// Those that exist.
