@@ -51,27 +51,6 @@ pub(crate) fn level(level: Level) -> &'static str {
     }
 }
 
-/// Returns what a thread waits for, in a word.
-pub(crate) fn reason(reason: WaitReason) -> &'static str {
-    match reason {
-        WaitReason::Park => "park",
-        WaitReason::Sleep => "sleep",
-        WaitReason::Join => "join",
-        WaitReason::Mutex => "mutex",
-        WaitReason::Condvar => "condvar",
-        WaitReason::Barrier => "barrier",
-        WaitReason::Scope => "scope",
-        WaitReason::RwLock => "rwlock",
-        WaitReason::Semaphore => "semaphore",
-        WaitReason::Once => "once",
-        WaitReason::Send => "send",
-        WaitReason::Receive => "receive",
-        WaitReason::Select => "select",
-        WaitReason::WaitGroup => "wait group",
-        _ => "?",
-    }
-}
-
 /// Returns `true` if one thread at a time, or one kind of them, has what is waited for.
 pub(crate) fn is_lock(reason: WaitReason) -> bool {
     matches!(reason, WaitReason::Mutex | WaitReason::RwLock)
@@ -80,7 +59,7 @@ pub(crate) fn is_lock(reason: WaitReason) -> bool {
 /// Returns what a thread waits for: the kind, and the name or the address.
 pub(crate) fn object(view: &ThreadView) -> String {
     let Some(why) = view.reason else { return String::new() };
-    let kind = reason(why);
+    let kind = why.as_str();
     match (view.object.as_ref().filter(|it| !it.is_empty()), view.at) {
         (Some(name), _) => format!("{kind} {}", clean(name)),
         (None, Some(at)) if !matches!(why, WaitReason::Park | WaitReason::Sleep | WaitReason::Join) => {
