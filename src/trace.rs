@@ -29,6 +29,7 @@
 mod chrome;
 mod drawing;
 pub(crate) mod file;
+pub(crate) mod json;
 mod level;
 mod perfetto;
 mod raw;
