@@ -148,7 +148,11 @@ pub(super) fn preempted() {
                 let dump = json(&Dump::take());
                 let mut all =
                     dump["threads"].as_array().unwrap().iter().map(|thread| Seen::of(&dump, thread));
-                all.find(|it| it.was_saved() && it.files.iter().any(|file| file.ends_with("mxn/preempt.rs")))
+                // A slice may also be over before the thread has come there.
+                all.find(|it| {
+                    let is_preempted = it.files.iter().any(|file| file.ends_with("mxn/preempt.rs"));
+                    it.was_saved() && is_preempted && it.own().contains(&"computes_in_turns")
+                })
             });
             STOP.store(true, Relaxed);
             threads.into_iter().for_each(|thread| thread.join().unwrap());
