@@ -58,7 +58,8 @@ mod valgrind_tests;
 #[cfg(all(test, target_pointer_width = "64", target_os = "linux", target_arch = "x86_64"))]
 pub(crate) use isa::jump_probe;
 pub(crate) use isa::{
-    HAS_COUNTER, SUPPORTED, counter, fetch_to_write, init, switch, switch_tp, switch_tp_syscall,
+    FRAME_BELOW, HAS_COUNTER, SUPPORTED, counter, fetch_to_write, init, is_start, suspended, switch,
+    switch_tp, switch_tp_syscall,
 };
 
 /// Where a suspended context can be resumed: its stack pointer, with its frame beside it.

@@ -15,10 +15,11 @@ use std::fmt;
 use std::mem::offset_of;
 
 use self::on_cpu::Mounted;
-use self::stack::Stack;
+use self::stack::{Bounds, Stack};
 pub use self::thread_register::ThreadRegister;
 use crate::arch::{self, Entry, SavedSp};
 use crate::park::debugger::{Fact, Facts};
+use crate::sys::memory;
 
 /// Where a fiber continues, or a kernel thread's own code while a fiber runs there. It belongs to the code
 /// that runs in it; otherwise to the kernel thread that is about to switch to it.
@@ -98,6 +99,20 @@ impl Fiber {
         self.context.sp.set(unsafe { arch::init(stack.start(), entry, data) });
         self.context.tp.set(tp);
         self.stack.set(Some(stack));
+    }
+
+    /// Reads what only the owner may read otherwise: the saved stack pointer, and what is usable of the
+    /// stack. For a look from outside, which must find out if the fiber was left alone meanwhile. Returns
+    /// `None` without a stack.
+    pub(crate) fn look(&self) -> Option<(usize, Bounds)> {
+        const WORD: usize = size_of::<usize>();
+        const { assert!(size_of::<SavedSp>() == WORD && size_of::<Option<Stack>>() == WORD) }
+        let word = |at: usize| {
+            let mut word = [0; WORD];
+            (memory::read(at, &mut word).ok()? == WORD).then(|| usize::from_ne_bytes(word))
+        };
+        let header = word(self.stack.as_ptr().addr()).filter(|&header| header != 0)?;
+        Some((word(self.context.sp.as_ptr().addr())?, Bounds::read(header, word)?))
     }
 
     /// Returns the stack, if the fiber has one.

@@ -73,12 +73,13 @@
 // In programs with debug information, gdb loads this by itself.
 #![debugger_visualizer(gdb_script_file = "gdb/selvedge.py")]
 // Elsewhere `mxn` is compiled, and parts of it have no caller: `build` returns an error, or preempts no
-// thread.
-#![cfg_attr(not(all(target_os = "linux", target_env = "gnu")), allow(dead_code))]
+// thread. Without backtraces, no code asks for what they are made of.
+#![cfg_attr(not(all(target_os = "linux", target_env = "gnu", feature = "backtraces")), allow(dead_code))]
 // In the models of programs, what `shim/model` stands in for has no use.
 #![cfg_attr(all(loom, not(test)), allow(dead_code, unreachable_pub))]
 
 mod arch;
+mod backtrace;
 pub mod channel;
 mod fatal;
 mod fiber;

@@ -6,6 +6,7 @@
 //! [never yield](crate::guide::time_slices).
 
 mod backend;
+mod backtrace;
 pub(crate) mod config;
 pub(crate) mod counter;
 mod green;
@@ -131,7 +132,7 @@ impl Runtime for Mxn {
     }
 
     fn threads_page(&self, from: ThreadCursor, max: usize) -> ThreadPage {
-        Observed::threads_page(&*self.scheduler, from, max)
+        Observed::threads_page(&*self.scheduler, from, max, None)
     }
 
     fn deadlocks(&self) -> Deadlocks {

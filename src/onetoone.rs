@@ -23,6 +23,7 @@ use std::time::Duration;
 
 pub use self::config::Builder;
 use self::inner::Inner;
+use crate::backtrace::Unwinder;
 use crate::runtime::registry::{self, Facts, Observed};
 use crate::runtime::{Runtime, RuntimeInfo, RuntimeStats, sealed};
 use crate::sys;
@@ -125,7 +126,7 @@ impl Runtime for OneToOne {
     }
 
     fn threads_page(&self, from: ThreadCursor, max: usize) -> ThreadPage {
-        Observed::threads_page(&*self.inner, from, max)
+        Observed::threads_page(&*self.inner, from, max, None)
     }
 
     fn deadlocks(&self) -> Deadlocks {
@@ -138,8 +139,8 @@ impl Observed for Inner {
         RuntimeStats::of_kernel_threads(&self.info())
     }
 
-    fn threads_page(&self, from: ThreadCursor, max: usize) -> ThreadPage {
-        self.list_page(from, max.max(1))
+    fn threads_page(&self, from: ThreadCursor, max: usize, unwinder: Option<&mut Unwinder>) -> ThreadPage {
+        self.list_page(from, max.max(1), unwinder)
     }
 
     fn deadlocks(&self) -> Deadlocks {

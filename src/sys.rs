@@ -23,12 +23,14 @@ pub(crate) mod fork;
 pub(crate) mod futex;
 #[cfg_attr(windows, path = "sys/windows/kthread.rs")]
 pub(crate) mod kthread;
+#[cfg_attr(not(target_os = "linux"), path = "sys/memory_other.rs")]
+pub(crate) mod memory;
 pub(crate) mod message;
 #[cfg_attr(windows, path = "sys/windows/mmap.rs")]
 pub(crate) mod mmap;
 pub(crate) mod nap;
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
-mod objects;
+pub(crate) mod objects;
 pub(crate) mod once;
 #[cfg(all(feature = "signal", target_os = "linux"))]
 pub(crate) mod per_process;
@@ -48,6 +50,7 @@ pub(crate) mod preempt;
 pub(crate) mod process;
 #[cfg(target_os = "linux")]
 pub(crate) mod quit;
+pub(crate) mod registers;
 #[cfg(unix)]
 mod short_file;
 #[cfg(unix)]

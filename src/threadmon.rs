@@ -24,9 +24,9 @@ mod views;
 pub mod wire;
 
 pub use self::client::Client;
-pub use self::dump::dump;
 #[cfg(target_os = "linux")]
 pub use self::dump::dump_on_quit;
+pub use self::dump::{Dump, dump};
 pub use self::metrics::metrics;
 pub use self::server::serve;
 pub use self::views::{HistoryView, LockView, LwpView, Overview, RuntimeView, ThreadPageView, ThreadView};

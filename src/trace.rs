@@ -30,6 +30,7 @@ mod chrome;
 mod drawing;
 pub(crate) mod file;
 pub(crate) mod history;
+pub(crate) mod json;
 mod level;
 mod perfetto;
 mod raw;

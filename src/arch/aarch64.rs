@@ -27,6 +27,7 @@
 use core::arch::{asm, naked_asm};
 
 use super::{Entry, SavedSp};
+use crate::sys::registers::Registers;
 
 #[cfg(target_os = "linux")]
 pub(crate) mod inject;
@@ -81,6 +82,21 @@ pub(crate) unsafe fn init(top: *mut u8, entry: Entry, data: *mut ()) -> SavedSp 
     // SAFETY: the six words lie below `top`, which the caller gives away.
     unsafe { sp.cast::<[usize; 6]>().write(frame) };
     SavedSp(sp)
+}
+
+/// How far below the stack pointer of a suspended context its frame begins: see the picture.
+pub(crate) const FRAME_BELOW: usize = 0;
+
+/// Returns the registers of a suspended context, whose frame begins with these words. Its saved stack pointer
+/// is `sp`.
+pub(crate) fn suspended([x29, x19, resume, _fpcr]: [usize; 4], sp: usize) -> Registers {
+    Registers::new(resume, sp + 32).with(29, x29).with(19, x19)
+}
+
+/// Returns `true` if a context with this resume address has not been resumed since it was laid out.
+pub(crate) fn is_start(resume: usize) -> bool {
+    let start: unsafe extern "C" fn() -> ! = start;
+    resume == start as usize
 }
 
 /// The bottom of every context: the resume address of a frame that [`init`] laid out.

@@ -3,6 +3,7 @@
 //! Every maker of contexts asks [`SUPPORTED`] first, and returns an error.
 
 use super::{Entry, SavedSp};
+use crate::sys::registers::Registers;
 
 pub(crate) mod inject;
 pub(crate) mod tp;
@@ -18,6 +19,17 @@ pub(super) fn valgrind_request(_args: &[usize; 6], without: usize) -> usize {
 /// # Safety
 /// Not to be called where [`SUPPORTED`] is false.
 pub(crate) unsafe fn init(_top: *mut u8, _entry: Entry, _data: *mut ()) -> SavedSp {
+    unreachable!("no contexts on this machine")
+}
+
+/// There is no frame.
+pub(crate) const FRAME_BELOW: usize = 0;
+
+pub(crate) fn suspended(_frame: [usize; 4], _sp: usize) -> Registers {
+    unreachable!("no contexts on this machine")
+}
+
+pub(crate) fn is_start(_resume: usize) -> bool {
     unreachable!("no contexts on this machine")
 }
 

@@ -42,6 +42,7 @@
 use core::arch::{asm, naked_asm};
 
 use super::{Entry, SavedSp};
+use crate::sys::registers::Registers;
 
 #[cfg(target_os = "linux")]
 pub(crate) mod inject;
@@ -107,6 +108,21 @@ pub(crate) unsafe fn init(top: *mut u8, entry: Entry, data: *mut ()) -> SavedSp 
     unsafe { low.cast::<[usize; 6]>().write(frame) };
     // SAFETY: past the first four of the six words.
     SavedSp(unsafe { low.add(4 * size_of::<usize>()) })
+}
+
+/// How far below the stack pointer of a suspended context its frame begins: see the picture.
+pub(crate) const FRAME_BELOW: usize = 32;
+
+/// Returns the registers of a suspended context, whose frame begins with these words. Its stack pointer is
+/// `sp`.
+pub(crate) fn suspended([_floats, resume, rbx, rbp]: [usize; 4], sp: usize) -> Registers {
+    Registers::new(resume, sp).with(3, rbx).with(6, rbp)
+}
+
+/// Returns `true` if a context with this resume address has not been resumed since it was laid out.
+pub(crate) fn is_start(resume: usize) -> bool {
+    let start: unsafe extern "C" fn() -> ! = start;
+    resume == start as usize
 }
 
 /// The bottom of every context: the resume address of a frame that [`init`] laid out.

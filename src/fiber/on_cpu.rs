@@ -86,6 +86,13 @@ impl Mounted {
         self.0.load(Ordering::Relaxed) == SET
     }
 
+    /// Returns `true` if no LWP stands on the stack, so that the context is saved. For code that copies the
+    /// stack, and asks before and after.
+    pub(crate) fn is_saved(&self) -> bool {
+        // Acquire: see `clear`.
+        self.0.load(Ordering::Acquire) != SET
+    }
+
     /// Waits a little for the flag to be clear. Returns `false` if it is not.
     #[inline]
     #[must_use]

@@ -247,6 +247,32 @@ impl Stack {
     }
 }
 
+/// What a thread may use of a stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Bounds {
+    pub(crate) start: usize,
+    pub(crate) limit: usize,
+}
+
+impl Bounds {
+    /// Returns those of a stack that the caller owns.
+    pub(crate) fn of(stack: Stack) -> Self {
+        Self { start: stack.start().addr(), limit: stack.limit().addr() }
+    }
+
+    /// Reads the bounds from the header of a stack by `word`, which returns the word at an address. What is
+    /// at `header` may be no header any more.
+    pub(super) fn read(header: usize, word: impl Fn(usize) -> Option<usize>) -> Option<Self> {
+        let field = |offset| word(header.wrapping_add(offset));
+        Some(Self { start: field(offset_of!(Header, start))?, limit: field(offset_of!(Header, limit))? })
+    }
+
+    /// Returns `true` if the frames of a thread with this stack pointer are there.
+    pub(crate) fn contain(&self, sp: usize) -> bool {
+        (self.limit..self.start).contains(&sp)
+    }
+}
+
 impl PartialEq for Stack {
     fn eq(&self, other: &Self) -> bool {
         std::ptr::eq(self.0, other.0)

@@ -1,4 +1,24 @@
-//! Chapter: how to look at green threads with gdb, and with profilers.
+//! Chapter: how to look at green threads with dumps, with gdb, and with profilers.
+//!
+//! # Dumps
+//!
+//! A program that runs with `SELVEDGE_DUMP=on` prints what all threads do, and where they stand, at each
+//! `SIGQUIT`: `kill -QUIT PID`, or Ctrl-\ in its terminal. It goes on as if nothing had happened. Threads that
+//! do the same at the same place are shown together:
+//!
+//! ```text
+//! ThreadId(7) "reader": waiting for a message (receive)
+//! ThreadId(8) "reader": waiting for a message (receive)
+//! ThreadId(9) "reader": waiting for a message (receive)
+//! and 9997 more threads like these
+//!     at selvedge::mxn::sched::switch::... (src/mxn/sched/switch.rs:103)
+//!     at program::serve (src/main.rs:41)
+//! ```
+//!
+//! [`threadmon::Dump`](crate::threadmon::Dump) is the same for programs, and writes JSON. It says which
+//! threads have backtraces. No thread is stopped, so a dump may be taken in production. Lines need `debug =
+//! 1`, or
+//! `line-tables-only`; names need a program that was not stripped.
 //!
 //! # gdb
 //!

@@ -51,6 +51,7 @@
 
 use std::io;
 
+use super::backtrace;
 use super::green::Green;
 use super::lwp::preempt_request::Manner;
 use super::lwp::{self, First, Lwp};
@@ -89,6 +90,10 @@ fn decide(at: &mut Interrupted<'_>) {
         Some(me) if !me.backend().sleeps_in_kernel() => Some(unsafe { Green::of(me) }),
         _ => None,
     };
+    if green.is_some_and(|green| backtrace::answer(green, at)) {
+        // The signal may have been sent for both reasons: one of a number can be pending.
+        at.claim();
+    }
     let lwp = match green {
         Some(green) => green.lwp.get(),
         None => lwp::dispatches(),

@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::kernel_threads::Helper;
 use super::lwp::Lwp;
 use super::sched::Scheduler;
+use crate::backtrace::Unwinder;
 use crate::park::fork;
 use crate::recorder::account::{Look, State, Statement};
 use crate::recorder::clock::{self, Scale};
@@ -25,8 +26,8 @@ impl Observed for Scheduler {
         self.stats()
     }
 
-    fn threads_page(&self, from: ThreadCursor, max: usize) -> ThreadPage {
-        self.forever().threads_page(from, max.max(1))
+    fn threads_page(&self, from: ThreadCursor, max: usize, unwinder: Option<&mut Unwinder>) -> ThreadPage {
+        self.forever().threads_page(from, max.max(1), unwinder)
     }
 
     fn deadlocks(&self) -> Deadlocks {

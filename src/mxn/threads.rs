@@ -11,10 +11,12 @@
 use std::collections::{HashMap, HashSet};
 use std::ptr::{self, NonNull};
 
+use super::backtrace;
 use super::green::{Chunks, Green};
 use super::lwp::Lwp;
 use super::run_queue::inject::Linked;
 use super::sched::Scheduler;
+use crate::backtrace::Unwinder;
 use crate::park::core_pool;
 use crate::sys::task_state;
 use crate::thread::id::ThreadId;
@@ -36,7 +38,7 @@ impl Scheduler {
         if !self.life.is_here() {
             return Looks::in_fork(self.home());
         }
-        let mut looks = Looks::new(self.home());
+        let mut looks = Looks::new(self.home(), None);
         let mut next = Some(Position::Start);
         while let Some(from) = next {
             next = self.look_on(&mut looks, from, BATCH);
@@ -45,11 +47,16 @@ impl Scheduler {
     }
 
     /// Returns at most `most` of its threads, from a position on. It may allocate: not for dispatchers.
-    pub(super) fn threads_page(&'static self, from: ThreadCursor, most: usize) -> ThreadPage {
+    pub(super) fn threads_page(
+        &'static self,
+        from: ThreadCursor,
+        most: usize,
+        unwinder: Option<&mut Unwinder>,
+    ) -> ThreadPage {
         if !self.life.is_here() {
             return ThreadPage::in_fork(self.home(), from);
         }
-        let mut looks = Looks::new(self.home());
+        let mut looks = Looks::new(self.home(), unwinder);
         let mut next = Some(from.0);
         while let Some(from) = next
             && looks.len() < most
@@ -61,7 +68,7 @@ impl Scheduler {
     }
 
     /// Looks at `most` more of its threads, from a position on. Returns where to go on.
-    fn look_on(&'static self, looks: &mut Looks, from: Position, most: usize) -> Option<Position> {
+    fn look_on(&'static self, looks: &mut Looks<'_>, from: Position, most: usize) -> Option<Position> {
         let full = looks.len().saturating_add(most);
         let (mut chunk, mut first) = match from {
             Position::Start => (Chunks::newest(), 0),
@@ -74,7 +81,11 @@ impl Scheduler {
                 if looks.len() >= full {
                     return Some(Position::Green(at, index));
                 }
-                looks.add(green.thread(), |wait| view.place(green, wait.is_some()));
+                looks.add(
+                    green.thread(),
+                    |wait| view.place(green, wait.is_some()),
+                    |unwinder| backtrace::of_green(green, || view.runs_on(green), self.signals, unwinder),
+                );
             }
             (chunk, first) = (at.older(), 0);
         }
@@ -121,9 +132,14 @@ impl View {
             let state = queued.or((!waits).then_some(ThreadState::Runnable));
             return Place { state, lwp, cpu: None };
         }
-        let on = last.filter(|lwp| lwp.running().is_some_and(|running| ptr::eq(running, green)));
-        let tid = on.map(Lwp::tid).filter(|&tid| tid != 0);
+        let tid = self.runs_on(green).map(Lwp::tid).filter(|&tid| tid != 0);
         Place { lwp, ..Place::on_kernel_thread(tid, ask_kernel) }
+    }
+
+    /// Returns the LWP that shows the thread as the one that it runs.
+    fn runs_on(&self, green: &'static Green) -> Option<&'static Lwp> {
+        let last = self.lwps.get(&green.core.owner_hint.get().lwp()).copied();
+        last.filter(|lwp| lwp.running().is_some_and(|running| ptr::eq(running, green)))
     }
 
     /// Returns the state of a thread that is in a run queue.

@@ -3,6 +3,7 @@
 use std::ptr;
 
 use super::inner::Inner;
+use crate::backtrace::Unwinder;
 use crate::sys::task_state;
 use crate::thread::info::ThreadInfo;
 use crate::thread::page::{Position, ThreadCursor, ThreadPage};
@@ -19,17 +20,22 @@ impl Inner {
         if !self.process.is_mine() {
             return Looks::in_fork(self.home());
         }
-        let mut looks = Looks::new(self.home());
+        let mut looks = Looks::new(self.home(), None);
         looks.add_from(Position::Start, usize::MAX, ask_kernel);
         looks.into_sorted()
     }
 
     /// Returns at most `most` of its threads, from a position on.
-    pub(super) fn list_page(&self, from: ThreadCursor, most: usize) -> ThreadPage {
+    pub(super) fn list_page(
+        &self,
+        from: ThreadCursor,
+        most: usize,
+        unwinder: Option<&mut Unwinder>,
+    ) -> ThreadPage {
         if !self.process.is_mine() {
             return ThreadPage::in_fork(self.home(), from);
         }
-        let mut looks = Looks::new(self.home());
+        let mut looks = Looks::new(self.home(), unwinder);
         let next = looks.add_from(from.0, most, ask_kernel);
         ThreadPage::new(looks.into_infos(false), next)
     }

@@ -55,6 +55,33 @@ impl WaitReason {
         Self::WaitGroup,
     ];
 
+    /// Returns it in a word or two, as data have it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// assert_eq!(selvedge::thread::WaitReason::RwLock.as_str(), "rwlock");
+    /// ```
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Park => "park",
+            Self::Sleep => "sleep",
+            Self::Join => "join",
+            Self::Mutex => "mutex",
+            Self::Condvar => "condvar",
+            Self::Barrier => "barrier",
+            Self::Scope => "scope",
+            Self::RwLock => "rwlock",
+            Self::Semaphore => "semaphore",
+            Self::Once => "once",
+            Self::Send => "send",
+            Self::Receive => "receive",
+            Self::Select => "select",
+            Self::WaitGroup => "wait group",
+        }
+    }
+
     /// Returns the reason of this number.
     pub(crate) fn from_number(number: u8) -> Option<Self> {
         Self::ALL.get(usize::from(number).checked_sub(1)?).copied()

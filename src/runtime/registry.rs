@@ -5,6 +5,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use super::stats::RuntimeStats;
+use crate::backtrace::Unwinder;
 use crate::sys::once::Mutex;
 use crate::thread::deadlock::Deadlocks;
 use crate::thread::page::{ThreadCursor, ThreadPage};
@@ -46,8 +47,9 @@ pub(crate) trait Observed: Send + Sync {
     /// Returns what its kernel threads do.
     fn stats(&self) -> RuntimeStats;
 
-    /// Returns some of its threads; see [`Runtime::threads_page`](super::Runtime::threads_page).
-    fn threads_page(&self, from: ThreadCursor, max: usize) -> ThreadPage;
+    /// Returns some of its threads; see [`Runtime::threads_page`](super::Runtime::threads_page). With an
+    /// unwinder, they have backtraces.
+    fn threads_page(&self, from: ThreadCursor, max: usize, unwinder: Option<&mut Unwinder>) -> ThreadPage;
 
     /// Returns what its threads wait for; see [`Runtime::deadlocks`](super::Runtime::deadlocks).
     fn deadlocks(&self) -> Deadlocks;

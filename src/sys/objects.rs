@@ -7,7 +7,7 @@ use std::slice;
 use super::fork::held_off;
 
 /// An object, while it is shown.
-pub(super) struct Object<'a>(&'a libc::dl_phdr_info);
+pub(crate) struct Object<'a>(&'a libc::dl_phdr_info);
 
 impl Object<'_> {
     fn headers(&self) -> &[libc::Elf64_Phdr] {
@@ -21,10 +21,21 @@ impl Object<'_> {
     }
 
     /// Returns where its code is.
-    pub(super) fn code(&self) -> impl Iterator<Item = Range<usize>> {
+    pub(crate) fn code(&self) -> impl Iterator<Item = Range<usize>> {
         let is_code =
             |part: &&libc::Elf64_Phdr| part.p_type == libc::PT_LOAD && part.p_flags & libc::PF_X != 0;
         self.headers().iter().filter(is_code).map(|part| self.addresses(part))
+    }
+
+    /// Returns where the index of its unwind tables is (`.eh_frame_hdr`), if it has one. What follows it in
+    /// memory belongs to the object up to the end of the range; the tables themselves are there, too, as a
+    /// rule.
+    pub(crate) fn unwind_tables(&self) -> Option<(Range<usize>, Range<usize>)> {
+        let index = self.headers().iter().find(|part| part.p_type == libc::PT_GNU_EH_FRAME)?;
+        let index = self.addresses(index);
+        let loaded = self.headers().iter().filter(|part| part.p_type == libc::PT_LOAD);
+        let within = loaded.map(|part| self.addresses(part)).find(|part| part.contains(&index.start))?;
+        Some((index, within))
     }
 
     /// Returns the first values of its thread-locals, and how many bytes of zeros follow them; `None`: it has
@@ -44,7 +55,7 @@ impl Object<'_> {
 }
 
 /// Shows all objects, the main program first. Takes a lock of the loader, which is held meanwhile.
-pub(super) fn each<F: FnMut(&Object<'_>)>(mut show: F) {
+pub(crate) fn each<F: FnMut(&Object<'_>)>(mut show: F) {
     unsafe extern "C" fn visit<F: FnMut(&Object<'_>)>(
         info: *mut libc::dl_phdr_info,
         size: usize,

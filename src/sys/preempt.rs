@@ -49,6 +49,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::kthread::{FAULTS, SignalMask};
 use super::once::{Mutex, OnceLock};
+use super::registers::Registers;
 use super::{Tid, sigaction, system};
 
 #[cfg_attr(target_arch = "x86_64", path = "preempt/x86_64.rs")]

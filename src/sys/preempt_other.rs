@@ -6,6 +6,7 @@ use std::io;
 use std::ops::{Range, RangeInclusive};
 
 use super::Tid;
+use super::registers::Registers;
 use super::system;
 pub(crate) use super::system::keep_errno;
 
@@ -43,6 +44,10 @@ pub(crate) struct Interrupted<'a>(std::convert::Infallible, std::marker::Phantom
 
 impl Interrupted<'_> {
     pub(crate) fn is_marked(&self) -> bool {
+        match self.0 {}
+    }
+
+    pub(crate) fn registers(&self) -> Registers {
         match self.0 {}
     }
 

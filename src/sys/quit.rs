@@ -18,15 +18,12 @@ static WRITES: AtomicI32 = AtomicI32::new(-1);
 /// The process that has the thread, by its generation.
 static PROCESS: AtomicU64 = AtomicU64::new(0);
 
-/// The stack of the thread.
-const STACK: usize = 256 << 10;
-
-/// Calls `f` at each `SIGQUIT` from now on. Called once.
+/// Calls `f` at each `SIGQUIT` from now on, on a stack of this size. Called once.
 ///
 /// # Errors
 ///
 /// The program handles the signal itself, or the system refuses a pipe or a thread.
-pub(crate) fn watch(f: fn()) -> io::Result<()> {
+pub(crate) fn watch(stack: usize, f: fn()) -> io::Result<()> {
     if sigaction::is_handler(&sigaction::of(libc::SIGQUIT)?) {
         return Err(io::Error::other("the program handles SIGQUIT itself"));
     }
@@ -40,7 +37,7 @@ pub(crate) fn watch(f: fn()) -> io::Result<()> {
         unsafe { libc::fcntl(end, libc::F_SETFD, libc::FD_CLOEXEC) };
     }
     let [reads, writes] = ends;
-    let options = Options { name: "selvedge-dump", stack_size: Some(STACK), block_signals: true };
+    let options = Options { name: "selvedge-dump", stack_size: Some(stack), block_signals: true };
     KernelThread::start(&options, move || {
         let mut byte = [0; 1];
         // SAFETY: room for one byte. The thread has the descriptor to itself.

@@ -122,6 +122,14 @@ impl Tasks {
         read_text(folder, path.c_str(), &mut text).is_ok_and(begins_again)
     }
 
+    /// Returns where the kernel thread `tid` of this process stands in a system call or a page fault. Returns
+    /// `None` if it uses a CPU, is ready to, or has ended, and if the kernel does not say.
+    pub(crate) fn in_kernel(&self, tid: Tid) -> Option<InKernel> {
+        let mut text = [0; 192];
+        let (folder, path) = self.place(tid, "syscall");
+        parse_call(read_text(folder, path.c_str(), &mut text).ok()?)
+    }
+
     /// Returns where the file `name` of the kernel thread `tid` is: a folder, and the path from there.
     fn place(&self, tid: Tid, name: &str) -> (libc::c_int, Text<48>) {
         let (folder, from_there) = self.folder.map_or((ROOT, FOLDER), |folder| (folder, ""));
@@ -213,6 +221,25 @@ fn begins_again(syscall: &str) -> bool {
     }
 }
 
+/// Where a kernel thread entered the kernel, in which it is now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct InKernel {
+    pub(crate) sp: usize,
+    pub(crate) pc: usize,
+    /// It is in a system call that begins again after a handler has returned, as for
+    /// [`Tasks::may_begin_again`].
+    pub(crate) begins_again: bool,
+}
+
+/// Reads a `syscall` file.
+fn parse_call(text: &str) -> Option<InKernel> {
+    // The last two words. A page fault has only these after its -1; "running" stands alone.
+    let mut words = text.split_ascii_whitespace().rev();
+    let mut number = || usize::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok();
+    let (pc, sp) = (number()?, number()?);
+    Some(InKernel { sp, pc, begins_again: begins_again(text) })
+}
+
 /// Returns the letter after the name.
 fn parse(stat: &[u8]) -> Option<TaskState> {
     let letter = after_name(stat)?.strip_prefix(' ')?.bytes().next()?;
@@ -269,6 +296,20 @@ mod tests {
         assert!(
             !begins("running\n".into()) && !begins("-1 0x7ffe 0x7f0c\n".into()) && !begins(String::new())
         );
+    }
+
+    #[test]
+    fn where_a_call_was_made() {
+        let read = libc::SYS_read;
+        let call = parse_call(&format!("{read} 0x3 0x7f 0x20 0x0 0x0 0x0 0x7ffe 0x7f0c\n"));
+        assert_eq!(call, Some(InKernel { sp: 0x7ffe, pc: 0x7f0c, begins_again: true }));
+        let fault = Some(InKernel { sp: 0x7ffe, pc: 0x7f0c, begins_again: false });
+        assert_eq!(parse_call("-1 0x7ffe 0x7f0c\n"), fault);
+        assert_eq!(["running\n", "", "1 2", "0x7ffe"].map(parse_call), [None; 4]);
+        let here = SHARED.in_kernel(kthread::gettid()).expect("the caller is in the call that reads this");
+        let local = 0_u8;
+        assert!(here.pc != 0 && here.sp.abs_diff((&raw const local).addr()) < 1 << 20 && !here.begins_again);
+        assert_eq!(SHARED.in_kernel(Tid::MAX), None);
     }
 
     /// Runs on a kernel thread of its own, because the private table ends with its thread.

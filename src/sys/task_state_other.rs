@@ -41,6 +41,11 @@ impl Tasks {
         Err(io::ErrorKind::Unsupported.into())
     }
 
+    /// Returns `None`.
+    pub(crate) fn in_kernel(&self, _tid: Tid) -> Option<InKernel> {
+        None
+    }
+
     /// Returns `false`.
     pub(crate) fn may_begin_again(&self, _tid: Tid) -> bool {
         false
@@ -50,6 +55,14 @@ impl Tasks {
 /// Returns `false`.
 pub(crate) fn is_asleep(_tid: u32) -> bool {
     false
+}
+
+/// Where a kernel thread entered the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct InKernel {
+    pub(crate) sp: usize,
+    pub(crate) pc: usize,
+    pub(crate) begins_again: bool,
 }
 
 /// What the kernel says of a kernel thread.

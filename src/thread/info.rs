@@ -5,6 +5,7 @@ use std::fmt;
 use super::deadlock::{Named, write_object};
 use super::id::ThreadId;
 use super::times::ThreadTimes;
+use crate::backtrace::Backtrace;
 use crate::park::priority::Priority;
 use crate::park::reason::WaitReason;
 
@@ -134,6 +135,7 @@ pub struct ThreadInfo {
     pub(super) called: Option<String>,
     pub(super) owner: Option<(ThreadId, Option<String>)>,
     pub(super) times: Option<ThreadTimes>,
+    pub(super) backtrace: Option<Backtrace>,
 }
 
 impl ThreadInfo {
@@ -196,6 +198,11 @@ impl ThreadInfo {
         self.times.as_ref()
     }
 
+    /// Returns where it stands, if the look was to find that.
+    pub(crate) fn take_backtrace(&mut self) -> Option<Backtrace> {
+        self.backtrace.take()
+    }
+
     /// Returns the [name](crate::sync::stats::name) that the program gave to what it waited for.
     #[must_use]
     pub fn object_name(&self) -> Option<&str> {
@@ -242,6 +249,7 @@ mod tests {
             called: Some("accounts".into()),
             owner: Some((id(3), Some("worker-3".into()))),
             times: None,
+            backtrace: None,
         };
         let (waits, held) = ("waiting for a mutex at 0x1000", "held by ThreadId(3) \"worker-3\"");
         assert_eq!(info.to_string(), format!("ThreadId(7) \"clerk\": {waits} \"accounts\", {held}"));

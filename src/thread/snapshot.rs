@@ -12,6 +12,7 @@ use super::id::ThreadId;
 use super::info::{ThreadInfo, ThreadState};
 use super::page::Position;
 use super::times::TimesNow;
+use crate::backtrace::{self, Backtrace, Unwinder};
 use crate::observe::lock_owners::{self, Holder};
 use crate::observe::names;
 use crate::park::core_pool::{self, KernelThread};
@@ -44,10 +45,11 @@ impl Place {
 }
 
 /// Threads of one runtime that were looked at.
-#[derive(Debug)]
-pub(crate) struct Looks {
+pub(crate) struct Looks<'a> {
     home: usize,
     seen: Vec<Seen>,
+    /// There, if backtraces are asked for.
+    unwinder: Option<&'a mut Unwinder>,
 }
 
 #[derive(Debug)]
@@ -55,6 +57,7 @@ struct Seen {
     thread: ThreadRef,
     snapshot: Snapshot,
     place: Place,
+    backtrace: Option<Backtrace>,
 }
 
 /// What is known of something that threads wait for.
@@ -63,10 +66,10 @@ struct Object {
     holders: Vec<Holder>,
 }
 
-impl Looks {
-    /// Begins with the runtime at `home`.
-    pub(crate) fn new(home: usize) -> Self {
-        Self { home, seen: Vec::new() }
+impl<'a> Looks<'a> {
+    /// Begins with the runtime at `home`. With an unwinder, the looks find backtraces, too.
+    pub(crate) fn new(home: usize, unwinder: Option<&'a mut Unwinder>) -> Self {
+        Self { home, seen: Vec::new(), unwinder }
     }
 
     /// Returns how many threads have been found.
@@ -74,10 +77,18 @@ impl Looks {
         self.seen.len()
     }
 
-    /// Adds a thread, if it is of the runtime. `place` is told if it waits, and says where it is.
-    pub(crate) fn add(&mut self, thread: ThreadRef, place: impl FnOnce(Option<&WaitSnapshot>) -> Place) {
-        if let Some((snapshot, place)) = thread.snapshot_with(self.home, place) {
-            self.seen.push(Seen { thread, snapshot, place });
+    /// Adds a thread, if it is of the runtime. `place` is told if it waits, and says where it is. `backtrace`
+    /// is called if backtraces are asked for.
+    pub(crate) fn add(
+        &mut self,
+        thread: ThreadRef,
+        place: impl FnOnce(Option<&WaitSnapshot>) -> Place,
+        backtrace: impl FnOnce(&mut Unwinder) -> Backtrace,
+    ) {
+        let unwinder = self.unwinder.as_deref_mut();
+        let look = |wait: Option<&WaitSnapshot>| (place(wait), unwinder.map(backtrace));
+        if let Some((snapshot, (place, backtrace))) = thread.snapshot_with(self.home, look) {
+            self.seen.push(Seen { thread, snapshot, place, backtrace });
         }
     }
 
@@ -93,10 +104,12 @@ impl Looks {
             if self.len() >= full {
                 return Some(Position::Kernel(kernel));
             }
-            self.add(kernel.thread(), |wait| match wait {
+            let place = |wait: Option<&WaitSnapshot>| match wait {
                 Some(_) => Place::default(),
                 None => Place::on_kernel_thread(kernel.tid(), &look),
-            });
+            };
+            let backtrace = |unwinder: &mut Unwinder| backtrace::of_kernel_thread(kernel.tid(), unwinder);
+            self.add(kernel.thread(), place, backtrace);
         }
         None
     }
@@ -119,12 +132,13 @@ impl Looks {
     /// Returns the thread of the parent's runtime that is in this fork, if any. The kernel threads of the
     /// other ones are not here.
     pub(crate) fn in_fork(home: usize) -> Vec<ThreadInfo> {
-        let mut looks = Self::new(home);
+        let mut looks = Looks::new(home, None);
         if let Some(thread) = fork::survivor_of(home) {
-            looks.add(thread, |wait| match wait {
+            let place = |wait: Option<&WaitSnapshot>| match wait {
                 Some(_) => Place::default(),
                 None => Place::on_kernel_thread(None, |_| None),
-            });
+            };
+            looks.add(thread, place, |_| Backtrace::default());
         }
         looks.into_infos(true)
     }
@@ -180,7 +194,7 @@ impl Seen {
         objects: &mut HashMap<usize, Object>,
         times: Option<&TimesNow>,
     ) -> ThreadInfo {
-        let Self { thread, snapshot, place } = self;
+        let Self { thread, snapshot, place, backtrace } = self;
         let Snapshot { id, name, kernel, priority, wait, account } = snapshot;
         let (state, wait) = match (place.state, wait) {
             (Some(state), _) => (state, None),
@@ -211,6 +225,7 @@ impl Seen {
                 Look::Unchanged => Some(now.unchanged(state)),
                 Look::Busy => None,
             }),
+            backtrace,
         }
     }
 }
@@ -267,11 +282,12 @@ mod tests {
         joins.wait_state.at(joined.address());
         joins.wait_state.waits(WaitReason::Join, false);
         for (all, found) in [(false, Some(ThreadId::from_number(joined.id()))), (true, None)] {
-            let mut looks = Looks::new(0);
-            looks.add(joins, |wait| {
+            let mut looks = Looks::new(0, None);
+            let place = |wait: Option<&WaitSnapshot>| {
                 assert!(wait.is_some());
                 Place::default()
-            });
+            };
+            looks.add(joins, place, |_| panic!("no backtrace is asked for"));
             let infos = looks.into_infos(all);
             let [info] = &infos[..] else { panic!("one thread was looked at: {infos:?}") };
             let (reason, at, thread) = (WaitReason::Join, None, found);

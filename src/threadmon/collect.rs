@@ -80,7 +80,7 @@ impl Collector {
             return Response::Refused(format!("there is no runtime {number}"));
         };
         let from = self.cursors.remove(&number).filter(|_| !anew).unwrap_or_default();
-        let page = runtime.threads_page(from, MOST.min(max as usize));
+        let page = runtime.threads_page(from, MOST.min(max as usize), None);
         let last = match page.next() {
             Some(next) => {
                 self.cursors.insert(number, next);
@@ -106,13 +106,12 @@ fn overview() -> Overview {
         system,
         monitor: poll::thread_cpu_time(),
         level: level(),
-        runtimes: registry::all().iter().map(|it| runtime_view(&**it)).collect(),
+        runtimes: registry::all().iter().map(|it| runtime_view(&**it, &it.stats())).collect(),
     }
 }
 
-fn runtime_view(runtime: &dyn Observed) -> RuntimeView {
-    let stats = runtime.stats();
-    let RuntimeStats { threads, bound, concurrency, max_lwps, .. } = stats;
+pub(super) fn runtime_view(runtime: &dyn Observed, stats: &RuntimeStats) -> RuntimeView {
+    let &RuntimeStats { threads, bound, concurrency, max_lwps, .. } = stats;
     RuntimeView {
         number: runtime.number(),
         model: stats.model.into(),
@@ -150,7 +149,7 @@ fn cpu_time(tid: u32) -> Option<(Duration, Duration)> {
     Some((Duration::from_nanos(time.ran), Duration::from_nanos(time.waited)))
 }
 
-fn view(info: ThreadInfo) -> ThreadView {
+pub(super) fn view(info: ThreadInfo) -> ThreadView {
     let (mut state, mut reason, mut at, mut tid, mut lwp) = (State::Running, None, None, None, info.lwp());
     let mut owner = info.owner().map(|(id, name)| (id.as_u64().get(), name.map(str::to_owned)));
     match info.state() {

@@ -1,9 +1,15 @@
-//! Dumps: what all threads do, as text for people.
+//! Dumps: what all threads do, as text for people, and as JSON.
+
+mod full;
+mod json;
 
 use std::fmt::Write;
 #[cfg(target_os = "linux")]
 use std::io;
 
+pub use self::full::Dump;
+#[cfg(target_os = "linux")]
+use self::full::STACK;
 use crate::runtime::registry;
 #[cfg(target_os = "linux")]
 use crate::settings::{self, Lookup};
@@ -17,7 +23,7 @@ use crate::thread::page::ThreadCursor;
 const PAGE: usize = 4_096;
 
 /// Returns what all threads of all runtimes do, with a table of the LWPs before: a line for each thread, with
-/// its state, what it waits for, and the owner of that.
+/// its state, what it waits for, and the owner of that. A [`Dump`] has backtraces, too.
 ///
 /// # Examples
 ///
@@ -42,7 +48,7 @@ pub fn dump() -> String {
         let _ = writeln!(text, "runtime {}\n{}", runtime.number(), runtime.stats());
         let mut next = Some(ThreadCursor::start());
         while let Some(from) = next {
-            let page = runtime.threads_page(from, PAGE);
+            let page = runtime.threads_page(from, PAGE, None);
             next = page.next();
             for thread in page.threads() {
                 let _ = writeln!(text, "{thread}");
@@ -52,7 +58,7 @@ pub fn dump() -> String {
     text
 }
 
-/// Prints a [`dump`] to standard error at each `SIGQUIT` (Ctrl-\ in a terminal) from now on. The program goes
+/// Prints a [`Dump`] to standard error at each `SIGQUIT` (Ctrl-\ in a terminal) from now on. The program goes
 /// on.
 /// `SELVEDGE_DUMP=on` does the same when a runtime is built. A second call does nothing.
 ///
@@ -74,7 +80,7 @@ pub fn dump_on_quit() -> io::Result<()> {
     static WATCHED: Mutex<bool> = Mutex::new(false);
     let mut watched = WATCHED.lock(|_| ());
     if !*watched {
-        quit::watch(|| eprintln!("{}", dump()))?;
+        quit::watch(STACK, || eprintln!("{}", Dump::collect()))?;
         *watched = true;
     }
     Ok(())

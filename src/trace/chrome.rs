@@ -9,6 +9,7 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use super::drawing::{Drawing, Line};
+use super::json::Text;
 use super::recording::Recording;
 
 /// The groups of tracks, as the format's processes.
@@ -122,33 +123,9 @@ impl fmt::Display for Micros {
     }
 }
 
-/// A string of JSON.
-struct Text<'a>(&'a str);
-
-impl fmt::Display for Text<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("\"")?;
-        for char in self.0.chars() {
-            match char {
-                '"' | '\\' => write!(f, "\\{char}")?,
-                char if u32::from(char) < 0x20 => write!(f, "\\u{:04x}", u32::from(char))?,
-                char => write!(f, "{char}")?,
-            }
-        }
-        f.write_str("\"")
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn any_name_is_a_string_of_json() {
-        let name = "a \"quoted\" \\ name\n\u{1}é";
-        let read: String = serde_json::from_str(&Text(name).to_string()).unwrap();
-        assert_eq!(read, name);
-    }
 
     #[test]
     fn times_are_exact() {

@@ -4,14 +4,17 @@ mod attacks;
 #[path = "../support/child.rs"]
 #[allow(dead_code, reason = "other tests use more of it")]
 mod child;
+mod dumps;
 mod errors;
 #[path = "../support/random.rs"]
 #[allow(dead_code, reason = "frames are drawn as they are sent, and do not shrink")]
 mod random;
+mod seen;
 mod views;
 #[path = "../support/watchdog.rs"]
 mod watchdog;
 
+use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -30,6 +33,29 @@ fn run(role: &str) {
     let variables =
         [("XDG_RUNTIME_DIR", room.path().to_str().unwrap()), ("SELVEDGE_STRESS", stress.as_str())];
     child::run(role, &variables).expect_success();
+}
+
+/// A file to which this process prints its errors from some moment on, so that it can see what it has printed.
+struct ErrorFile(tempfile::NamedTempFile);
+
+impl ErrorFile {
+    fn begin() -> Self {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        // SAFETY: two open descriptors.
+        assert_eq!(unsafe { libc::dup2(file.as_file().as_raw_fd(), 2) }, 2);
+        Self(file)
+    }
+
+    /// Waits until what was printed is as `is` says, and returns it.
+    fn until(&self, is: impl Fn(&str) -> bool) -> String {
+        loop {
+            let text = std::fs::read_to_string(self.0.path()).unwrap();
+            if is(&text) {
+                return text;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
 }
 
 /// Returns the path of this process's socket.
@@ -105,5 +131,14 @@ fn child() {
         ("walk", views::walk),
         ("events", views::events),
         ("history", views::history),
+        ("parked", dumps::parked),
+        ("computing", dumps::computing),
+        ("preempted", dumps::preempted),
+        ("blocking", dumps::blocking),
+        ("storm", dumps::storm),
+        ("many", dumps::many),
+        ("forms", dumps::forms),
+        ("quit_deep", dumps::quit_deep),
+        ("own", dumps::own),
     ]);
 }

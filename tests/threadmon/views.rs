@@ -12,7 +12,7 @@ use selvedge::threadmon::{Client, HistoryView, ThreadView, serve};
 use selvedge::trace::{EventKind, Level, State};
 use selvedge::{Mxn, OneToOne, Runtime};
 
-use super::run;
+use super::{ErrorFile, run};
 
 fn thread_named(client: &mut Client, runtime: u32, name: &str) -> Option<ThreadView> {
     let page = client.threads(runtime, 1_000, true).unwrap();
@@ -243,26 +243,24 @@ pub(super) fn quit() {
     // SAFETY: it waits for the child, and writes its status.
     unsafe { libc::waitpid(child, &raw mut status, 0) };
     assert_eq!(status, 0);
-    eprintln!("before the first");
+    let printed = ErrorFile::begin();
     for _ in 0..2 {
         // SAFETY: the handler of the crate is there, or the process ends.
         unsafe { libc::raise(libc::SIGQUIT) };
     }
-    // The thread that prints needs a moment.
-    std::thread::sleep(Duration::from_secs(1));
+    let text = printed.until(|text| text.matches("\"idler\"").count() == 2);
     parked.thread().unpark();
     parked.join().unwrap();
-    eprintln!("after the last");
+    println!("{text}after the last");
 }
 
 #[test]
 fn a_quit_signal_prints_what_threads_do() {
     let ended = super::child::run("quit", &[("SELVEDGE_DUMP", "on")]);
     ended.expect_success();
-    let (before, after) = ended.said.split_once("before the first").expect("it says so");
     let line = "\"idler\": waiting for its permit (park)";
-    assert_eq!((before.matches(line).count(), after.matches(line).count()), (0, 2), "{}", ended.said);
-    assert!(after.contains("after the last"), "{}", ended.said);
+    assert_eq!(ended.said.matches(line).count(), 2, "{}", ended.said);
+    assert!(ended.said.contains("after the last"), "{}", ended.said);
     let ended = super::child::run("quit", &[("SELVEDGE_DUMP", "perhaps")]);
     assert!(ended.said.contains("invalid value `perhaps` in SELVEDGE_DUMP"), "{}", ended.said);
 }

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use selvedge::thread::WaitReason;
 use selvedge::threadmon::{LockView, RuntimeView};
 use selvedge::trace::State;
 use serde_json::{Map, Value, json};
 
 use crate::model::{LwpRates, Model, Row, index, lwp_state};
-use crate::show::{level, reason};
+use crate::show::level;
 use crate::warnings::warnings;
 
 /// Returns the document: all that the last refresh brought.
@@ -99,7 +100,7 @@ fn thread(row: &Row) -> Value {
         "runtime": row.runtime,
         "name": view.name,
         "state": view.state.to_string(),
-        "waits_for": view.reason.map(reason),
+        "waits_for": view.reason.map(WaitReason::as_str),
         "at": view.at.map(|at| format!("{at:#x}")),
         "object": view.object,
         "owner": view.owner.as_ref().map(|(id, name)| json!({"id": id, "name": name})),
@@ -123,7 +124,7 @@ fn lock(model: &Model, lock: &LockView) -> Value {
     json!({
         "at": format!("{:#x}", lock.at),
         "name": lock.name,
-        "kind": lock.kind.map(reason),
+        "kind": lock.kind.map(WaitReason::as_str),
         "contended": lock.contended,
         "contended_per_second": model.contention.get(&lock.at),
         "slept": lock.slept,

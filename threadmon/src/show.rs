@@ -51,27 +51,6 @@ pub(crate) fn level(level: Level) -> &'static str {
     }
 }
 
-/// Returns what a thread waits for, in a word.
-pub(crate) fn reason(reason: WaitReason) -> &'static str {
-    match reason {
-        WaitReason::Park => "park",
-        WaitReason::Sleep => "sleep",
-        WaitReason::Join => "join",
-        WaitReason::Mutex => "mutex",
-        WaitReason::Condvar => "condvar",
-        WaitReason::Barrier => "barrier",
-        WaitReason::Scope => "scope",
-        WaitReason::RwLock => "rwlock",
-        WaitReason::Semaphore => "semaphore",
-        WaitReason::Once => "once",
-        WaitReason::Send => "send",
-        WaitReason::Receive => "receive",
-        WaitReason::Select => "select",
-        WaitReason::WaitGroup => "wait group",
-        _ => "?",
-    }
-}
-
 /// Returns `true` if one thread at a time, or one kind of them, has what is waited for.
 pub(crate) fn is_lock(reason: WaitReason) -> bool {
     matches!(reason, WaitReason::Mutex | WaitReason::RwLock)
@@ -84,7 +63,7 @@ pub(crate) fn object(view: &ThreadView) -> String {
 
 /// Returns a wait in words: its kind, and the name or the address of its object.
 pub(crate) fn wait(why: WaitReason, name: Option<&str>, at: Option<u64>) -> String {
-    let kind = reason(why);
+    let kind = why.as_str();
     match (name.filter(|it| !it.is_empty()), at) {
         (Some(name), _) => format!("{kind} {}", clean(name)),
         (None, Some(at)) if !matches!(why, WaitReason::Park | WaitReason::Sleep | WaitReason::Join) => {

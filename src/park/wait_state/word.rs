@@ -78,7 +78,7 @@ impl WaitState {
 
     /// Returns what the thread waits for: the number of the wait, the reason, the address, and `true` if
     /// there is a deadline.
-    pub(super) fn wait(&self) -> Option<(u32, WaitReason, usize, bool)> {
+    pub(crate) fn wait(&self) -> Option<(u32, WaitReason, usize, bool)> {
         // Acquire, all: pairs with `at` and `waits`, and keeps this order.
         let serial = self.serial.load(Ordering::Acquire);
         let number = self.reason.load(Ordering::Acquire);

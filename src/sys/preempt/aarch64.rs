@@ -5,12 +5,21 @@ use std::ptr;
 
 use libc::ucontext_t;
 
+use super::Registers;
+
 pub(super) fn sp(context: &ucontext_t) -> usize {
     context.uc_mcontext.sp as usize
 }
 
 pub(super) fn pc(context: &ucontext_t) -> usize {
     context.uc_mcontext.pc as usize
+}
+
+/// Returns the registers that callers may need: `x19` to `x29`, and the return address, `x30`.
+pub(super) fn registers(context: &ucontext_t) -> Registers {
+    (19..=30).fold(Registers::new(pc(context), sp(context)), |registers, number: u16| {
+        registers.with(number, context.uc_mcontext.regs[usize::from(number)] as usize)
+    })
 }
 
 /// `svc #0`.

@@ -7,7 +7,7 @@
 use std::ops::{Range, RangeInclusive};
 use std::{ptr, slice};
 
-use super::{ASYNCHRONOUS, Mask, frame, text};
+use super::{ASYNCHRONOUS, Mask, Registers, frame, text};
 
 /// What the signal stopped. It lives as long as the handler runs.
 pub(crate) struct Interrupted<'a> {
@@ -40,6 +40,11 @@ impl<'a> Interrupted<'a> {
     /// Returns the stack pointer.
     pub(crate) fn sp(&self) -> usize {
         frame::sp(self.context)
+    }
+
+    /// Returns the registers that callers may need.
+    pub(crate) fn registers(&self) -> Registers {
+        frame::registers(self.context)
     }
 
     /// Returns the address of the next instruction.

@@ -2,6 +2,8 @@
 
 use libc::ucontext_t;
 
+use super::Registers;
+
 const SP: usize = libc::REG_RSP as usize;
 const PC: usize = libc::REG_RIP as usize;
 
@@ -11,6 +13,21 @@ pub(super) fn sp(context: &ucontext_t) -> usize {
 
 pub(super) fn pc(context: &ucontext_t) -> usize {
     context.uc_mcontext.gregs[PC] as usize
+}
+
+/// Returns the registers that callers may need: `rbx`, `rbp`, and `r12` to `r15`, by their DWARF numbers.
+pub(super) fn registers(context: &ucontext_t) -> Registers {
+    const KEPT: [(u16, i32); 6] = [
+        (3, libc::REG_RBX),
+        (6, libc::REG_RBP),
+        (12, libc::REG_R12),
+        (13, libc::REG_R13),
+        (14, libc::REG_R14),
+        (15, libc::REG_R15),
+    ];
+    KEPT.into_iter().fold(Registers::new(pc(context), sp(context)), |registers, (number, at)| {
+        registers.with(number, context.uc_mcontext.gregs[at as usize] as usize)
+    })
 }
 
 pub(super) fn go_on_at(context: &mut ucontext_t, sp: usize, pc: usize) {

@@ -1,10 +1,11 @@
 //! The view of locks for which threads have waited.
 
 use ratatui::text::Line;
+use selvedge::thread::WaitReason;
 use selvedge::threadmon::LockView;
 
 use crate::model::{Model, clean};
-use crate::show::{duration, or_dash, rate, reason};
+use crate::show::{duration, or_dash, rate};
 use crate::table::{Column, Key, Kind, Table, Value, known, number, text, wide};
 
 /// The table.
@@ -36,7 +37,7 @@ impl Table for Locks {
         vec![
             Line::from(format!("{:#x}", lock.at)),
             Line::from(lock.name.as_deref().map(clean).unwrap_or_default()),
-            Line::from(lock.kind.map(reason).unwrap_or_default()),
+            Line::from(lock.kind.map(WaitReason::as_str).unwrap_or_default()),
             Line::from(or_dash(model.contention.get(&lock.at).map(|&it| rate(it)))),
             Line::from(rate(lock.contended as f64)),
             Line::from(rate(lock.slept as f64)),
@@ -51,7 +52,7 @@ impl Table for Locks {
         match column {
             0 => Value::Number(lock.at as f64),
             1 => Value::Text(lock.name.clone().unwrap_or_default()),
-            2 => Value::Text(lock.kind.map(reason).unwrap_or_default().into()),
+            2 => Value::Text(lock.kind.map(WaitReason::as_str).unwrap_or_default().into()),
             3 => known(model.contention.get(&lock.at).copied()),
             4 => Value::Number(lock.contended as f64),
             5 => Value::Number(lock.slept as f64),
@@ -63,7 +64,7 @@ impl Table for Locks {
     }
 
     fn label(model: &Model, lock: &Self::Row<'_>) -> String {
-        let kind = lock.kind.map(reason).unwrap_or_default();
+        let kind = lock.kind.map(WaitReason::as_str).unwrap_or_default();
         format!("{:#x} {} {kind} {}", lock.at, lock.name.as_deref().unwrap_or_default(), owner(model, lock))
     }
 }
