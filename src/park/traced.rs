@@ -12,6 +12,7 @@ use super::reason::WaitReason;
 use super::thread::ThreadRef;
 use crate::recorder::account::State;
 use crate::recorder::event::{Event, Kind};
+use crate::recorder::follow::follow;
 use crate::recorder::{clock, rings, session};
 
 /// How many events are kept of a kernel thread that is no LWP: 16 KiB of them.
@@ -25,9 +26,13 @@ pub(crate) fn state_of(reason: WaitReason) -> State {
     if reason == WaitReason::Sleep { State::Sleeping } else { State::Blocked }
 }
 
-/// Gives all kernel threads that Selvedge has met accounts. May allocate.
+/// Gives all kernel threads that Selvedge has met accounts, if the trace is on. May allocate.
 pub(crate) fn open_kernel_threads() {
-    core_pool::all().for_each(open);
+    follow(observed::is_traced, |traced| {
+        if traced {
+            core_pool::all().for_each(open);
+        }
+    });
 }
 
 /// Gives a kernel thread a ring and an account. May allocate.

@@ -17,8 +17,9 @@ use crate::park::{observed, traced};
 use crate::recorder::account::State;
 use crate::recorder::clock;
 use crate::recorder::event::{Event, Kind};
+use crate::recorder::follow::follow;
 use crate::recorder::session::{self, Session};
-use crate::shim::atomic::{Ordering, fence};
+use crate::shim::atomic::Ordering;
 
 /// How many events are kept of an LWP: 512 KiB of them.
 const EVENTS: usize = 16_000;
@@ -26,22 +27,19 @@ const EVENTS: usize = 16_000;
 impl Scheduler {
     /// Begins or ends the trace of this runtime, as `park::observed` says. May allocate.
     pub(in crate::mxn) fn follow_trace(&'static self) {
-        let traced = observed::is_traced();
-        if traced {
-            green::open_accounts();
-        }
-        // Relaxed: a wake-up that misses it is not recorded.
-        self.wakes_here.store(!traced && !self.placement.moves_always(), Ordering::Relaxed);
-        // Pairs with the fence of `join_trace`: an LWP that this loop misses finds the switch itself.
-        fence(Ordering::SeqCst);
-        self.pool.lwps().for_each(|lwp| self.trace_lwp(lwp, traced));
+        follow(observed::is_traced, |traced| {
+            if traced {
+                green::open_accounts();
+            }
+            // Relaxed: a wake-up that misses it is not recorded.
+            self.wakes_here.store(!traced && !self.placement.moves_always(), Ordering::Relaxed);
+            self.pool.lwps().for_each(|lwp| self.trace_lwp(lwp, traced));
+        });
     }
 
     /// Does what [`follow_trace`](Self::follow_trace) does, for an LWP that has just been made. May allocate.
     pub(in crate::mxn) fn join_trace(&'static self, lwp: &'static Lwp) {
-        // Pairs with the fence of `follow_trace`.
-        fence(Ordering::SeqCst);
-        self.trace_lwp(lwp, observed::is_traced());
+        follow(observed::is_traced, |traced| self.trace_lwp(lwp, traced));
     }
 
     fn trace_lwp(&'static self, lwp: &'static Lwp, traced: bool) {
