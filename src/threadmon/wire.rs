@@ -9,7 +9,7 @@ use super::views::{LockView, Overview, ThreadPageView};
 use crate::trace::Level;
 
 /// The version of all of this. A server refuses other versions.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// The longest payload: 16 MiB.
 pub const LONGEST: usize = 16 << 20;
@@ -39,6 +39,9 @@ pub enum Request {
     Dump,
     /// What waits forever, as text for people. Empty if nothing does.
     Deadlocks,
+    /// Of how many threads one records events, from the next time on that events are switched on. 0 is
+    /// refused.
+    SetSample(u32),
 }
 
 /// What the program answers.
@@ -99,6 +102,7 @@ messages! {
         6 Events(all)
         7 Dump
         8 Deadlocks
+        9 SetSample(one_of)
     }
 }
 
@@ -177,4 +181,34 @@ pub(super) fn take_frame(bytes: &mut Vec<u8>, longest: usize) -> Result<Option<V
     let mut frame = std::mem::replace(bytes, rest);
     frame.drain(..4);
     Ok(Some(frame))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_behind_a_message_are_no_message() {
+        let mut frame = Request::Threads(1, 2, true).to_frame();
+        assert_eq!(Request::from_payload(&frame[4..]), Some(Request::Threads(1, 2, true)));
+        frame.push(0);
+        assert_eq!(Request::from_payload(&frame[4..]), None);
+    }
+
+    #[test]
+    fn an_answer_that_is_too_long_is_refused() {
+        let payload = |bytes| Response::from_payload(&Response::Events(vec![0; bytes]).to_frame()[4..]);
+        assert!(matches!(payload(LONGEST - 8), Some(Response::Events(_))));
+        let Some(Response::Refused(why)) = payload(LONGEST) else { panic!("it was sent") };
+        assert!(why.contains("at most 16777216 can be sent"), "{why}");
+    }
+
+    #[test]
+    fn frames_are_taken_one_by_one() {
+        let mut bytes = Request::Overview.to_frame();
+        bytes.extend(&Request::Dump.to_frame()[..4]);
+        assert_eq!(take_frame(&mut bytes, 1), Ok(Some(vec![1])));
+        assert_eq!(take_frame(&mut bytes, 1), Ok(None));
+        assert_eq!(take_frame(&mut bytes, 0), Err(1));
+    }
 }

@@ -135,6 +135,8 @@ pub enum TrackState {
     Idle,
     /// It slept, without a slot.
     Spare,
+    /// It ran threads that are not in the [sample](super::set_sample).
+    RunsOthers,
 }
 
 /// What one kernel thread did. Spans do not overlap, and there may be gaps.
@@ -194,7 +196,7 @@ impl Timeline {
     /// begins there.
     #[must_use]
     pub fn of(recording: &Recording) -> Self {
-        let mut builder = Builder::default();
+        let mut builder = Builder { is_sample: recording.sampled().get() > 1, ..Builder::default() };
         recording.events().iter().for_each(|event| builder.add(event));
         let last = recording.events().last().map_or(Duration::ZERO, |event| event.at);
         builder.finish(recording.length().max(last))
@@ -241,6 +243,8 @@ struct Builder {
     threads: HashMap<ThreadId, Thread>,
     tracks: HashMap<Track, (TrackLine, Option<(Duration, TrackState)>)>,
     wakes: Vec<Wake>,
+    /// LWPs run threads that are not in the recording.
+    is_sample: bool,
 }
 
 impl Builder {
@@ -250,6 +254,7 @@ impl Builder {
             (EventKind::Search, _) => self.track(track, at, Some(TrackState::Searches)),
             (EventKind::Idle, _) => self.track(track, at, Some(TrackState::Idle)),
             (EventKind::Spare, _) => self.track(track, at, Some(TrackState::Spare)),
+            (EventKind::Dispatch, None) => self.track(track, at, Some(TrackState::RunsOthers)),
             (kind, Some(id)) => self.thread(id, at, track, kind),
             _ => {}
         }
@@ -291,17 +296,17 @@ impl Builder {
                     Some(chosen) => thread.enter(at, runnable(chosen), None, None),
                     None => thread.enter(at, State::of_wait(reason), None, Some((reason, object))),
                 }
-                self.track(track, at, None);
+                self.stops(track, at);
             }
             EventKind::Yield | EventKind::Preempt => {
                 thread.line.preemptions += usize::from(kind == EventKind::Preempt);
                 thread.enter(at, State::Runnable, None, None);
-                self.track(track, at, None);
+                self.stops(track, at);
             }
             EventKind::Exit => {
                 thread.close(at);
                 thread.line.ends = true;
-                self.track(track, at, None);
+                self.stops(track, at);
             }
             EventKind::EnterKernel => thread.enter(at, State::InKernel, Some(track), None),
             EventKind::LeaveKernel => thread.enter(at, State::Running, Some(track), None),
@@ -309,11 +314,19 @@ impl Builder {
         }
     }
 
+    /// Ends a thread's time on a kernel thread. An LWP then runs another thread, if no event says what it does.
+    fn stops(&mut self, track: Track, at: Duration) {
+        let others = self.is_sample && matches!(track, Track::Lwp { .. });
+        self.track(track, at, others.then_some(TrackState::RunsOthers));
+    }
+
     /// Ends what a kernel thread did, and begins the next.
     fn track(&mut self, track: Track, at: Duration, next: Option<TrackState>) {
         let (line, open) =
             self.tracks.entry(track).or_insert_with(|| (TrackLine { track, spans: Vec::new() }, None));
-        if let Some((from, state)) = open.take() {
+        if let Some((from, state)) = open.take()
+            && (from < at || state != TrackState::RunsOthers)
+        {
             line.spans.push((from, at, state));
         }
         *open = next.map(|state| (at, state));
