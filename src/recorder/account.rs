@@ -203,8 +203,8 @@ impl Account {
         Look::Busy
     }
 
-    /// Reads everything, each word once. Relaxed, all: `look` checks the version. Until then, words of two changes
-    /// may stand beside each other, and the sums are nonsense. They must not overflow.
+    /// Reads everything, each word once. Relaxed, all: `look` checks the version. Until then, words of two
+    /// changes may stand beside each other, and the sums are nonsense. They must not overflow.
     fn read(&self, session: Session, now: u64) -> Option<Statement> {
         if self.session.load(Ordering::Relaxed) != session.number {
             return None;

@@ -154,8 +154,8 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Copies all rings: the events since the level was last raised to [`Level::Events`](super::Level::Events).
-    /// Events that are recorded meanwhile may be missing.
+    /// Copies all rings: the events since the level was last raised to
+    /// [`Level::Events`](super::Level::Events). Events that are recorded meanwhile may be missing.
     ///
     /// # Blocks
     ///

@@ -314,7 +314,8 @@ impl Builder {
         }
     }
 
-    /// Ends a thread's time on a kernel thread. An LWP then runs another thread, if no event says what it does.
+    /// Ends a thread's time on a kernel thread. An LWP then runs another thread, if no event says what it
+    /// does.
     fn stops(&mut self, track: Track, at: Duration) {
         let others = self.is_sample && matches!(track, Track::Lwp { .. });
         self.track(track, at, others.then_some(TrackState::RunsOthers));

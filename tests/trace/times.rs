@@ -156,8 +156,9 @@ fn states_of_green_threads_are_charged() {
         long_in(&rt, blocks.thread(), State::InKernel);
         drop(end);
         _ = blocks.join().unwrap();
-        // Two threads on one slot: each waits in the run queue while the other computes. They yield: on a busy
-        // machine, the slot may move to the other LWP, and the first one would keep its LWP without a slot.
+        // Two threads on one slot: each waits in the run queue while the other computes. They yield: on a
+        // busy machine, the slot may move to the other LWP, and the first one would keep its LWP without a
+        // slot.
         static STOP: AtomicBool = AtomicBool::new(false);
         let hog = || {
             while !STOP.load(Relaxed) {
@@ -185,8 +186,8 @@ fn states_of_kernel_threads_are_charged() {
     });
 }
 
-/// A thread that was woken does not wait any more: it is dispatchable if an LWP was chosen for it, and otherwise
-/// in a run queue.
+/// A thread that was woken does not wait any more: it is dispatchable if an LWP was chosen for it, and
+/// otherwise in a run queue.
 #[test]
 fn a_woken_thread_is_not_charged_for_its_wait() {
     traced("a_woken_thread_is_not_charged_for_its_wait", Level::Times, || {

@@ -1,6 +1,6 @@
-//! Models: a thread goes from one LWP to another, which is when its account changes keepers. Meanwhile a waker
-//! comes, and the trace is switched off and on again. The account, and the flag that passes the thread on, are
-//! real.
+//! Models: a thread goes from one LWP to another, which is when its account changes keepers. Meanwhile a
+//! waker comes, and the trace is switched off and on again. The account, and the flag that passes the thread
+//! on, are real.
 
 use loom::sync::Arc;
 
