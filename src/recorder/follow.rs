@@ -37,9 +37,6 @@ pub(crate) fn follow<T: Copy + PartialEq>(switch: impl Fn() -> T, mut apply: imp
     }
 }
 
-#[cfg(all(test, loom))]
-mod loom_follow;
-
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
