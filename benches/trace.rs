@@ -1,4 +1,5 @@
-//! What does the trace cost? The same work with the trace off, with times, and with events, on one slot.
+//! What does the trace cost? The same work with the trace off, with times, and with events, on one slot. The
+//! last row is that of a thread that is not in the sample, while events are recorded.
 //!
 //! *Yield*: two threads let each other run; each switch is a stop and a start. *Yield, with work*: the same,
 //! but each thread computes for about a microsecond before it yields. *Park*: two threads wake each other and
@@ -7,10 +8,11 @@
 mod support;
 
 use std::hint::black_box;
+use std::num::NonZeroU32;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use selvedge::trace::{Level, set_level};
+use selvedge::trace::{Level, set_level, set_sample};
 use selvedge::{Mxn, OneToOne, Runtime, thread};
 use support::affinity;
 use support::harness::{Case, Question, Side, Unit, answer};
@@ -41,17 +43,24 @@ fn kernel(work: fn(u64) -> Duration) -> Vec<Case> {
 }
 
 fn levels(run: impl Fn(u64) -> Duration + Copy + 'static) -> Vec<Case> {
-    [("off", Level::Off), ("times", Level::Times), ("events", Level::Events)]
-        .into_iter()
-        .map(|(name, level)| {
-            Case::new(name, Side::Ours, move |effort| {
-                effort.spend(|operations| {
-                    set_level(level);
-                    run(operations)
-                })
+    let (all, few) = (NonZeroU32::MIN, NonZeroU32::MAX);
+    [
+        ("off", Level::Off, all),
+        ("times", Level::Times, all),
+        ("events", Level::Events, all),
+        ("events of others", Level::Events, few),
+    ]
+    .into_iter()
+    .map(|(name, level, sample)| {
+        Case::new(name, Side::Ours, move |effort| {
+            effort.spend(|operations| {
+                set_sample(sample);
+                set_level(level);
+                run(operations)
             })
         })
-        .collect()
+    })
+    .collect()
 }
 
 fn yields(operations: u64) -> Duration {

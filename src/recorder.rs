@@ -5,6 +5,7 @@ pub(crate) mod account;
 pub(crate) mod clock;
 pub(crate) mod crash;
 pub(crate) mod event;
+pub(crate) mod follow;
 pub(crate) mod format;
 pub(crate) mod late;
 pub(crate) mod ring;

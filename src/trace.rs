@@ -7,6 +7,9 @@
 //! a ring of the kernel thread on which it happens. A ring keeps the last 16,000 events of an LWP, and the
 //! last 500 of any other kernel thread. [`Recording::take`] copies all rings at any time.
 //!
+//! With events, a yield takes up to twice as long. If that is too much, let [one thread of so
+//! many](set_sample) record events: `SELVEDGE_TRACE=1/16:file`.
+//!
 //! The states are ThreadMon's: B. Cantrill, *Runtime Performance Analysis of the M-to-N Scheduling Model*
 //! (1996), section 3.2.1.
 //!
@@ -37,6 +40,6 @@ mod raw;
 mod recording;
 mod timeline;
 
-pub use self::level::{Level, level, set_level};
+pub use self::level::{Level, level, set_level, set_sample};
 pub use self::recording::{Event, EventKind, Recording, RuntimeFacts, Track};
 pub use self::timeline::{Span, State, ThreadLine, Timeline, TrackLine, TrackState, Wake};

@@ -52,7 +52,7 @@
 //! | `SELVEDGE_LOCK_STATS` | `on`, `off` | [`sync::stats`](crate::sync::stats) |
 //! | `SELVEDGE_MON` | `on`, `off` | [`threadmon::serve`](crate::threadmon::serve) |
 //! | `SELVEDGE_DUMP` | `on`, `off` | [`threadmon::dump_on_quit`](crate::threadmon::dump_on_quit) |
-//! | `SELVEDGE_TRACE` | a file | [the trace](crate::trace) |
+//! | `SELVEDGE_TRACE` | a file, with `1/16:` before it for a sample | [the trace](crate::trace) |
 //!
 //! An invalid value is an error, which names the variable and the values it may have. A set-user-id
 //! program, or one that gains rights in another way, ignores all of these variables.

@@ -30,6 +30,7 @@ use crate::park::queue_lock::{QueueLock, Rank};
 use crate::park::thread::{ThreadCore, ThreadRef};
 use crate::park::{core_pool, observed, table};
 use crate::recorder::account::Account;
+use crate::recorder::follow::follow;
 use crate::shim::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
 /// A green thread. `repr(C)` with the core first: a `ThreadRef` of a green thread points to its `Green`. What
@@ -398,10 +399,12 @@ fn make(rest: &List, backend: &'static dyn Backend, pool: &'static dyn CorePool)
     let chunk: Vec<Green> = (0..BATCH).map(|_| Green::new(backend, pool)).collect();
     // Leaked: type-stable. What was made once is used again for as long as the process lives.
     let chunk: &'static [Green] = Vec::leak(chunk);
-    if observed::is_traced() {
-        open_accounts_of(chunk);
-    }
     Chunks::add(chunk);
+    follow(observed::is_traced, |traced| {
+        if traced {
+            open_accounts_of(chunk);
+        }
+    });
     let (first, others) = chunk.split_first().expect("a batch is not empty");
     for green in others {
         rest.push(green);

@@ -25,7 +25,7 @@ use super::spin::FULL_LOOKS;
 use super::thread::{self, ThreadCore, ThreadRef};
 use super::traced;
 use crate::recorder::rings::RingCell;
-use crate::shim::atomic::{AtomicPtr, AtomicU32, Ordering};
+use crate::shim::atomic::{AtomicPtr, AtomicU32, Ordering, fence};
 use crate::shim::{UnsafeCell, global};
 
 /// Notes the kernel's number of the running thread, a kernel thread with a core.
@@ -212,6 +212,9 @@ fn fresh() -> &'static KernelThread {
         fresh.older.with_mut(|older| unsafe { *older = newest });
         // Release: pairs with `all`.
         if ALL.compare_exchange(newest, fresh, Ordering::Release, Ordering::Relaxed).is_ok() {
+            // Pairs with the fence of `follow` (`recorder/follow.rs`). If `traced::open_kernel_threads` misses
+            // this thread, its start finds that the trace is on.
+            fence(Ordering::SeqCst);
             return fresh;
         }
     }

@@ -12,6 +12,7 @@ use super::reason::WaitReason;
 use super::thread::ThreadRef;
 use crate::recorder::account::State;
 use crate::recorder::event::{Event, Kind};
+use crate::recorder::follow::follow;
 use crate::recorder::{clock, rings, session};
 
 /// How many events are kept of a kernel thread that is no LWP: 16 KiB of them.
@@ -25,9 +26,13 @@ pub(crate) fn state_of(reason: WaitReason) -> State {
     if reason == WaitReason::Sleep { State::Sleeping } else { State::Blocked }
 }
 
-/// Gives all kernel threads that Selvedge has met accounts. May allocate.
+/// Gives all kernel threads that Selvedge has met accounts, if the trace is on. May allocate.
 pub(crate) fn open_kernel_threads() {
-    core_pool::all().for_each(open);
+    follow(observed::is_traced, |traced| {
+        if traced {
+            core_pool::all().for_each(open);
+        }
+    });
 }
 
 /// Gives a kernel thread a ring and an account. May allocate.
@@ -58,23 +63,24 @@ pub(crate) fn spawned(thread: ThreadRef) {
     if let Some(account) = thread.account.get() {
         account.spawned(session::current(), now);
     }
-    record(|id| Event::new(now, Kind::Spawn, thread.id().get()).with(id, thread.priority.number()));
+    record(thread, |by| Event::new(now, Kind::Spawn, thread.id().get()).with(by, thread.priority.number()));
     if observed::are_events_recorded()
         && let Some(name) = thread.name()
     {
-        record_name(now, thread.id().get(), name);
+        record_name(now, thread, name);
     }
 }
 
 /// Records the first bytes of a thread's name.
-fn record_name(now: u64, thread: u64, name: &str) {
+fn record_name(now: u64, thread: ThreadRef, name: &str) {
     for (part, bytes) in name.as_bytes().chunks(12).take(4).enumerate() {
         let mut room = [0; 12];
         room[..bytes.len()].copy_from_slice(bytes);
         let (object, number) = room.split_at(8);
         let object = u64::from_le_bytes(object.try_into().expect("eight bytes"));
         let number = u32::from_le_bytes(number.try_into().expect("four bytes"));
-        record(|_| Event::new(now, Kind::Name, thread).with(object, part as u8).numbered(number));
+        let event = Event::new(now, Kind::Name, thread.id().get());
+        record(thread, |_| event.with(object, part as u8).numbered(number));
     }
 }
 
@@ -86,7 +92,7 @@ pub(super) fn blocks(me: ThreadRef) {
     if let Some(account) = me.account.get() {
         account.stops(session::current(), now, state_of(reason), false);
     }
-    record(|id| block_event(now, id, reason, at));
+    record(me, |id| block_event(now, id, reason, at));
 }
 
 /// Returns the event of a thread that waits.
@@ -101,13 +107,13 @@ pub(crate) fn runs(me: ThreadRef) {
     if let Some(account) = me.account.get() {
         account.runs(session::current(), now, ITS_OWN);
     }
-    record(|id| Event::new(now, Kind::Dispatch, id));
+    record(me, |id| Event::new(now, Kind::Dispatch, id));
 }
 
 /// Notes that the running kernel thread ends, as a thread of Selvedge.
 #[cold]
 pub(crate) fn ends(me: ThreadRef) {
-    record(|id| Event::new(clock::now(), Kind::Exit, id));
+    record(me, |id| Event::new(clock::now(), Kind::Exit, id));
     debug_assert!(current::try_current() == Some(me));
 }
 
@@ -119,13 +125,18 @@ pub(crate) fn readied(target: ThreadRef, chosen: bool) {
     if let Some(account) = target.account.get() {
         account.readied(now, chosen);
     }
-    record(|id| Event::new(now, Kind::Ready, target.id().get()).with(id, u8::from(chosen)));
+    record(target, |by| Event::new(now, Kind::Ready, target.id().get()).with(by, u8::from(chosen)));
 }
 
-/// Records an event that the running thread causes, if events are recorded, and the thread has a ring.
-/// `event` gets its identity; 0 if it is no thread of Selvedge.
-pub(crate) fn record(event: impl FnOnce(u64) -> Event) {
-    if !observed::are_events_recorded() {
+/// Returns `true` if events of this thread are recorded.
+pub(crate) fn is_recorded(thread: ThreadRef) -> bool {
+    observed::are_events_recorded() && session::samples(thread.id().get())
+}
+
+/// Records an event of `thread` that the running thread causes, if events of it are recorded, and the running
+/// thread has a ring. `event` gets the identity of the running thread.
+fn record(thread: ThreadRef, event: impl FnOnce(u64) -> Event) {
+    if !is_recorded(thread) {
         return;
     }
     if let Some(me) = current::try_current()

@@ -203,7 +203,8 @@ impl Account {
         Look::Busy
     }
 
-    /// Reads everything. Relaxed, all: `look` checks the version.
+    /// Reads everything, each word once. Relaxed, all: `look` checks the version. Until then, words of two
+    /// changes may stand beside each other, and the sums are nonsense. They must not overflow.
     fn read(&self, session: Session, now: u64) -> Option<Statement> {
         if self.session.load(Ordering::Relaxed) != session.number {
             return None;
@@ -211,12 +212,12 @@ impl Account {
         let mut times = self.times.each_ref().map(|time| time.load(Ordering::Relaxed));
         let (state, since) = (self.state(), self.since.load(Ordering::Relaxed));
         let now = now.max(since);
-        let (turned, then) = self.turned(now);
+        let (turned, then) = self.turned(state, since, now);
         times[state as usize] += turned - since;
         times[then as usize] += now - turned;
         let (state, since) = if then == state { (state, since) } else { (then, turned) };
         Some(Statement {
-            life: now - self.began.load(Ordering::Relaxed),
+            life: now.saturating_sub(self.began.load(Ordering::Relaxed)),
             state,
             since: now - since,
             times,
@@ -281,17 +282,17 @@ impl Account {
 
     /// Charges the time since the thread stopped.
     fn charge_wait(&self, now: u64) {
-        let (turned, then) = self.turned(now);
-        self.charge(self.state(), turned);
+        let state = self.state();
+        let (turned, then) = self.turned(state, self.since.load(Ordering::Relaxed), now);
+        self.charge(state, turned);
         // Not before the last change: the counters of two CPUs may differ by a little.
         self.since.store(turned.max(self.since.load(Ordering::Relaxed)), Ordering::Relaxed);
         self.charge(then, now);
     }
 
-    /// Returns when a waker ended the state that is on record, and what the thread is since then. If none
-    /// has, that is now, and the same state.
-    fn turned(&self, now: u64) -> (u64, State) {
-        let (state, since) = (self.state(), self.since.load(Ordering::Relaxed));
+    /// Returns when a waker ended `state`, which began at `since`, and what the thread does from then on. If
+    /// none has, that is now, and the same state.
+    fn turned(&self, state: State, since: u64, now: u64) -> (u64, State) {
         let ready = self.ready.load(Ordering::Relaxed);
         let (ready, chosen) = (ready >> 1, ready & 1 == 1);
         if !state.waits() || ready < self.ran.load(Ordering::Relaxed) {

@@ -10,8 +10,9 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use super::clock::Scale;
-use super::format::{CLOCK, EVENT, MAGIC, RING, WHY, header};
+use super::format::{CLOCK, EVENT, MAGIC, RING, SAMPLE, WHY, header};
 use super::rings::{self, Listed};
+use super::session;
 use crate::sys::crash::File;
 
 /// What has gone wrong.
@@ -86,6 +87,8 @@ pub(crate) fn write(reason: Reason) {
     let Ok(file) = File::create(path) else { return };
     let why = reason.text().as_bytes();
     let _ = file.write(MAGIC) && file.write(&header(WHY, why.len() as u64)) && file.write(why);
+    let one_of = u64::from(session::events().1).to_le_bytes();
+    let _ = file.write(&header(SAMPLE, 8)) && file.write(&one_of);
     if let Some(scale) = Scale::at_once() {
         let mut words = [0; 32];
         for (room, word) in words.chunks_exact_mut(8).zip(scale.to_words()) {

@@ -16,6 +16,7 @@
 //! | `CLCK` | count, ns, counts, ns: an anchor, and how many counts are how many ns |
 //! | `RTIM` | eight u64 for each runtime (`runtime/registry.rs`) |
 //! | `CPUS` | u64: how many CPUs the process might use |
+//! | `SMPL` | u64: of how many threads one recorded events; if it is missing, all did |
 //! | `NAME` | for each named thread: its identity u64, the length of its name u64, its name, UTF-8 |
 //! | `WHY ` | the reason why the file was written, UTF-8 |
 //!
@@ -30,6 +31,7 @@ pub(crate) const RING: [u8; 4] = *b"RING";
 pub(crate) const CLOCK: [u8; 4] = *b"CLCK";
 pub(crate) const RUNTIMES: [u8; 4] = *b"RTIM";
 pub(crate) const CPUS: [u8; 4] = *b"CPUS";
+pub(crate) const SAMPLE: [u8; 4] = *b"SMPL";
 pub(crate) const NAMES: [u8; 4] = *b"NAME";
 pub(crate) const WHY: [u8; 4] = *b"WHY ";
 

@@ -150,6 +150,12 @@ mod tests {
         assert_eq!(ring.read(ring.written(), |_| panic!("there is no more")), ring.written());
     }
 
+    #[test]
+    fn a_ring_will_do_for_about_as_many_events_as_it_keeps() {
+        assert!(Ring::new(100).keeps(100) && Ring::new(100).keeps(50));
+        assert!(!Ring::new(100).keeps(1_000) && !Ring::new(10_000).keeps(100));
+    }
+
     /// A reader beside a writer finds only whole events, in order.
     #[test]
     fn events_are_whole_while_they_are_overwritten() {

@@ -1,6 +1,7 @@
 //! The other end: asks a program that serves.
 
 use std::io::{self, Read, Write};
+use std::num::NonZeroU32;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -106,6 +107,16 @@ impl Client {
     /// As [`overview`](Self::overview).
     pub fn set_level(&mut self, level: Level) -> io::Result<()> {
         self.done(&Request::SetLevel(level))
+    }
+
+    /// Lets one thread of `one_of` [record events](crate::trace::set_sample), from the next time on that events
+    /// are switched on.
+    ///
+    /// # Errors
+    ///
+    /// As [`overview`](Self::overview).
+    pub fn set_sample(&mut self, one_of: NonZeroU32) -> io::Result<()> {
+        self.done(&Request::SetSample(one_of.get()))
     }
 
     /// Lets the process count contention at locks, and record their owners.

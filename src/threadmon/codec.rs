@@ -344,12 +344,20 @@ mod tests {
         usize::MAX.put(&mut long);
         assert!(Vec::<u8>::get(&mut long.as_slice()).is_none());
         assert!(String::get(&mut long.as_slice()).is_none());
+        let mut long = Vec::new();
+        (LONGEST + 1).put(&mut long);
+        long.resize(long.len() + LONGEST + 1, b'x');
+        assert!(String::get(&mut long.as_slice()).is_none());
     }
 
     #[test]
     fn a_long_text_is_cut() {
-        let mut bytes = Vec::new();
-        "é".repeat(LONGEST).put(&mut bytes);
-        assert_eq!(String::get(&mut bytes.as_slice()).unwrap().len(), LONGEST);
+        let cut = |text: String| {
+            let mut bytes = Vec::new();
+            text.put(&mut bytes);
+            String::get(&mut bytes.as_slice()).expect("it is whole letters").len()
+        };
+        assert_eq!(cut("é".repeat(LONGEST)), LONGEST);
+        assert_eq!(cut("x".to_owned() + &"é".repeat(LONGEST)), LONGEST - 1);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt::Write;
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use super::dump::dump;
@@ -16,7 +17,7 @@ use crate::sys::{affinity, poll};
 use crate::thread::info::{ThreadInfo, ThreadState};
 use crate::thread::page::ThreadCursor;
 use crate::trace::history::{self, History};
-use crate::trace::{EventKind, Recording, State, level, set_level};
+use crate::trace::{EventKind, Recording, State, level, set_level, set_sample};
 
 /// The most threads of one page.
 const MOST: usize = 20_000;
@@ -64,6 +65,13 @@ impl Collector {
                 written
                     .map_or_else(|error| Response::Refused(error.to_string()), |()| Response::Events(bytes))
             }
+            Request::SetSample(one_of) => match NonZeroU32::new(one_of) {
+                Some(one_of) => {
+                    set_sample(one_of);
+                    Response::Done
+                }
+                None => Response::Refused("expected at least 1 as the size of a sample, not 0".into()),
+            },
             Request::Dump => Response::Text(dump()),
             Request::Deadlocks => Response::Text(deadlocks()),
             Request::History(thread, anew) => {

@@ -128,6 +128,13 @@ mod tests {
         let link = room.path().join("link");
         std::os::unix::fs::symlink(&directory, &link).unwrap();
         assert!(check(&link).unwrap_err().to_string().contains("is no directory"));
+        // Only root can give a directory away.
+        if poll::user() == 0 {
+            let other = room.path().join("other");
+            fs::DirBuilder::new().mode(0o700).create(&other).unwrap();
+            std::os::unix::fs::chown(&other, Some(65_534), None).unwrap();
+            assert!(check(&other).unwrap_err().to_string().contains("belongs to another user"));
+        }
         assert_eq!(check(&room.path().join("none")).unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 

@@ -42,6 +42,9 @@ pub enum Request {
     /// What has happened to the thread of this identity since the last such request for it. With `true`, all
     /// that is still known.
     History(u64, bool),
+    /// Of how many threads one records events, from the next time on that events are switched on. 0 is
+    /// refused.
+    SetSample(u32),
 }
 
 /// What the program answers.
@@ -80,6 +83,7 @@ variants! {
         7 Dump
         8 Deadlocks
         9 History(thread, anew)
+        10 SetSample(one_of)
     }
 }
 
@@ -159,4 +163,34 @@ pub(super) fn take_frame(bytes: &mut Vec<u8>, longest: usize) -> Result<Option<V
     let mut frame = std::mem::replace(bytes, rest);
     frame.drain(..4);
     Ok(Some(frame))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_behind_a_message_are_no_message() {
+        let mut frame = Request::Threads(1, 2, true).to_frame();
+        assert_eq!(Request::from_payload(&frame[4..]), Some(Request::Threads(1, 2, true)));
+        frame.push(0);
+        assert_eq!(Request::from_payload(&frame[4..]), None);
+    }
+
+    #[test]
+    fn an_answer_that_is_too_long_is_refused() {
+        let payload = |bytes| Response::from_payload(&Response::Events(vec![0; bytes]).to_frame()[4..]);
+        assert!(matches!(payload(LONGEST - 8), Some(Response::Events(_))));
+        let Some(Response::Refused(why)) = payload(LONGEST) else { panic!("it was sent") };
+        assert!(why.contains("at most 16777216 can be sent"), "{why}");
+    }
+
+    #[test]
+    fn frames_are_taken_one_by_one() {
+        let mut bytes = Request::Overview.to_frame();
+        bytes.extend(&Request::Dump.to_frame()[..4]);
+        assert_eq!(take_frame(&mut bytes, 1), Ok(Some(vec![1])));
+        assert_eq!(take_frame(&mut bytes, 1), Ok(None));
+        assert_eq!(take_frame(&mut bytes, 0), Err(1));
+    }
 }

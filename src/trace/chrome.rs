@@ -40,7 +40,7 @@ impl Recording {
         let mut out = Out { to, first: true };
         write!(out.to, "{{\"displayTimeUnit\":\"ns\",\"traceEvents\":[")?;
         out.group(KERNEL_THREADS, "kernel threads")?;
-        out.group(THREADS, "threads")?;
+        out.group(THREADS, &drawing.threads)?;
         for line in &drawing.lines {
             out.line(line)?;
         }

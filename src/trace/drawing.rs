@@ -39,6 +39,8 @@ pub(super) struct Arrow {
 }
 
 pub(super) struct Drawing {
+    /// What the lines of threads are called together.
+    pub(super) threads: String,
     pub(super) lines: Vec<Line>,
     pub(super) arrows: Vec<Arrow>,
     /// How many threads are runnable and do not run, from when on.
@@ -62,6 +64,7 @@ impl Drawing {
                     TrackState::Searches => "(searches)".into(),
                     TrackState::Idle => "(idle)".into(),
                     TrackState::Spare => "(spare)".into(),
+                    TrackState::RunsOthers => "(threads that are not in the sample)".into(),
                 };
                 Bar { from, to, name }
             });
@@ -86,7 +89,11 @@ impl Drawing {
             let (from_line, to_line) = (*line_of.get(&wake.track)?, *line_of.get(&track)?);
             Some(Arrow { from: wake.at, from_line, to, to_line })
         });
-        Self { arrows: arrows.collect(), runnable: runnable(&timeline), lines }
+        let threads = match recording.sampled().get() {
+            1 => "threads".into(),
+            one_of => format!("threads (a sample: one of {one_of})"),
+        };
+        Self { threads, arrows: arrows.collect(), runnable: runnable(&timeline), lines }
     }
 }
 

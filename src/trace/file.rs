@@ -1,11 +1,13 @@
-//! `SELVEDGE_TRACE`: the file that a program's trace is written to.
+//! `SELVEDGE_TRACE`: the file that a program's trace is written to. With `1/16:` before it, one thread of 16
+//! records events.
 
-use std::ffi::OsString;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, BufWriter};
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
-use super::level::{Level, set_level};
+use super::level::{Level, set_level, set_sample};
 use super::recording::Recording;
 use crate::park::fork;
 use crate::recorder::crash::{self, Reason};
@@ -54,7 +56,8 @@ pub(crate) fn start(lookup: Lookup<'_>) -> io::Result<()> {
         WANTED.get_or_init(|| None);
         return Ok(());
     };
-    let path = check(&path)?;
+    let (one_of, path) = sample(&path)?;
+    let path = check(path)?;
     let process = fork::watch()?;
     let mut is_first = false;
     WANTED.get_or_init(|| {
@@ -65,13 +68,27 @@ pub(crate) fn start(lookup: Lookup<'_>) -> io::Result<()> {
         sys::crash::at_exit(write_at_exit)?;
         sys::crash::at_abort(|| crash::write(Reason::Abort))?;
         crash::write_to(path.as_os_str().as_encoded_bytes());
+        set_sample(one_of);
         set_level(Level::Events);
     }
     Ok(())
 }
 
+/// Returns of how many threads one records events, and the path.
+fn sample(value: &OsStr) -> io::Result<(NonZeroU32, &OsStr)> {
+    let parts = value.to_str().and_then(|text| text.strip_prefix("1/")?.split_once(':'));
+    let Some((number, path)) = parts.filter(|(number, _)| !number.contains('/')) else {
+        return Ok((NonZeroU32::MIN, value));
+    };
+    let one_of = number.parse().map_err(|_| {
+        let value = value.display();
+        invalid(format!("invalid value `{value}` in {TRACE}: expected 1/N:FILE with a whole N from 1 on"))
+    })?;
+    Ok((one_of, OsStr::new(path)))
+}
+
 /// Returns the path of a file that can be created. It exists from then on.
-fn check(path: &OsString) -> io::Result<PathBuf> {
+fn check(path: &OsStr) -> io::Result<PathBuf> {
     let cannot = |error: &dyn std::fmt::Display| {
         invalid(format!("invalid value `{}` in {TRACE}: expected a file to write: {error}", path.display()))
     };
@@ -118,9 +135,25 @@ mod tests {
     }
 
     #[test]
+    fn a_sample_stands_before_the_path() {
+        let of = |value: &'static str| {
+            sample(value.as_ref()).map(|(one_of, path)| (one_of.get(), path.to_str().unwrap()))
+        };
+        assert_eq!(of("1/16:a/b.json").unwrap(), (16, "a/b.json"));
+        assert_eq!(of("1/1:").unwrap(), (1, ""));
+        for path in ["a/b", "1/16", "./1/16:a", "1/a/b:c", "/1/2:c"] {
+            assert_eq!(of(path).unwrap(), (1, path));
+        }
+        for wrong in ["1/0:a", "1/x:a", "1/:a", "1/99999999999:a"] {
+            let error = of(wrong).unwrap_err().to_string();
+            assert!(error.contains(wrong) && error.contains("expected 1/N:FILE"), "{error}");
+        }
+    }
+
+    #[test]
     fn a_file_that_cannot_be_made_is_an_error_that_says_so() {
         for path in ["", "/nowhere/at/all"] {
-            let error = check(&path.into()).unwrap_err();
+            let error = check(path.as_ref()).unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
             let text = error.to_string();
             assert!(text.contains("SELVEDGE_TRACE") && text.contains("a file to write"), "{text}");

@@ -1,5 +1,7 @@
 //! The one switch: what is counted and recorded.
 
+use std::num::NonZeroU32;
+
 use crate::park::{fork, observed, traced};
 use crate::recorder::{clock, crash, rings, session};
 use crate::runtime::registry;
@@ -18,8 +20,8 @@ pub enum Level {
     Events,
 }
 
-/// Held while the level changes.
-static CHANGING: Mutex<()> = Mutex::new(());
+/// Held while the level changes: of how many threads one records events from the next time on.
+static CHANGING: Mutex<NonZeroU32> = Mutex::new(NonZeroU32::MIN);
 
 /// Sets what is counted and recorded, in the whole process, from now on. Threads that run meanwhile may miss
 /// the change until they next wait or are dispatched.
@@ -41,7 +43,7 @@ static CHANGING: Mutex<()> = Mutex::new(());
 ///
 /// Nothing but other callers. It takes time for each thread that exists: about 30 ms for a million.
 pub fn set_level(to: Level) {
-    let _changing = CHANGING.lock(|()| ());
+    let one_of = CHANGING.lock(|_| ());
     let from = level();
     if to == from {
         return;
@@ -51,12 +53,47 @@ pub fn set_level(to: Level) {
     if from == Level::Off {
         session::begin(clock::now());
     }
+    if to == Level::Events {
+        session::begin_events(clock::now(), one_of.get());
+    }
     // Before the accounts of threads that exist: a thread that begins meanwhile makes its own.
     observed::trace(to >= Level::Times, to >= Level::Events);
     if from == Level::Off {
         traced::open_kernel_threads();
     }
     registry::all().iter().for_each(|runtime| runtime.follow_trace());
+}
+
+/// Lets one thread of `one_of` record events, from the next time on that the level is raised to
+/// [`Level::Events`]. At first, all do. Times are counted of all threads, and LWPs record what they do.
+///
+/// A thread that is not in the sample costs about as much as with [`Level::Times`], and the rings hold the
+/// events of a longer time. Which threads are in it follows from their identities, so a thread is in it for
+/// all of its life. [`Recording::sampled`](super::Recording::sampled) tells a reader.
+///
+/// # Examples
+///
+/// ```
+/// use selvedge::trace::{self, Level, Recording};
+/// use selvedge::{Mxn, Runtime, thread};
+/// use std::num::NonZeroU32;
+///
+/// trace::set_sample(NonZeroU32::new(16).unwrap());
+/// trace::set_level(Level::Events);
+/// let rt = Mxn::new()?;
+/// let threads: Vec<_> = (0..64).map(|_| rt.spawn(thread::yield_now)).collect();
+/// threads.into_iter().for_each(|thread| thread.join().unwrap());
+/// let recording = Recording::take();
+/// trace::set_level(Level::Off);
+/// assert_eq!(recording.sampled().get(), 16);
+/// # std::io::Result::Ok(())
+/// ```
+///
+/// # Blocks
+///
+/// Nothing but other callers, and those of [`set_level`].
+pub fn set_sample(one_of: NonZeroU32) {
+    *CHANGING.lock(|_| ()) = one_of;
 }
 
 /// Switches the trace off in the child of a fork: the threads and the events are the parent's.

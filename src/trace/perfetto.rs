@@ -65,7 +65,7 @@ impl Recording {
         let drawing = Drawing::of(self);
         let mut out = Out { to, packets: 0 };
         out.track(KERNEL_THREADS, "kernel threads", None, false)?;
-        out.track(THREADS, "threads", None, false)?;
+        out.track(THREADS, &drawing.threads, None, false)?;
         out.track(RUNNABLE, "runnable threads", None, true)?;
         for (line, uuid) in drawing.lines.iter().zip(FIRST..) {
             let group = if line.is_kernel { KERNEL_THREADS } else { THREADS };

@@ -3,11 +3,12 @@
 
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
+use std::num::NonZeroU32;
 
 use super::recording::Track;
 use crate::recorder::clock::Scale;
 use crate::recorder::event::Event;
-use crate::recorder::format::{CLOCK, CPUS, HEADER, MAGIC, NAMES, RING, RUNTIMES, WHY, header};
+use crate::recorder::format::{CLOCK, CPUS, HEADER, MAGIC, NAMES, RING, RUNTIMES, SAMPLE, WHY, header};
 use crate::recorder::{rings, session};
 use crate::runtime::registry::{self, Facts};
 use crate::sys::affinity;
@@ -45,6 +46,8 @@ pub(super) struct Raw {
     pub(super) facts: Vec<Facts>,
     /// How many CPUs the process might use; 0: it is not known.
     pub(super) cpus: u64,
+    /// Of how many threads one recorded events.
+    pub(super) one_of: Option<NonZeroU32>,
     /// Names of threads that no event tells.
     pub(super) names: Vec<(u64, String)>,
     pub(super) why: String,
@@ -61,8 +64,8 @@ impl Raw {
     /// Copies what has come into the rings since they were read so far as `seen` says, by their addresses:
     /// the events that are `wanted`.
     pub(super) fn take_since(seen: &mut HashMap<usize, u64>, wanted: impl Fn(&Event) -> bool) -> Self {
-        // What is left of earlier sessions has gaps.
-        let began = session::current().began;
+        // Between what is left of earlier times and this, events are missing.
+        let (began, one_of) = session::events();
         // New rings come first in the list: so a ring keeps its number from the end.
         let all: Vec<_> = rings::all().collect();
         let mut whole_since = 0;
@@ -86,8 +89,8 @@ impl Raw {
         });
         let rings = rings.filter(|ring| !ring.events.is_empty()).collect();
         let (facts, cpus) = (registry::facts(), affinity::available() as u64);
-        let scale = Some(Scale::take());
-        Self { rings, scale, facts, cpus, names: Vec::new(), why: String::new(), whole_since }
+        let (scale, one_of) = (Some(Scale::take()), NonZeroU32::new(one_of));
+        Self { rings, scale, facts, cpus, one_of, names: Vec::new(), why: String::new(), whole_since }
     }
 
     pub(super) fn write(&self, mut to: impl Write) -> io::Result<()> {
@@ -103,6 +106,9 @@ impl Raw {
         let facts: Vec<u64> = self.facts.iter().flat_map(|facts| facts.to_words()).collect();
         section(&mut to, RUNTIMES, &words(&facts))?;
         section(&mut to, CPUS, &words(&[self.cpus]))?;
+        if let Some(one_of) = self.one_of {
+            section(&mut to, SAMPLE, &words(&[one_of.get().into()]))?;
+        }
         if !self.names.is_empty() {
             let mut payload = Vec::new();
             for (id, name) in &self.names {
@@ -167,6 +173,9 @@ impl Raw {
                 self.facts.extend(words.as_chunks().0.iter().map(|&words| Facts::from_words(words)));
             }
             CPUS => self.cpus = words.next().unwrap_or(0),
+            SAMPLE => {
+                self.one_of = words.next().and_then(|it| NonZeroU32::new(u32::try_from(it).ok()?));
+            }
             NAMES => self.add_names(payload),
             WHY => self.why = String::from_utf8_lossy(payload).into_owned(),
             RING => {
@@ -239,6 +248,7 @@ mod tests {
             scale: Scale::from_words([1, 2, 3, 4]),
             facts: vec![Facts::from_words([5, 1, 2, 64, 3, 0, 10_000_000, 1])],
             cpus: 2,
+            one_of: NonZeroU32::new(16),
             names: vec![(7, "seven".into()), (8, String::new())],
             why: "a test".into(),
             whole_since: 0,
@@ -255,7 +265,8 @@ mod tests {
     fn what_is_written_is_read() {
         let raw = some();
         let read = Raw::read(&*bytes(&raw)).unwrap();
-        assert_eq!((read.why, read.facts, read.cpus), (raw.why, raw.facts, raw.cpus));
+        let of = |raw: &Raw| (raw.why.clone(), raw.facts.clone(), raw.cpus, raw.one_of);
+        assert_eq!(of(&read), of(&raw));
         assert_eq!(read.names, raw.names);
         assert_eq!(read.scale.map(|it| it.to_words()), Some([1, 2, 3, 4]));
         assert_eq!(read.rings.len(), 2);

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use super::raw::Raw;
@@ -44,7 +45,8 @@ pub enum EventKind {
         /// `true` if an LWP was chosen for it: it is *dispatchable*. Otherwise it is in a run queue.
         chosen: bool,
     },
-    /// The thread began to run on this track.
+    /// The thread began to run on this track. If there is no thread, it is one that is not in the
+    /// [sample](super::set_sample), and ran after the LWP had looked for work.
     Dispatch,
     /// The thread stopped running, because it waits.
     Block {
@@ -151,8 +153,8 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Copies all rings: the events since the level was last raised from [`Level::Off`](super::Level::Off).
-    /// Events that are recorded meanwhile may be missing.
+    /// Copies all rings: the events since the level was last raised to
+    /// [`Level::Events`](super::Level::Events). Events that are recorded meanwhile may be missing.
     ///
     /// # Blocks
     ///
@@ -261,6 +263,13 @@ impl Recording {
         Self { events, length, ..Self::default() }
     }
 
+    /// Lets the recording say that it is of one thread in `one_of`.
+    #[cfg(test)]
+    pub(super) fn sampled_by(mut self, one_of: u32) -> Self {
+        self.raw.one_of = NonZeroU32::new(one_of);
+        self
+    }
+
     /// Returns the events, in the order of time.
     #[must_use]
     pub fn events(&self) -> &[Event] {
@@ -295,6 +304,13 @@ impl Recording {
     #[must_use]
     pub fn cpus(&self) -> usize {
         self.raw.cpus as usize
+    }
+
+    /// Returns of how many threads one [recorded events](super::set_sample): 1 if all did. Of other threads,
+    /// there is nothing but what the threads of the sample did to them.
+    #[must_use]
+    pub fn sampled(&self) -> NonZeroU32 {
+        self.raw.one_of.unwrap_or(NonZeroU32::MIN)
     }
 
     /// Returns the name of a thread, or the first 48 bytes of it, if the thread was started while events were

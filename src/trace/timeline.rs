@@ -135,6 +135,8 @@ pub enum TrackState {
     Idle,
     /// It slept, without a slot.
     Spare,
+    /// It ran threads that are not in the [sample](super::set_sample).
+    RunsOthers,
 }
 
 /// What one kernel thread did. Spans do not overlap, and there may be gaps.
@@ -194,7 +196,8 @@ impl Timeline {
     /// begins there.
     #[must_use]
     pub fn of(recording: &Recording) -> Self {
-        Self::of_events(recording.events(), recording.length())
+        let builder = Builder { is_sample: recording.sampled().get() > 1, ..Builder::default() };
+        builder.build(recording.events(), recording.length())
     }
 
     /// Builds the spans of these events, in the order of time, until `end`. Times are those of the events: of
@@ -221,9 +224,7 @@ impl Timeline {
     /// ```
     #[must_use]
     pub fn of_events(events: &[Event], end: Duration) -> Self {
-        let mut builder = Builder::default();
-        events.iter().for_each(|event| builder.add(event));
-        builder.finish(events.last().map_or(end, |last| last.at.max(end)))
+        Builder::default().build(events, end)
     }
 
     /// Returns the lines of threads, in the order of their identities.
@@ -267,6 +268,8 @@ struct Builder {
     threads: HashMap<ThreadId, Thread>,
     tracks: HashMap<Track, (TrackLine, Option<(Duration, TrackState)>)>,
     wakes: Vec<Wake>,
+    /// LWPs run threads that are not in the recording.
+    is_sample: bool,
 }
 
 impl Builder {
@@ -276,6 +279,7 @@ impl Builder {
             (EventKind::Search, _) => self.track(track, at, Some(TrackState::Searches)),
             (EventKind::Idle, _) => self.track(track, at, Some(TrackState::Idle)),
             (EventKind::Spare, _) => self.track(track, at, Some(TrackState::Spare)),
+            (EventKind::Dispatch, None) => self.track(track, at, Some(TrackState::RunsOthers)),
             (kind, Some(id)) => self.thread(id, at, track, kind),
             _ => {}
         }
@@ -317,17 +321,17 @@ impl Builder {
                     Some(chosen) => thread.enter(at, runnable(chosen), None, None),
                     None => thread.enter(at, State::of_wait(reason), None, Some((reason, object))),
                 }
-                self.track(track, at, None);
+                self.stops(track, at);
             }
             EventKind::Yield | EventKind::Preempt => {
                 thread.line.preemptions += usize::from(kind == EventKind::Preempt);
                 thread.enter(at, State::Runnable, None, None);
-                self.track(track, at, None);
+                self.stops(track, at);
             }
             EventKind::Exit => {
                 thread.close(at);
                 thread.line.ends = true;
-                self.track(track, at, None);
+                self.stops(track, at);
             }
             EventKind::EnterKernel => thread.enter(at, State::InKernel, Some(track), None),
             EventKind::LeaveKernel => thread.enter(at, State::Running, Some(track), None),
@@ -335,14 +339,28 @@ impl Builder {
         }
     }
 
+    /// Ends a thread's time on a kernel thread. An LWP then runs another thread, if no event says what it
+    /// does.
+    fn stops(&mut self, track: Track, at: Duration) {
+        let others = self.is_sample && matches!(track, Track::Lwp { .. });
+        self.track(track, at, others.then_some(TrackState::RunsOthers));
+    }
+
     /// Ends what a kernel thread did, and begins the next.
     fn track(&mut self, track: Track, at: Duration, next: Option<TrackState>) {
         let (line, open) =
             self.tracks.entry(track).or_insert_with(|| (TrackLine { track, spans: Vec::new() }, None));
-        if let Some((from, state)) = open.take() {
+        if let Some((from, state)) = open.take()
+            && (from < at || state != TrackState::RunsOthers)
+        {
             line.spans.push((from, at, state));
         }
         *open = next.map(|state| (at, state));
+    }
+
+    fn build(mut self, events: &[Event], end: Duration) -> Timeline {
+        events.iter().for_each(|event| self.add(event));
+        self.finish(events.last().map_or(end, |last| last.at.max(end)))
     }
 
     fn finish(mut self, end: Duration) -> Timeline {

@@ -59,8 +59,10 @@ where
 
 /// Random numbers, for a test that draws them as it goes. It says the seed.
 #[derive(Debug)]
+#[allow(dead_code, reason = "one of the programs draws so")]
 pub(crate) struct Numbers(TestRng);
 
+#[allow(dead_code, reason = "one of the programs draws so")]
 impl Numbers {
     pub(crate) fn new() -> Self {
         let seed = seed();

@@ -237,6 +237,60 @@ fn another_users_client_is_refused() {
     run("other_user");
 }
 
+/// Sends a request, and returns the answer; `None`: the server has closed.
+fn ask(stream: &mut UnixStream, request: &Request) -> Option<Response> {
+    let mut length = [0; 4];
+    stream.write_all(&request.to_frame()).and_then(|()| stream.read_exact(&mut length)).ok()?;
+    let mut payload = vec![0; u32::from_le_bytes(length) as usize];
+    stream.read_exact(&mut payload).ok()?;
+    Some(Response::from_payload(&payload).expect("an answer makes sense"))
+}
+
+/// A client that does not say hello, or is of another version, is told so, and sees nothing.
+pub(super) fn strangers() {
+    let target = Target::start();
+    for hello in [None, Some(VERSION - 1), Some(VERSION + 1)] {
+        let mut stream = UnixStream::connect(socket()).unwrap();
+        if let Some(version) = hello {
+            assert_eq!(ask(&mut stream, &Request::Hello(version)), Some(Response::Hello(VERSION)));
+        }
+        let Some(Response::Refused(why)) = ask(&mut stream, &Request::Overview) else {
+            panic!("{hello:?} was served")
+        };
+        assert!(why.contains("expected a hello of version"), "{why}");
+    }
+    target.end();
+}
+
+#[test]
+fn a_client_without_a_hello_of_this_version_is_refused() {
+    run("strangers");
+}
+
+/// There are at most sixteen clients. When one has gone, another is served.
+pub(super) fn crowd() {
+    let target = Target::start();
+    let connect = || UnixStream::connect(socket()).unwrap();
+    let hello = |stream: &mut UnixStream| ask(stream, &Request::Hello(VERSION)).is_some();
+    let mut clients: Vec<_> = (0..16).map(|_| connect()).collect();
+    assert!(clients.iter_mut().all(hello));
+    assert!(!hello(&mut connect()), "one more is closed");
+    clients.pop();
+    while !hello(&mut connect()) {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    drop(clients);
+    while Client::connect(std::process::id()).is_err() {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    target.end();
+}
+
+#[test]
+fn there_are_at_most_sixteen_clients() {
+    run("crowd");
+}
+
 /// Hogs without time slices keep all LWPs, and all CPUs. Clients are served all the same.
 pub(super) fn hogs() {
     static STOP: AtomicBool = AtomicBool::new(false);

@@ -12,6 +12,9 @@ use super::{child, run, socket};
 
 /// In a child of a fork, nothing serves, and its end leaves the parent's socket alone.
 pub(super) fn fork() {
+    // A process of the same number has left this behind.
+    std::fs::DirBuilder::new().mode(0o700).create(socket().parent().unwrap()).unwrap();
+    drop(UnixListener::bind(socket()).unwrap());
     serve().unwrap();
     serve().expect("twice is once");
     assert!(socket().exists());

@@ -120,6 +120,8 @@ fn child() {
         ("stall", attacks::stall),
         ("vanish", attacks::vanish),
         ("ten", attacks::ten),
+        ("strangers", attacks::strangers),
+        ("crowd", attacks::crowd),
         ("other_user", attacks::other_user),
         ("hogs", attacks::hogs),
         ("fork", errors::fork),

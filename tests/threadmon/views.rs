@@ -69,8 +69,18 @@ pub(super) fn views() {
     let overview = client.overview().unwrap();
     let lwp = overview.runtimes[0].lwps.iter().find(|lwp| Some(lwp.number) == seen.lwp).unwrap();
     assert_eq!((lwp.thread, Some(lwp.tid), lwp.state), (Some(seen.id), seen.tid, LwpState::Running));
-    assert!(lwp.times.is_some() && lwp.cpu_time.is_some());
+    assert!(lwp.cpu_time.is_some());
+    // What an LWP does is charged to it: the hog now, and nothing after its end.
+    let lwp_is_long = |client: &mut Client, state: usize| {
+        let long = Duration::from_millis(20);
+        let is_long = |times: [Duration; 4]| times[state] >= long;
+        while !client.overview().unwrap().runtimes[0].lwps.iter().any(|lwp| lwp.times.is_some_and(is_long)) {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    };
+    lwp_is_long(&mut client, 0);
     STOP.store(true, Relaxed);
+    lwp_is_long(&mut client, 2);
     let bound = other.spawn_with(thread::Builder::new().name("kernel".into()), thread::park).unwrap();
     let seen = until(&mut client, onetoone, "kernel", |it| it.reason == Some(WaitReason::Park));
     assert!(seen.bound && seen.state == State::Blocked);
@@ -85,6 +95,17 @@ pub(super) fn views() {
     let locks = client.locks().unwrap();
     let lock = locks.iter().find(|lock| lock.name.as_deref() == Some("the lock")).expect("it was waited for");
     assert!(lock.contended == 1 && lock.waited > Duration::ZERO, "{lock:?}");
+    assert_eq!(lock.owner, None);
+    let holder = spawn("holder", || {
+        let _held = LOCK.lock();
+        thread::park();
+    });
+    until(&mut client, mxn, "holder", |it| it.reason == Some(WaitReason::Park));
+    let locks = client.locks().unwrap();
+    let lock = locks.iter().find(|lock| lock.name.as_deref() == Some("the lock")).unwrap();
+    assert_eq!(lock.owner.clone().and_then(|(_, name)| name).as_deref(), Some("holder"));
+    holder.thread().unpark();
+    holder.join().unwrap();
     selvedge::sync::stats::unname(&LOCK);
 }
 
@@ -112,6 +133,11 @@ pub(super) fn walk() {
         anew = false;
     }
     assert_eq!(seen.len(), 20_000);
+    // A walk that begins anew begins where the last one began.
+    let mut first = |anew| client.threads(number, 10, anew).unwrap().threads.into_iter().map(|it| it.id);
+    let begin: Vec<_> = first(true).collect();
+    assert!(first(false).all(|id| !begin.contains(&id)));
+    assert!(first(true).eq(begin));
     let error = client.threads(number + 1, 1, true).unwrap_err();
     assert!(error.to_string().contains("there is no runtime"), "{error}");
     threads.iter().for_each(|thread| thread.thread().unpark());

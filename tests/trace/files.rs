@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use selvedge::sync::Mutex;
-use selvedge::trace::{EventKind, Recording};
+use selvedge::trace::{Event, EventKind, Recording};
 use selvedge::{Mxn, Runtime, thread};
 
 use super::child;
@@ -30,6 +30,37 @@ pub(super) fn panic() {
     work(&rt);
     let panics = rt.spawn_with(thread::Builder::new().name("fool".into()), || panic!("on purpose")).unwrap();
     panics.join().unwrap_err();
+    let late = rt.spawn_with(thread::Builder::new().name("late".into()), || panic!("again")).unwrap();
+    late.join().unwrap_err();
+}
+
+/// A fork panics. What its parent wants to be written is not the fork's.
+pub(super) fn fork_panics() {
+    work(&Mxn::new().unwrap());
+    // SAFETY: the child panics, and ends without anything else of this process.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let own = selvedge::OneToOne::new().unwrap();
+        let panicked = own.spawn(|| panic!("in the fork")).join().is_err();
+        // SAFETY: it ends the child.
+        unsafe { libc::_exit(i32::from(!panicked)) };
+    }
+    let mut status = -1;
+    // SAFETY: it waits for the child, and writes its status.
+    unsafe { libc::waitpid(child, &raw mut status, 0) };
+    assert_eq!(status, 0);
+}
+
+/// Aborts, with a handler of the program's own.
+pub(super) fn own_abort() {
+    extern "C" fn own(_: libc::c_int) {
+        // SAFETY: it ends the process.
+        unsafe { libc::_exit(7) };
+    }
+    let handler = own as extern "C" fn(libc::c_int);
+    // SAFETY: the handler is async-signal-safe.
+    unsafe { libc::signal(libc::SIGABRT, handler as libc::sighandler_t) };
+    abort();
 }
 
 pub(super) fn abort() {
@@ -106,7 +137,40 @@ fn a_panic_leaves_the_last_events() {
     let (ended, _room, path) = run("panic", "trace", &[]);
     ended.expect_success();
     read(&path);
-    assert_eq!(read(&with(&path, "panic")).reason(), Some("a thread panicked"));
+    let recording = read(&with(&path, "panic"));
+    assert_eq!(recording.reason(), Some("a thread panicked"));
+    // Only the first one writes: its events are soon gone.
+    let is_late = |event: &Event| event.thread.and_then(|id| recording.name(id)) == Some("late");
+    assert!(!recording.events().iter().any(is_late));
+    // Without a clock, times would be counts.
+    let bytes = std::fs::read(with(&path, "panic")).unwrap();
+    assert!(bytes.windows(4).any(|tag| tag == b"CLCK"));
+}
+
+#[test]
+fn the_panic_of_a_fork_leaves_nothing() {
+    let (ended, _room, path) = run("fork_panics", "trace", &[]);
+    ended.expect_success();
+    assert!(ended.said.contains("in the fork") && !with(&path, "panic").exists(), "{}", ended.said);
+}
+
+#[test]
+fn a_programs_own_handler_of_aborts_stays() {
+    let (ended, _room, path) = run("own_abort", "trace", &[]);
+    assert_eq!(ended.status.code(), Some(7), "{}", ended.said);
+    assert!(!with(&path, "abort").exists());
+}
+
+#[test]
+fn a_variable_may_ask_for_a_sample() {
+    let room = tempfile::tempdir().unwrap();
+    let path = room.path().join("trace");
+    let ended = child::run("exit", &[("SELVEDGE_TRACE", &format!("1/1000:{}", path.display()))]);
+    ended.expect_success();
+    let recording = Recording::read(File::open(path).unwrap()).unwrap();
+    assert_eq!(recording.sampled().get(), 1_000);
+    let threads = recording.events().iter().filter(|event| event.thread.is_some()).count();
+    assert!(threads < 20, "{threads}");
 }
 
 #[test]

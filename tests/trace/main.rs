@@ -65,6 +65,8 @@ fn child() {
         ("exit", files::exit),
         ("panic", files::panic),
         ("abort", files::abort),
+        ("fork_panics", files::fork_panics),
+        ("own_abort", files::own_abort),
         ("overflow", files::overflow),
         ("deadlock", files::deadlock),
         ("fork", forks::fork),

@@ -1,12 +1,15 @@
 //! Recordings: what is in them, and the two formats for viewers.
 
 use std::collections::HashMap;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-use selvedge::sync::{Condvar, Mutex};
-use selvedge::thread::{ThreadId, WaitReason};
-use selvedge::trace::{EventKind, Level, Recording, State, Timeline, Track, TrackState};
+use selvedge::sync::{Barrier, Condvar, Mutex};
+use selvedge::thread::{ThreadId, ThreadInfo, ThreadState, WaitReason};
+use selvedge::trace::{
+    EventKind, Level, Recording, Span, State, ThreadLine, Timeline, Track, TrackState, set_level, set_sample,
+};
 use selvedge::{Mxn, OneToOne, Runtime, thread};
 
 use super::{compute, live, named, traced};
@@ -71,9 +74,11 @@ fn check(recording: &Recording) {
         assert!(line.begins && line.ends, "{line:?}");
         let in_state = |state| line.spans.iter().filter(|span| span.state == state).count();
         assert!(in_state(State::Sleeping) >= 15, "{line:?}");
-        let waits =
-            |reason| line.spans.iter().filter(|span| span.wait.is_some_and(|(it, _)| it == reason)).count();
-        assert!(waits(WaitReason::Condvar) >= 1, "{line:?}");
+        let mut waits = line.spans.iter().filter_map(|span| span.wait);
+        assert!(
+            waits.any(|(reason, at)| reason == WaitReason::Condvar && at.is_some_and(|at| at != 0)),
+            "{line:?}"
+        );
     }
     let woken = timeline.wakes().iter().filter(|wake| wake.ran.is_some()).count();
     assert!(woken * 2 > timeline.wakes().len(), "{woken} of {}", timeline.wakes().len());
@@ -87,6 +92,17 @@ fn green_threads_are_recorded() {
     });
     check(&recording);
     assert!(recording.tracks().iter().any(|track| matches!(track, Track::Lwp { .. })));
+    // Timers and threads wake them: a thread that has waited is runnable before it runs.
+    let timeline = Timeline::of(&recording);
+    let woken_from = |state| {
+        let pairs = timeline.threads().iter().flat_map(|line| line.spans.windows(2));
+        let pairs = pairs.filter(|pair| pair[0].state == state && pair[1].state != State::Running);
+        pairs.count()
+    };
+    assert!(woken_from(State::Sleeping) >= 50, "{}", woken_from(State::Sleeping));
+    assert!(timeline.wakes().iter().any(|wake| wake.by.is_some() && wake.ran.is_some()));
+    let is_dispatchable = |line: &ThreadLine| !line.time_in(State::Dispatchable).is_zero();
+    assert!(timeline.threads().iter().any(is_dispatchable), "no LWP was chosen for any");
 }
 
 #[test]
@@ -108,6 +124,102 @@ fn a_recording_survives_as_bytes() {
     check(&read);
     let facts = read.runtimes().last().expect("it was built");
     assert!(facts.has_green_threads && facts.concurrency == 2 && facts.time_slice.is_some(), "{facts:?}");
+}
+
+/// Runs `play` with a runtime until the recording shows what is looked for. A busy machine may have done
+/// something else.
+fn recorded(what: &str, slots: usize, play: fn(), is: impl Fn(&Recording) -> bool) {
+    let _watchdog = super::Watchdog::start(what);
+    loop {
+        let recording = traced(what, Level::Events, || {
+            let slice = Duration::from_millis(2);
+            let rt = Mxn::builder().concurrency(slots).time_slice(Some(slice)).build().unwrap();
+            rt.run(play);
+            Recording::take()
+        });
+        if is(&recording) {
+            return;
+        }
+    }
+}
+
+/// A thread whose slice is over is preempted, and is runnable then.
+#[test]
+fn preemptions_are_recorded() {
+    let play = || {
+        let others = [(); 2].map(|()| thread::spawn(|| compute(Duration::from_millis(40))));
+        others.into_iter().for_each(|thread| thread.join().unwrap());
+    };
+    recorded("preemptions_are_recorded", 1, play, |recording| {
+        let timeline = Timeline::of(recording);
+        let count = |of: &Recording| of.events().iter().filter(|it| it.kind == EventKind::Preempt).count();
+        let preempted: usize = timeline.threads().iter().map(|line| line.preemptions).sum();
+        assert_eq!(preempted, count(recording));
+        preempted >= 2
+    });
+}
+
+/// What an LWP does without a thread: it looks for work, sleeps, and takes threads from another.
+#[test]
+fn what_lwps_do_is_recorded() {
+    let play = || {
+        thread::sleep(Duration::from_millis(20));
+        let others = [(); 6].map(|()| thread::spawn(|| compute(Duration::from_millis(5))));
+        compute(Duration::from_millis(20));
+        others.into_iter().for_each(|thread| thread.join().unwrap());
+    };
+    recorded("what_lwps_do_is_recorded", 2, play, |recording| {
+        let steals = recording.events().iter().filter_map(|event| match (event.kind, event.track) {
+            (EventKind::Steal { from }, Track::Lwp { lwp, .. }) => Some((from, lwp)),
+            _ => None,
+        });
+        let steals: Vec<_> = steals.collect();
+        assert!(steals.iter().all(|(from, by)| from != by), "{steals:?}");
+        let timeline = Timeline::of(recording);
+        // It looks for work before it sleeps, and between two naps.
+        let pairs = timeline.tracks().iter().flat_map(|line| line.spans.windows(2));
+        let mut sleeps = pairs.filter(|pair| pair[1].2 == TrackState::Idle);
+        assert!(sleeps.all(|pair| pair[0].2 == TrackState::Searches), "{:?}", timeline.tracks());
+        let spans = timeline.tracks().iter().flat_map(|line| &line.spans);
+        let longest = |state| spans.clone().filter(|it| it.2 == state).map(|it| it.1 - it.0).max();
+        let is_long = |state| longest(state).is_some_and(|longest| longest >= Duration::from_millis(1));
+        !steals.is_empty() && longest(TrackState::Searches).is_some() && is_long(TrackState::Idle)
+    });
+}
+
+/// Of several threads that are woken at once, each is runnable before it runs.
+#[test]
+fn each_of_several_wake_ups_is_recorded() {
+    let play = || {
+        let barrier = Arc::new(Barrier::new(5));
+        let waiters = [(); 5].map(|()| {
+            let barrier = Arc::clone(&barrier);
+            thread::spawn(move || (0..5).for_each(|_| _ = barrier.wait()))
+        });
+        waiters.into_iter().for_each(|thread| thread.join().unwrap());
+    };
+    recorded("each_of_several_wake_ups_is_recorded", 1, play, |recording| {
+        let timeline = Timeline::of(recording);
+        let pairs = timeline.threads().iter().flat_map(|line| line.spans.windows(2));
+        let at_barrier = |pair: &&[Span]| pair[0].wait.is_some_and(|(it, _)| it == WaitReason::Barrier);
+        let waits: Vec<_> = pairs.filter(at_barrier).collect();
+        assert!(waits.iter().all(|pair| pair[1].state != State::Running), "{waits:?}");
+        waits.len() >= 15
+    });
+}
+
+/// A region that was announced is a span of its own.
+#[test]
+fn announced_regions_are_recorded() {
+    let play = || thread::blocking(|| std::thread::sleep(Duration::from_millis(2)));
+    recorded("announced_regions_are_recorded", 1, play, |recording| {
+        let timeline = Timeline::of(recording);
+        let spans = timeline.threads().iter().flat_map(|line| line.spans.windows(2));
+        let region =
+            spans.filter(|pair| pair[0].state == State::InKernel).map(|pair| (pair[0], pair[1].state));
+        let region: Vec<_> = region.collect();
+        region.iter().any(|(span, then)| span.length() >= Duration::from_millis(1) && *then == State::Running)
+    });
 }
 
 /// Several runtimes at once have tracks of their own.
@@ -132,6 +244,78 @@ fn runtimes_are_told_apart() {
     };
     let of = ["of runtime 0", "of runtime 1", "of runtime 2"].map(runtime_of);
     assert!(of[0] < of[1] && of[1] < of[2], "{of:?}");
+}
+
+/// A sample has whole lives of some threads, and nothing of the others. Times are counted of all.
+#[test]
+fn a_sample_has_whole_lives_of_some_threads() {
+    const SIXTEEN: NonZeroU32 = NonZeroU32::new(16).unwrap();
+    let record = |play: &dyn Fn()| {
+        traced("a_sample_has_whole_lives_of_some_threads", Level::Off, || {
+            set_sample(SIXTEEN);
+            set_level(Level::Events);
+            play();
+            set_sample(NonZeroU32::MIN);
+            Recording::take()
+        })
+    };
+    fn play<R: Runtime>(rt: &R) {
+        rt.run(|| {
+            let threads: Vec<_> = (0..320)
+                .map(|n| {
+                    named(&format!("player {n}"), || {
+                        thread::yield_now();
+                        thread::sleep(Duration::from_micros(100));
+                        thread::park();
+                    })
+                })
+                .collect();
+            let is_parked = |info: &&ThreadInfo| {
+                matches!(info.state(), ThreadState::Waiting { reason: WaitReason::Park, .. })
+            };
+            let parked = || rt.threads().into_iter().filter(|info| is_parked(&info)).collect::<Vec<_>>();
+            let seen = loop {
+                let seen = parked();
+                if seen.len() == 320 {
+                    break seen;
+                }
+                thread::sleep(Duration::from_millis(1));
+            };
+            // Each has run twice: at its start, and when it had slept.
+            let counted =
+                seen.iter().filter(|info| info.times().is_some_and(|it| it.dispatches >= 2)).count();
+            for thread in threads {
+                thread.thread().unpark();
+                thread.join().unwrap();
+            }
+            // An LWP may have lost its CPU in the middle of a change of times.
+            assert!(counted > 300, "{counted}");
+        });
+    }
+    let green = record(&|| play(&Mxn::builder().concurrency(2).build().unwrap()));
+    let kernel = record(&|| play(&OneToOne::new().unwrap()));
+    for recording in [green, kernel] {
+        let mut bytes = Vec::new();
+        recording.write(&mut bytes).unwrap();
+        let recording = Recording::read(&*bytes).unwrap();
+        assert_eq!(recording.sampled(), SIXTEEN);
+        let timeline = Timeline::of(&recording);
+        let is_player =
+            |line: &&ThreadLine| recording.name(line.id).is_some_and(|name| name.starts_with("player"));
+        let players: Vec<_> = timeline.threads().iter().filter(is_player).collect();
+        // Identities are mixed, so that of 320 threads there are 20, or nearly.
+        assert!((10..=30).contains(&players.len()), "{}", players.len());
+        for line in &players {
+            assert!(line.begins && line.ends, "{line:?}");
+            assert!(line.spans.iter().any(|span| span.state == State::Sleeping), "{line:?}");
+        }
+        assert!(timeline.threads().len() <= players.len() + 2, "others are in it, too");
+    }
+    let rest = traced("without a sample", Level::Events, || {
+        Mxn::builder().concurrency(1).build().unwrap().run(thread::yield_now);
+        Recording::take()
+    });
+    assert_eq!(rest.sampled(), NonZeroU32::MIN);
 }
 
 /// What Chrome's format says, by a parser that is not ours: bars do not overlap on a line, arrows have two

@@ -1,7 +1,7 @@
 //! Accounts: the times of a thread's states add up to its life.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use selvedge::thread::{Thread, ThreadId, ThreadState, ThreadTimes};
 use selvedge::trace::{Level, State, set_level};
 use selvedge::{Mxn, OneToOne, Runtime, Wait, thread};
 
-use super::{live, named, traced};
+use super::{compute, live, named, traced};
 
 /// Returns the times of a thread, or `None` if it has ended, or its LWP has lost its CPU in the middle of a
 /// change of them.
@@ -23,26 +23,43 @@ fn of(times: &ThreadTimes, state: State) -> Duration {
     times.states[State::ALL.iter().position(|&it| it == state).unwrap()]
 }
 
+/// Unparks threads when it is dropped, also by a panic: the runtime waits for them.
+struct Unparks(Vec<Thread>);
+
+impl Drop for Unparks {
+    fn drop(&mut self) {
+        self.0.iter().for_each(Thread::unpark);
+    }
+}
+
+/// How often a thread of `lives_add_up` does everything.
+const ROUNDS: u32 = 150;
+
 /// Threads that do all sorts of things are looked at while they do. The times add up, and the life that is
-/// accounted for is the real one.
+/// accounted for is the real one. In the end, each state has at least half of what the thread asked for: a
+/// wait may begin late on a busy machine.
 fn lives_add_up<R: Runtime>(rt: &R) {
     rt.run(|| {
         let shared = Arc::new((Mutex::new(0), Condvar::new()));
         let (tell, told) = mpsc::channel();
+        let lived = Arc::new(AtomicU32::new(0));
         let threads: Vec<_> = (0..5)
             .map(|n| {
-                let (shared, tell) = (Arc::clone(&shared), tell.clone());
+                let (shared, tell, lived) = (Arc::clone(&shared), tell.clone(), Arc::clone(&lived));
                 let before = Instant::now();
                 let thread = named(&format!("liver-{n}"), move || {
                     tell.send((thread::current().id(), before, Instant::now())).unwrap();
-                    live(&shared, 150);
+                    live(&shared, ROUNDS);
+                    lived.fetch_add(1, Relaxed);
+                    thread::park();
                 });
                 (thread, before)
             })
             .collect();
+        let _unparks = Unparks(threads.iter().map(|(thread, _)| thread.thread().clone()).collect());
         let births: Vec<_> = (0..5).map(|_| told.recv().unwrap()).collect();
         let mut seen = 0;
-        while threads.iter().any(|(thread, _)| !thread.is_finished()) {
+        while lived.load(Relaxed) < 5 {
             thread::sleep(Duration::from_millis(3));
             for &(id, before, begun) in &births {
                 let earliest = begun.elapsed();
@@ -58,8 +75,17 @@ fn lives_add_up<R: Runtime>(rt: &R) {
                 seen += 1;
             }
         }
-        threads.into_iter().for_each(|(thread, _)| thread.join().unwrap());
         assert!(seen > 5, "{seen}");
+        for (thread, _) in threads {
+            let times = long_in(rt, thread.thread(), State::Blocked);
+            assert!(of(&times, State::Running) >= ROUNDS * Duration::from_micros(200) / 2, "{times:?}");
+            assert!(of(&times, State::Sleeping) >= ROUNDS * Duration::from_micros(300) / 2, "{times:?}");
+            assert!(of(&times, State::InKernel).is_zero(), "{times:?}");
+            // It sleeps once in a round.
+            assert!(times.dispatches >= ROUNDS, "{times:?}");
+            thread.thread().unpark();
+            thread.join().unwrap();
+        }
     });
 }
 
@@ -116,7 +142,7 @@ fn states_are_charged<R: Runtime>(rt: &R) {
     let stop = Arc::new(AtomicBool::new(false));
     let stops = Arc::clone(&stop);
     let hog = rt.spawn(move || until(&stops));
-    long_in(rt, hog.thread(), State::Running);
+    mostly_in(rt, hog.thread(), State::Running);
     stop.store(true, Relaxed);
     sleeper.thread().interrupt();
     [sleeper, parked, hog].into_iter().for_each(|thread| thread.join().unwrap());
@@ -150,6 +176,39 @@ fn states_of_kernel_threads_are_charged() {
     });
 }
 
+/// A thread that was woken does not wait any more: it is dispatchable if an LWP was chosen for it, and
+/// otherwise in a run queue.
+#[test]
+fn a_woken_thread_is_not_charged_for_its_wait() {
+    traced("a_woken_thread_is_not_charged_for_its_wait", Level::Times, || {
+        static STOP: AtomicBool = AtomicBool::new(false);
+        let rt = Mxn::builder().concurrency(1).build().unwrap();
+        let parks = rt.spawn(|| {
+            while !STOP.load(Relaxed) {
+                thread::park();
+            }
+        });
+        let sleeps = rt.spawn(|| {
+            while !STOP.load(Relaxed) {
+                thread::sleep(Duration::from_micros(100));
+            }
+        });
+        let parked = parks.thread().clone();
+        let computes = rt.spawn(move || {
+            while !STOP.load(Relaxed) {
+                parked.unpark();
+                compute(Duration::from_millis(2));
+                thread::yield_now();
+            }
+            parked.unpark();
+        });
+        long_in(&rt, parks.thread(), State::Dispatchable);
+        long_in(&rt, sleeps.thread(), State::Runnable);
+        STOP.store(true, Relaxed);
+        [parks, sleeps, computes].into_iter().for_each(|thread| thread.join().unwrap());
+    });
+}
+
 /// A bound thread of `mxn` is a kernel thread with an account.
 #[test]
 fn bound_threads_are_charged() {
@@ -160,6 +219,46 @@ fn bound_threads_are_charged() {
         bound.thread().unpark();
         bound.join().unwrap();
     });
+}
+
+/// A thread that has run before the counting began is charged for what it does since.
+fn threads_from_before_are_charged<R: Runtime>(what: &str, rt: &R) {
+    let stop = Arc::new(AtomicBool::new(false));
+    // More than one chunk of green threads, with those that other tests have left.
+    let threads: Vec<_> = (0..200)
+        .map(|_| {
+            let stop = Arc::clone(&stop);
+            rt.spawn(move || {
+                thread::park();
+                until(&stop);
+            })
+        })
+        .collect();
+    while !rt.threads().iter().all(|info| matches!(info.state(), ThreadState::Waiting { .. })) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    traced(what, Level::Times, || {
+        let _unparks = Unparks(threads.iter().map(|thread| thread.thread().clone()).collect());
+        for thread in [threads[0].thread(), threads[199].thread()] {
+            thread.unpark();
+            // Without time slices, the other one goes on as well.
+            let times = long_in(rt, thread, State::Running);
+            assert!(times.dispatches >= 1, "{times:?}");
+        }
+        stop.store(true, Relaxed);
+    });
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+}
+
+#[test]
+fn green_threads_from_before_are_charged() {
+    let rt = Mxn::builder().concurrency(1).build().unwrap();
+    threads_from_before_are_charged("green_threads_from_before_are_charged", &rt);
+}
+
+#[test]
+fn kernel_threads_from_before_are_charged() {
+    threads_from_before_are_charged("kernel_threads_from_before_are_charged", &OneToOne::new().unwrap());
 }
 
 /// A thread that was parked before the counting began has been parked all the time since.

@@ -1,6 +1,7 @@
 //! The command line: what is asked, or an error that says what is expected.
 
 use std::ffi::OsString;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -24,6 +25,7 @@ Options:
   --once            print one snapshot as text, and end
   --json            print JSON: a document for each refresh, one a line; with --once, one document
   --record FILE     record events until the program ends, or Ctrl-C, or --for
+  --sample N        with --record: only one thread of N records events (default: 1)
   --for SECONDS     end --json or --record after this time
   --interval MS     the time between refreshes, 10 to 60000 (default: 100)
   --level LEVEL     what the program counts meanwhile: off, times or events
@@ -58,6 +60,8 @@ pub(crate) struct Options {
     pub(crate) mode: Mode,
     pub(crate) interval: Duration,
     pub(crate) level: Level,
+    /// Of how many threads one records events, if that is to be set.
+    pub(crate) sample: Option<NonZeroU32>,
     /// When `--json` and `--record` end.
     pub(crate) limit: Option<Duration>,
 }
@@ -83,7 +87,7 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Com
     });
     let mut parser = lexopt::Parser::from_args(all);
     let (mut once, mut json, mut record, mut limit) = (false, false, None, None);
-    let (mut interval, mut level) = (Duration::from_millis(100), None);
+    let (mut interval, mut level, mut sample) = (Duration::from_millis(100), None, None);
     let (mut chrome, mut perfetto, mut words) = (None, None, Vec::new());
     let text = |error: lexopt::Error| error.to_string();
     while let Some(argument) = parser.next().map_err(text)? {
@@ -102,6 +106,10 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Com
             Long("for") => {
                 let seconds = number("--for", parser.value().map_err(text)?, 1, 1_000_000)?;
                 limit = Some(Duration::from_secs(seconds));
+            }
+            Long("sample") => {
+                let one_of = number("--sample", parser.value().map_err(text)?, 1, u32::MAX.into())?;
+                sample = u32::try_from(one_of).ok().and_then(NonZeroU32::new);
             }
             Long("level") => level = Some(level_of(parser.value().map_err(text)?)?),
             Value(word) => words.push(word),
@@ -154,8 +162,11 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Com
     if records && level.is_some_and(|it| it != Level::Events) {
         return Err("--record needs the level `events`".into());
     }
+    if sample.is_some() && !records {
+        return Err("--sample goes with --record".into());
+    }
     let level = level.unwrap_or(if records { Level::Events } else { Level::Times });
-    Ok(Command::Watch(Options { target, mode, interval, level, limit }))
+    Ok(Command::Watch(Options { target, mode, interval, level, sample, limit }))
 }
 
 fn number(option: &str, value: OsString, from: u64, to: u64) -> Result<u64, String> {
@@ -207,6 +218,7 @@ mod tests {
         assert_eq!((it.mode, it.interval), (Mode::Json { once: false }, Duration::from_millis(20)));
         assert_eq!((it.level, it.limit), (Level::Off, Some(Duration::from_secs(3))));
         assert_eq!(options("--record f 7").level, Level::Events);
+        assert_eq!(options("--record f --sample 16 7").sample, NonZeroU32::new(16));
         assert_eq!(options("7").level, Level::Times);
     }
 
@@ -234,6 +246,8 @@ mod tests {
             ("--record f --once 1", "neither"),
             ("--record f --level times 1", "`events`"),
             ("--for 1 1", "--record"),
+            ("--sample 2 1", "--record"),
+            ("--record f --sample 0 1", "from 1 to"),
             ("--chrome f 1", "export"),
             ("explain", "one file"),
             ("explain a b", "one file"),

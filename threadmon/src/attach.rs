@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Write};
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -139,15 +140,22 @@ pub(crate) struct Attached {
     now: Level,
     /// It was switched on here that contention is counted.
     counts_locks: bool,
+    /// A sample was set here.
+    samples: bool,
 }
 
 impl Attached {
-    pub(crate) fn new(client: Client, level: Level) -> io::Result<Self> {
+    /// Raises the level, and records events of one thread in `sample`, if that is given.
+    pub(crate) fn new(client: Client, level: Level, sample: Option<NonZeroU32>) -> io::Result<Self> {
         let mut client = client;
         let overview = client.overview()?;
         let before = overview.level;
         // Another `threadmon` may look, too: what it wants is not lowered.
-        let mut it = Self { client, pid: overview.pid, before, now: before, counts_locks: false };
+        let (counts_locks, samples) = (false, sample.is_some());
+        let mut it = Self { client, pid: overview.pid, before, now: before, counts_locks, samples };
+        if let Some(one_of) = sample {
+            it.client.set_sample(one_of)?;
+        }
         if level > before {
             it.set_level(level)?;
         }
@@ -181,6 +189,10 @@ impl Attached {
         if self.counts_locks {
             self.client.count_locks(false)?;
             self.counts_locks = false;
+        }
+        if self.samples {
+            self.client.set_sample(NonZeroU32::MIN)?;
+            self.samples = false;
         }
         if self.now != self.before {
             self.set_level(self.before)?;

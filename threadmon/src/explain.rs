@@ -8,7 +8,8 @@
 //!
 //! **Limits.** A recording has no owners of locks: they are concluded from which thread woke which waiter
 //! (`locks.rs`). It has the priority that a thread was started with, and no later one. It does not say that
-//! an LWP waits for a CPU, so thresholds are far above what the kernel makes it wait.
+//! an LWP waits for a CPU, so thresholds are far above what the kernel makes it wait. If it is a sample of the
+//! threads, only the rules about single threads apply. What threads do together is not in it.
 
 mod deadlock;
 mod locks;
@@ -144,9 +145,13 @@ pub fn explain(recording: &Recording) -> Vec<Finding> {
 }
 
 fn findings<'a>(scene: &'a Scene<'a>) -> Vec<Finding> {
-    let mut found: Vec<Candidate<'a>> = deadlock::find(scene).map(Candidate::from).into_iter().collect();
+    let whole = scene.is_whole();
+    let deadlock = if whole { deadlock::find(scene) } else { None };
+    let mut found: Vec<Candidate<'a>> = deadlock.map(Candidate::from).into_iter().collect();
     if scene.length() >= LEAST_TIME {
         found.extend(turns::find(scene));
+    }
+    if scene.length() >= LEAST_TIME && whole {
         let told = [slots::find(scene), locks::find(scene), storms::find(scene)];
         found.extend(told.into_iter().flatten().map(Candidate::from));
     }
@@ -183,7 +188,11 @@ pub fn report(recording: &Recording) -> String {
     let mut text = header(&scene);
     let found = findings(&scene);
     if found.is_empty() {
-        text.push_str("Nothing stands out.\n");
+        text.push_str(if scene.is_whole() {
+            "Nothing stands out.\n"
+        } else {
+            "No thread of it stands out.\n"
+        });
     }
     for (number, finding) in found.iter().enumerate() {
         let severity = percent(finding.severity);
@@ -209,6 +218,15 @@ fn header(scene: &Scene<'_>) -> String {
     text.push_str(".\n");
     if let Some(reason) = recording.reason() {
         let _ = writeln!(text, "It was written because {reason}.");
+    }
+    if !scene.is_whole() {
+        let _ = writeln!(
+            text,
+            "It is a sample: one thread of {} was recorded. Hogs, and threads that get no turn, are found among \
+             these only. A sample cannot tell whether there are too few slots or LWPs, whether LWPs are equally \
+             busy, and what threads do to each other by locks, wake-ups and deadlocks.",
+            recording.sampled(),
+        );
     }
     if scene.full > 0 {
         let _ = writeln!(

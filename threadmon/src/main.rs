@@ -123,7 +123,7 @@ fn watch(options: &Options) -> Result<i32, Failed> {
             (started.connect(&stop)?, Some(started))
         }
     };
-    let attached = Attached::new(client, options.level).map_err(failed)?;
+    let attached = Attached::new(client, options.level, options.sample).map_err(failed)?;
     let shown = show(options, attached, record, &stop);
     match (shown, started) {
         (Ok(status), None) => Ok(status),

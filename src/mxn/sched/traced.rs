@@ -17,8 +17,9 @@ use crate::park::{observed, traced};
 use crate::recorder::account::State;
 use crate::recorder::clock;
 use crate::recorder::event::{Event, Kind};
+use crate::recorder::follow::follow;
 use crate::recorder::session::{self, Session};
-use crate::shim::atomic::{Ordering, fence};
+use crate::shim::atomic::Ordering;
 
 /// How many events are kept of an LWP: 512 KiB of them.
 const EVENTS: usize = 16_000;
@@ -26,22 +27,19 @@ const EVENTS: usize = 16_000;
 impl Scheduler {
     /// Begins or ends the trace of this runtime, as `park::observed` says. May allocate.
     pub(in crate::mxn) fn follow_trace(&'static self) {
-        let traced = observed::is_traced();
-        if traced {
-            green::open_accounts();
-        }
-        // Relaxed: a wake-up that misses it is not recorded.
-        self.wakes_here.store(!traced && !self.placement.moves_always(), Ordering::Relaxed);
-        // Pairs with the fence of `join_trace`: an LWP that this loop misses finds the switch itself.
-        fence(Ordering::SeqCst);
-        self.pool.lwps().for_each(|lwp| self.trace_lwp(lwp, traced));
+        follow(observed::is_traced, |traced| {
+            if traced {
+                green::open_accounts();
+            }
+            // Relaxed: a wake-up that misses it is not recorded.
+            self.wakes_here.store(!traced && !self.placement.moves_always(), Ordering::Relaxed);
+            self.pool.lwps().for_each(|lwp| self.trace_lwp(lwp, traced));
+        });
     }
 
     /// Does what [`follow_trace`](Self::follow_trace) does, for an LWP that has just been made. May allocate.
     pub(in crate::mxn) fn join_trace(&'static self, lwp: &'static Lwp) {
-        // Pairs with the fence of `follow_trace`.
-        fence(Ordering::SeqCst);
-        self.trace_lwp(lwp, observed::is_traced());
+        follow(observed::is_traced, |traced| self.trace_lwp(lwp, traced));
     }
 
     fn trace_lwp(&'static self, lwp: &'static Lwp, traced: bool) {
@@ -61,6 +59,10 @@ impl Scheduler {
                 let now = clock::now();
                 if let Some(listed) = lwp.trace.get() {
                     listed.account().stops(session, now, State::Running, false);
+                }
+                if !traced::is_recorded(next.thread()) {
+                    // The search is over.
+                    record_on(lwp, Event::new(now, Kind::Dispatch, 0));
                 }
                 now
             }
@@ -127,7 +129,7 @@ impl Scheduler {
             account.in_kernel(session::current(), now, enters);
         }
         let kind = if enters { Kind::EnterKernel } else { Kind::LeaveKernel };
-        record_on(lwp, Event::new(now, kind, green.core.id().get()));
+        record_of(lwp, green, |id| Event::new(now, kind, id));
     }
 
     /// Makes a thread runnable that was woken, where a waker could not do so at once.
@@ -177,7 +179,7 @@ impl Scheduler {
                 account.readied(now, false);
             }
             if let Some(lwp) = lwp {
-                record_on(lwp, Event::new(now, Kind::Ready, green.core.id().get()));
+                record_of(lwp, green, |id| Event::new(now, Kind::Ready, id));
             }
         }
     }
@@ -200,17 +202,12 @@ fn stopped(lwp: &Lwp, left: &'static Green, session: Session, now: u64, end: End
         let state = awaits.map_or(State::Queued, |(reason, _)| traced::state_of(reason));
         account.stops(session, now, state, end == End::Preempt);
     }
-    if observed::are_events_recorded()
-        && let Some(listed) = lwp.trace.get()
-    {
-        let id = left.core.id().get();
-        listed.ring().push(match (end, awaits) {
-            (End::Exit, _) => Event::new(now, Kind::Exit, id),
-            (_, Some((reason, at))) => traced::block_event(now, id, reason, at),
-            (End::Preempt, None) => Event::new(now, Kind::Preempt, id),
-            (End::Leave, None) => Event::new(now, Kind::Yield, id),
-        });
-    }
+    record_of(lwp, left, |id| match (end, awaits) {
+        (End::Exit, _) => Event::new(now, Kind::Exit, id),
+        (_, Some((reason, at))) => traced::block_event(now, id, reason, at),
+        (End::Preempt, None) => Event::new(now, Kind::Preempt, id),
+        (End::Leave, None) => Event::new(now, Kind::Yield, id),
+    });
 }
 
 fn dispatched(lwp: &Lwp, next: &'static Green, session: Session, mut now: u64) {
@@ -218,11 +215,7 @@ fn dispatched(lwp: &Lwp, next: &'static Green, session: Session, mut now: u64) {
         now = account.not_before(now);
         account.runs(session, now, lwp.index);
     }
-    if observed::are_events_recorded()
-        && let Some(listed) = lwp.trace.get()
-    {
-        listed.ring().push(Event::new(now, Kind::Dispatch, next.core.id().get()));
-    }
+    record_of(lwp, next, |id| Event::new(now, Kind::Dispatch, id));
 }
 
 /// Notes what an LWP does, if it runs no thread. Called on that LWP.
@@ -233,6 +226,15 @@ fn note(lwp: &Lwp, state: State, kind: Kind) {
         if observed::are_events_recorded() {
             listed.ring().push(Event::new(now, kind, 0));
         }
+    }
+}
+
+/// Records an event of a thread, if events of it are recorded. Called on that LWP.
+fn record_of(lwp: &Lwp, green: &'static Green, event: impl FnOnce(u64) -> Event) {
+    if traced::is_recorded(green.thread())
+        && let Some(listed) = lwp.trace.get()
+    {
+        listed.ring().push(event(green.core.id().get()));
     }
 }
 

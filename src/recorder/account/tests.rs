@@ -107,3 +107,31 @@ fn a_thread_does_not_run_before_it_has_stopped_and_was_woken() {
     account.readied(400, true);
     assert_eq!((account.not_before(250), account.not_before(410)), (400, 410));
 }
+
+/// Words of two changes may stand beside each other in a look, before it finds that out.
+#[test]
+fn a_look_beside_keepers_and_wakers_finds_whole_changes() {
+    const SESSIONS: u32 = 50_000;
+    let (account, number) = (Account::new(), AtomicU32::new(1));
+    let session = |number: u32| Session { number, began: u64::from(number) * 1_000 };
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for session in (1..=SESSIONS).map(session) {
+                number.store(session.number, Ordering::Relaxed);
+                for now in (session.began..session.began + 900).step_by(100) {
+                    account.runs(session, now, now as u32 % 2);
+                    account.stops(session, now + 10, State::Blocked, false);
+                    account.readied(now + 20, true);
+                }
+            }
+        });
+        let mut seen = 0;
+        while number.load(Ordering::Relaxed) < SESSIONS || seen == 0 {
+            let session = session(number.load(Ordering::Relaxed));
+            if let Look::Says(says) = account.look(session, session.began + 50) {
+                assert_eq!(says.times.iter().sum::<u64>(), says.life, "{says:?}");
+                seen += 1;
+            }
+        }
+    });
+}

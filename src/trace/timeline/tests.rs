@@ -13,13 +13,17 @@ fn us(n: u64) -> Duration {
 
 /// Returns the timeline of events, each a time in us, a thread, and what happened on `LWP`.
 fn timeline(events: &[(u64, u64, EventKind)]) -> Timeline {
+    Timeline::of(&recording(events))
+}
+
+fn recording(events: &[(u64, u64, EventKind)]) -> Recording {
     let events = events.iter().map(|&(at, thread, kind)| Event {
         at: us(at),
         track: LWP,
         thread: (thread != 0).then(|| id(thread)),
         kind,
     });
-    Timeline::of(&Recording::from_events(events.collect()))
+    Recording::from_events(events.collect())
 }
 
 fn states(line: &ThreadLine) -> Vec<(u64, State)> {
@@ -96,6 +100,34 @@ fn an_early_waker_leaves_no_time_blocked() {
     );
     assert!(!line.begins && !line.ends);
     assert_eq!(timeline.wakes()[0].ran, Some((us(9), LWP)));
+}
+
+/// In a sample, an LWP that does nothing that is recorded runs other threads.
+#[test]
+fn an_lwp_of_a_sample_runs_others() {
+    let events = [
+        (0, 0, EventKind::Search),
+        (3, 0, EventKind::Dispatch),
+        (5, 1, EventKind::Dispatch),
+        (6, 1, EventKind::Yield),
+        (8, 1, EventKind::Dispatch),
+        (9, 1, EventKind::Exit),
+        (9, 0, EventKind::Search),
+        (10, 0, EventKind::Idle),
+    ];
+    let tracks = |recording: &Recording| {
+        let timeline = Timeline::of(recording);
+        let [track] = timeline.tracks() else { panic!("one LWP") };
+        track.spans.iter().map(|&(from, _, state)| (from.as_micros(), state)).collect::<Vec<_>>()
+    };
+    let (runs, others) = (TrackState::Runs(id(1)), TrackState::RunsOthers);
+    let idle = [(9, TrackState::Searches), (10, TrackState::Idle)];
+    let first = [(0, TrackState::Searches), (3, others), (5, runs), (6, others), (8, runs)];
+    assert_eq!(tracks(&recording(&events).sampled_by(2)), [&first[..], &idle].concat());
+    // If all threads are recorded, there is nothing between two of them.
+    let whole = [(0, 0, EventKind::Search), (5, 1, EventKind::Dispatch), (6, 1, EventKind::Yield)];
+    let first = [(0, TrackState::Searches), (5, runs)];
+    assert_eq!(tracks(&recording(&whole)), first);
 }
 
 #[test]

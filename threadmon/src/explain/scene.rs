@@ -136,6 +136,11 @@ impl<'a> Scene<'a> {
         }
     }
 
+    /// Returns `true` if all threads were recorded, not a sample of them.
+    pub(super) fn is_whole(&self) -> bool {
+        self.recording.sampled().get() == 1
+    }
+
     /// Returns the time that is looked at.
     pub(super) fn length(&self) -> Duration {
         self.to.saturating_sub(self.from)

@@ -194,7 +194,8 @@ fn never_runs<'a>(
                 subjects.push(Subject::Thread(keeper));
                 text += &format!(" {} ran for {} of that time.", scene.name(keeper), percent(share));
             }
-            Some(None) => text += " Its runtime ran no other thread meanwhile.",
+            Some(None) if scene.is_whole() => text += " Its runtime ran no other thread meanwhile.",
+            Some(None) => text += " Its runtime ran no other thread of the sample meanwhile.",
             None => {}
         }
         (subjects, text)

@@ -31,6 +31,7 @@ pub(crate) struct Script {
     facts: Vec<u64>,
     cpus: u64,
     why: &'static str,
+    one_of: Option<u64>,
 }
 
 impl Script {
@@ -47,6 +48,12 @@ impl Script {
     /// Sets how many LWPs there may be, and how often one was missing.
     pub(crate) fn bound(mut self, max: u64, reached: u64) -> Self {
         (self.facts[3], self.facts[5]) = (max, reached);
+        self
+    }
+
+    /// Says that one thread of so many was recorded.
+    pub(crate) fn sample(mut self, one_of: u64) -> Self {
+        self.one_of = Some(one_of);
         self
     }
 
@@ -121,6 +128,9 @@ impl Script {
         section(b"RTIM", &words(&self.facts));
         section(b"CPUS", &words(&[self.cpus]));
         section(b"WHY ", self.why.as_bytes());
+        if let Some(one_of) = self.one_of {
+            section(b"SMPL", &words(&[one_of]));
+        }
         for (&lwp, events) in &self.lwps {
             section(b"RING", &[words(&[RUNTIME, lwp]), words(events)].concat());
         }

@@ -73,6 +73,22 @@ fn too_few_slots_come_with_figures_and_advice() {
     assert!(finding.severity > 0.99, "{finding:?}");
 }
 
+/// Of a sample, only what a thread shows by itself is told, and it says what cannot be told.
+#[test]
+fn a_sample_tells_of_single_threads_only() {
+    let sampled = turns(2, 8).sample(16);
+    assert_eq!(kinds(&sampled), []);
+    let text = report(&sampled.read());
+    for words in [
+        "It is a sample: one thread of 16 was recorded.",
+        "A sample cannot tell whether there are too few slots",
+        "No thread of it stands out.",
+    ] {
+        assert!(text.contains(words), "{text}");
+    }
+    assert_eq!(kinds(&hog(Script::new(1, 1).sample(2), 89)), [Kind::Hog]);
+}
+
 #[test]
 fn as_many_slots_as_cpus_are_not_too_few() {
     assert_eq!(kinds(&turns(2, 2)), []);
