@@ -311,6 +311,8 @@ fn add(counter: &AtomicU32) {
 
 #[cfg(all(test, loom))]
 mod loom_account;
+#[cfg(all(test, loom))]
+mod loom_passing;
 
 #[cfg(test)]
 mod tests;

@@ -37,6 +37,9 @@ pub(crate) fn follow<T: Copy + PartialEq>(switch: impl Fn() -> T, mut apply: imp
     }
 }
 
+#[cfg(all(test, loom))]
+mod loom_follow;
+
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
