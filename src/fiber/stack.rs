@@ -56,9 +56,9 @@ pub(crate) const LARGEST: usize = 1 << 30;
 /// pointer is, and a frame or two more. A signal frame with AMX takes 11.6 KiB. The zone is larger only if
 /// `AT_MINSIGSTKSZ` or a page is. It costs address space only.
 const RED_ZONE: usize = 128 << 10;
-/// Different offsets of the TLS block, and so of `start`. Spans are aligned alike. So without this, the blocks
-/// and the hot frames of all threads would compete for the same few cache sets. With 16 lines, a parked thread
-/// touches no page more.
+/// Different offsets of the TLS block, and so of `start`. Spans are aligned alike. So without this, the
+/// blocks and the hot frames of all threads would compete for the same few cache sets. With 16 lines, a
+/// parked thread touches no page more.
 const COLOURS: usize = 16;
 /// One cache line.
 const COLOUR_STEP: usize = 64;

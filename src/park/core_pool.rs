@@ -212,8 +212,8 @@ fn fresh() -> &'static KernelThread {
         fresh.older.with_mut(|older| unsafe { *older = newest });
         // Release: pairs with `all`.
         if ALL.compare_exchange(newest, fresh, Ordering::Release, Ordering::Relaxed).is_ok() {
-            // Pairs with the fence of `follow` (`recorder/follow.rs`). If `traced::open_kernel_threads` misses
-            // this thread, its start finds that the trace is on.
+            // Pairs with the fence of `follow` (`recorder/follow.rs`). If `traced::open_kernel_threads`
+            // misses this thread, its start finds that the trace is on.
             fence(Ordering::SeqCst);
             return fresh;
         }

@@ -109,8 +109,8 @@ impl Client {
         self.done(&Request::SetLevel(level))
     }
 
-    /// Lets one thread of `one_of` [record events](crate::trace::set_sample), from the next time on that events
-    /// are switched on.
+    /// Lets one thread of `one_of` [record events](crate::trace::set_sample), from the next time on that
+    /// events are switched on.
     ///
     /// # Errors
     ///

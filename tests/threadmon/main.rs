@@ -35,7 +35,8 @@ fn run(role: &str) {
     child::run(role, &variables).expect_success();
 }
 
-/// A file to which this process prints its errors from some moment on, so that it can see what it has printed.
+/// A file to which this process prints its errors from some moment on, so that it can see what it has
+/// printed.
 struct ErrorFile(tempfile::NamedTempFile);
 
 impl ErrorFile {

@@ -8,8 +8,8 @@
 //!
 //! **Limits.** A recording has no owners of locks: they are concluded from which thread woke which waiter
 //! (`locks.rs`). It has the priority that a thread was started with, and no later one. It does not say that
-//! an LWP waits for a CPU, so thresholds are far above what the kernel makes it wait. If it is a sample of the
-//! threads, only the rules about single threads apply. What threads do together is not in it.
+//! an LWP waits for a CPU, so thresholds are far above what the kernel makes it wait. If it is a sample of
+//! the threads, only the rules about single threads apply. What threads do together is not in it.
 
 mod deadlock;
 mod locks;
