@@ -89,19 +89,10 @@ fn a_recording_grows_and_is_read() {
     let room = Room::new();
     let file = room.path().join("it.svt");
     let path = file.to_str().expect("UTF-8");
-    let begin = Instant::now();
-    let recording = loop {
-        let output = target.monitor(&["--record", path, "--for", "1"]);
-        let text = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success() && text.contains("recorded 1") && text.contains(" events"), "{text}");
-        let file = std::fs::File::open(&file).expect("the file");
-        let recording = Recording::read(file).expect("a recording");
-        // On a busy machine, the target may not have had a CPU for as long as a slice.
-        if recording.events().iter().any(|event| event.kind == EventKind::Preempt) {
-            break recording;
-        }
-        assert!(begin.elapsed() < support::PATIENCE, "no thread lost its slice");
-    };
+    let output = target.monitor(&["--record", path, "--for", "1"]);
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && text.contains("recorded 1") && text.contains(" events"), "{text}");
+    let recording = Recording::read(std::fs::File::open(&file).expect("the file")).expect("a recording");
     let span = recording.events().last().expect("events").at;
     assert!(span.as_millis() > 700, "{span:?}: the parts are put together");
     assert_eq!(recording.runtimes().count(), 1);
@@ -110,6 +101,11 @@ fn a_recording_grows_and_is_read() {
     let mut tracks = recording.tracks().to_vec();
     tracks.dedup();
     assert_eq!(tracks, recording.tracks(), "each once");
+    // Beside other processes no thread needs to lose its slice, but each ticker sleeps and goes on.
+    let is_there = |is: fn(EventKind) -> bool| recording.events().iter().any(|event| is(event.kind));
+    assert!(is_there(|kind| matches!(kind, EventKind::Block { .. })));
+    assert!(is_there(|kind| matches!(kind, EventKind::Ready { .. })));
+    assert!(is_there(|kind| kind == EventKind::Dispatch));
     assert!(monitor(&["explain", path], &room).status.success());
     for option in ["--chrome", "--perfetto"] {
         let to = room.path().join("out");

@@ -33,28 +33,28 @@ fn examples() -> PathBuf {
     Path::new(threadmon()).parent().expect("a folder").join("examples")
 }
 
+/// Builds an example of the package in this folder. Returns its path.
+fn build(name: &str, package: &str) -> String {
+    let folder = examples();
+    let target = folder.parent().and_then(Path::parent).expect("a folder for what is built");
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["build", "--quiet", "--example", name, "--target-dir"]).arg(target);
+    if folder.parent().is_some_and(|it| it.ends_with("release")) {
+        cargo.arg("--release");
+    }
+    assert!(cargo.current_dir(package).status().expect("cargo").success());
+    folder.join(name).display().to_string()
+}
+
 /// Returns the path of the example, built now.
 pub(crate) fn hogs() -> String {
     static PATH: OnceLock<String> = OnceLock::new();
-    let path = PATH.get_or_init(|| {
-        let folder = examples();
-        let target = folder.parent().and_then(Path::parent).expect("a folder for what is built");
-        let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["build", "--quiet", "--example", "hogs", "--target-dir"]).arg(target);
-        if folder.parent().is_some_and(|it| it.ends_with("release")) {
-            cargo.arg("--release");
-        }
-        let built = cargo.current_dir(env!("CARGO_MANIFEST_DIR")).status().expect("cargo");
-        assert!(built.success());
-        folder.join("hogs").display().to_string()
-    });
-    path.clone()
+    PATH.get_or_init(|| build("hogs", env!("CARGO_MANIFEST_DIR"))).clone()
 }
 
-/// Returns the path of an example of the library, if it is built.
-pub(crate) fn root_example(name: &str) -> Option<String> {
-    let path = examples().join(name);
-    path.exists().then(|| path.display().to_string())
+/// Returns the path of an example of the library, built now: an old one may speak an older version.
+pub(crate) fn root_example(name: &str) -> String {
+    build(name, concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
 }
 
 pub(crate) fn signal(pid: u32, name: &str) {
