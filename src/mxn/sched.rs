@@ -48,6 +48,7 @@ use crate::fiber::stack::SizeClass;
 use crate::park::backend::Backend;
 use crate::park::priority::Priority;
 use crate::park::thread::ThreadRef;
+use crate::recorder::rings::RingCell;
 use crate::runtime::registry;
 use crate::shim::atomic::{AtomicBool, Ordering};
 use crate::thread::kernel::Reaper;
@@ -64,6 +65,8 @@ pub(crate) struct Scheduler {
     pub(crate) placement: Placement,
     /// A waker may queue a thread on its own LWP at once: threads do not always move, and nothing is traced.
     wakes_here: AtomicBool,
+    /// What the monitor has recorded: the timers that it has fired.
+    monitor_trace: RingCell,
     pub(crate) clock: Clock,
     pub(crate) inject: Inject<Green>,
     /// Threads that lost their slice. They go behind all that yielded or woke.
@@ -101,6 +104,7 @@ impl Scheduler {
             rung,
             placement: Placement::new(rung, settings.migrate_always),
             wakes_here: AtomicBool::new(!settings.migrate_always),
+            monitor_trace: RingCell::new(),
             clock: Clock::new(),
             inject: Inject::new(),
             preempted: Inject::new(),

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::num::NonZeroU32;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use selvedge::sync::{Barrier, Condvar, Mutex};
@@ -157,6 +158,38 @@ fn preemptions_are_recorded() {
         assert_eq!(preempted, count(recording));
         preempted >= 2
     });
+}
+
+/// The monitor ends a sleep whose LWP computes. The thread is runnable from then on, and sleeps no more.
+#[test]
+fn a_sleep_that_the_monitor_ends_is_recorded() {
+    static STOP: AtomicBool = AtomicBool::new(false);
+    let (recording, sleeper) = traced("a_sleep_that_the_monitor_ends_is_recorded", Level::Events, || {
+        let rt = Mxn::builder().concurrency(1).time_slice(None).build().unwrap();
+        let compute_on = || {
+            while !STOP.load(Relaxed) {
+                std::hint::spin_loop();
+            }
+        };
+        // The hog is what the LWP runs next.
+        let sleeper = rt.spawn(move || {
+            let hog = thread::spawn(compute_on);
+            thread::sleep(Duration::from_millis(50));
+            hog.join().unwrap();
+        });
+        let id = sleeper.thread().id();
+        let state = || rt.threads().iter().find(|it| it.id() == id).map(|it| it.state());
+        while !matches!(state(), Some(ThreadState::Runnable)) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        compute(Duration::from_millis(100));
+        STOP.store(true, Relaxed);
+        sleeper.join().unwrap();
+        (Recording::take(), id)
+    });
+    let timeline = Timeline::of(&recording);
+    let line = timeline.threads().iter().find(|line| line.id == sleeper).unwrap();
+    assert!(line.time_in(State::Runnable) >= Duration::from_millis(90), "{line:?}");
 }
 
 /// What an LWP does without a thread: it looks for work, sleeps, and takes threads from another.

@@ -111,20 +111,20 @@ fn all_views_are_there_while_hogs_keep_all_cpus() {
     screen.shows(&["PAUSED"]);
     screen.keys(&["p", "l"]);
     screen.shows(&["level events"]);
-    // All that happens to a thread, to scale: it waits for a lock, gets it, and computes with it.
+    // All that happens to a thread, to scale: it sleeps, and then waits in the run queue for a hog to yield.
     screen.keys(&["/", "Escape"]);
     screen.keys(&["/"]);
-    screen.keys(&["-l", "writer-7"]);
+    screen.keys(&["-l", "ticker-0"]);
     screen.keys(&["Enter"]);
-    screen.shows(&["filter: writer-7 (1)"]);
+    screen.shows(&["filter: ticker-0 (1)"]);
     screen.keys(&["f", "-", "-", "-", "-"]);
     screen.shows(&[
-        "writer-7 (priority normal)",
+        "ticker-0 (priority normal)",
         "the last 16.4 s",
         "a letter",
-        "░░",
-        " ago  blocked",
-        "mutex table",
+        "▒▒",
+        " ago  sleeping",
+        " ago  run queue",
     ]);
     screen.keys(&["Escape"]);
     screen.keys(&["?"]);

@@ -18,11 +18,14 @@ use crate::recorder::account::State;
 use crate::recorder::clock;
 use crate::recorder::event::{Event, Kind};
 use crate::recorder::follow::follow;
+use crate::recorder::rings::{NO_LWP, RingCell};
 use crate::recorder::session::{self, Session};
 use crate::shim::atomic::Ordering;
 
 /// How many events are kept of an LWP: 512 KiB of them.
 const EVENTS: usize = 16_000;
+/// The same of a monitor, which fires timers only if all LWPs are busy.
+const MONITOR_EVENTS: usize = 2_000;
 
 impl Scheduler {
     /// Begins or ends the trace of this runtime, as `park::observed` says. May allocate.
@@ -30,6 +33,7 @@ impl Scheduler {
         follow(observed::is_traced, |traced| {
             if traced {
                 green::open_accounts();
+                self.monitor_trace.open(self.number, NO_LWP, MONITOR_EVENTS);
             }
             // Relaxed: a wake-up that misses it is not recorded.
             self.wakes_here.store(!traced && !self.placement.moves_always(), Ordering::Relaxed);
@@ -178,9 +182,8 @@ impl Scheduler {
             if let Some(account) = green.core.account.get() {
                 account.readied(now, false);
             }
-            if let Some(lwp) = lwp {
-                record_of(lwp, green, |id| Event::new(now, Kind::Ready, id));
-            }
+            let ring = lwp.map_or(&self.monitor_trace, |lwp| &lwp.trace);
+            record_in(ring, green, |id| Event::new(now, Kind::Ready, id));
         }
     }
 }
@@ -231,8 +234,13 @@ fn note(lwp: &Lwp, state: State, kind: Kind) {
 
 /// Records an event of a thread, if events of it are recorded. Called on that LWP.
 fn record_of(lwp: &Lwp, green: &'static Green, event: impl FnOnce(u64) -> Event) {
+    record_in(&lwp.trace, green, event);
+}
+
+/// Does the same in this ring. Called on the kernel thread that writes into it.
+fn record_in(ring: &RingCell, green: &'static Green, event: impl FnOnce(u64) -> Event) {
     if traced::is_recorded(green.thread())
-        && let Some(listed) = lwp.trace.get()
+        && let Some(listed) = ring.get()
     {
         listed.ring().push(event(green.core.id().get()));
     }
