@@ -179,8 +179,11 @@ fn a_sleep_that_the_monitor_ends_is_recorded() {
         });
         let id = sleeper.thread().id();
         let state = || rt.threads().iter().find(|it| it.id() == id).map(|it| it.state());
-        while !matches!(state(), Some(ThreadState::Runnable)) {
-            std::thread::sleep(Duration::from_millis(1));
+        // It is runnable before it begins, too.
+        for sleeps in [true, false] {
+            while matches!(state(), Some(ThreadState::Waiting { .. })) != sleeps {
+                std::thread::sleep(Duration::from_millis(1));
+            }
         }
         compute(Duration::from_millis(100));
         STOP.store(true, Relaxed);
