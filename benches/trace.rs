@@ -70,7 +70,7 @@ fn yields(operations: u64) -> Duration {
 fn yields_with_work(operations: u64) -> Duration {
     two(move || {
         for _ in 0..operations {
-            black_box((0..450_u64).fold(black_box(1), |x: u64, n| black_box(x.wrapping_mul(31) + n)));
+            black_box((0..1_200_u64).fold(black_box(1), |x: u64, n| black_box(x.wrapping_mul(31) + n)));
             thread::yield_now();
         }
     })
