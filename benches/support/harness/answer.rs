@@ -231,8 +231,8 @@ fn table(question: &Question, figures: &[Figures], medians: &[Option<f64>]) -> S
         let _ = match (taken, median) {
             (Ok(list), Some(median)) => {
                 let (least, most) = (list[0], list[list.len() - 1]);
-                let ratio = best.map_or(f64::NAN, |best| median / best);
-                writeln!(text, "  {name:<28}{median:>12.1}{least:>12.1}{most:>12.1}{ratio:>14.2}")
+                let ratio = best.map_or("-".into(), |best| format!("{:.2}", median / best));
+                writeln!(text, "  {name:<28}{median:>12.1}{least:>12.1}{most:>12.1}{ratio:>14}")
             }
             (Err(reason), _) => writeln!(text, "  {name:<28}failed: {reason}"),
             (Ok(_), None) => writeln!(text, "  {name:<28}not asked"),
