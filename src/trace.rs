@@ -41,5 +41,5 @@ mod recording;
 mod timeline;
 
 pub use self::level::{Level, level, set_level, set_sample};
-pub use self::recording::{Event, EventKind, Recording, RuntimeFacts, Track};
+pub use self::recording::{Event, EventKind, Recording, RuntimeFacts, SlotCause, Track};
 pub use self::timeline::{Span, State, ThreadLine, Timeline, TrackLine, TrackState, Wake};

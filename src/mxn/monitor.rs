@@ -42,6 +42,7 @@ use super::sched::Scheduler;
 use super::sched::priority::Aging;
 use super::timer::NEVER;
 use crate::fiber::stack;
+use crate::recorder::event::SlotCause;
 use crate::shim;
 use crate::sys::kthread;
 use crate::sys::task_state::Tasks;
@@ -116,7 +117,7 @@ impl Scheduler {
     /// Runs the monitor. Returns when the runtime stops.
     pub(crate) fn monitor(&'static self) {
         kthread::ask_for_short_slice(KERNEL_SLICE);
-        Monitor::new(self, Tasks::private()).run();
+        self.trace_monitor(|| Monitor::new(self, Tasks::private()).run());
     }
 }
 
@@ -261,8 +262,8 @@ impl Monitor {
             Action::Take => return scheduler.retake(lwp),
             Action::Rest => scheduler.rest(lwp, now.announced),
             Action::Compensate => return self.compensate(lwp, memory, now, time),
-            Action::LendAsleep => return scheduler.lend_slot(&scheduler.moves.compensated),
-            Action::LendComputing => return scheduler.lend_slot(&scheduler.moves.handed_off),
+            Action::LendAsleep => return scheduler.lend_slot(SlotCause::InKernel),
+            Action::LendComputing => return scheduler.lend_slot(SlotCause::Computes),
             Action::Ask(manner) => {
                 if now.holds_slot {
                     self.starved = None;

@@ -176,6 +176,7 @@ impl Scheduler {
         lwp.show_cpu(cpu::word());
         self.join_trace(lwp);
         self.dispatch(lwp);
+        self.leave_trace(lwp);
         lwp.show_cpu(None);
         lwp::set_dispatches(None);
         lwp.stacks.drain();

@@ -13,7 +13,7 @@ use super::thread::ThreadRef;
 use crate::recorder::account::State;
 use crate::recorder::event::{Event, Kind};
 use crate::recorder::follow::follow;
-use crate::recorder::{clock, rings, session};
+use crate::recorder::{clock, known, rings, session};
 
 /// How many events are kept of a kernel thread that is no LWP: 16 KiB of them.
 const EVENTS: usize = 512;
@@ -64,7 +64,7 @@ pub(crate) fn spawned(thread: ThreadRef) {
         account.spawned(session::current(), now);
     }
     record(thread, |by| Event::new(now, Kind::Spawn, thread.id().get()).with(by, thread.priority.number()));
-    if observed::are_events_recorded()
+    if is_recorded(thread)
         && let Some(name) = thread.name()
     {
         record_name(now, thread, name);
@@ -82,6 +82,8 @@ fn record_name(now: u64, thread: ThreadRef, name: &str) {
         let event = Event::new(now, Kind::Name, thread.id().get());
         record(thread, |_| event.with(object, part as u8).numbered(number));
     }
+    // The event is soon overwritten.
+    known::named(thread.id().get(), name);
 }
 
 /// Notes that the running kernel thread is about to sleep in the kernel.
@@ -114,7 +116,15 @@ pub(crate) fn runs(me: ThreadRef) {
 #[cold]
 pub(crate) fn ends(me: ThreadRef) {
     record(me, |id| Event::new(clock::now(), Kind::Exit, id));
+    forget_name(me);
     debug_assert!(current::try_current() == Some(me));
+}
+
+/// Lets the name of a thread that ends be forgotten, if there is no room for others.
+pub(crate) fn forget_name(thread: ThreadRef) {
+    if thread.name().is_some() && is_recorded(thread) {
+        known::ends(thread.id().get());
+    }
 }
 
 /// Notes that a thread was woken. `chosen`: an LWP was chosen for it. Called by the thread that won its

@@ -10,7 +10,8 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use super::clock::Scale;
-use super::format::{CLOCK, EVENT, MAGIC, RING, SAMPLE, WHY, header};
+use super::format::{CLOCK, CPUS, EVENT, MAGIC, NAMES, RING, RUNTIMES, SAMPLE, WHY, header};
+use super::known;
 use super::rings::{self, Listed};
 use super::session;
 use crate::sys::crash::File;
@@ -66,6 +67,12 @@ pub(crate) fn write_to(path: &[u8]) {
     }
 }
 
+/// Returns `true` if the last events are written when something goes wrong.
+pub(crate) fn is_wanted() -> bool {
+    // Relaxed: `write` looks again.
+    !PATHS[Reason::Abort as usize].load(Ordering::Relaxed).is_null()
+}
+
 /// Writes nothing from now on. Called in the child of a fork.
 pub(crate) fn forget() {
     PATHS.iter().for_each(|path| path.store(ptr::null_mut(), Ordering::Relaxed));
@@ -90,21 +97,37 @@ pub(crate) fn write(reason: Reason) {
     let one_of = u64::from(session::events().1).to_le_bytes();
     let _ = file.write(&header(SAMPLE, 8)) && file.write(&one_of);
     if let Some(scale) = Scale::at_once() {
-        let mut words = [0; 32];
-        for (room, word) in words.chunks_exact_mut(8).zip(scale.to_words()) {
-            room.copy_from_slice(&word.to_le_bytes());
-        }
+        let words = bytes::<32>(scale.to_words());
         let _ = file.write(&header(CLOCK, 32)) && file.write(&words);
     }
+    let _ = file.write(&header(CPUS, 8)) && file.write(&known::cpus().to_le_bytes());
+    for facts in known::runtimes() {
+        let _ = file.write(&header(RUNTIMES, 64)) && file.write(&bytes::<64>(facts));
+    }
     rings::all().for_each(|listed| write_ring(&file, listed));
+    for (id, name) in known::names() {
+        let name = name.bytes();
+        let length = name.len() as u64;
+        let head = bytes::<16>([id, length]);
+        let _ = file.write(&header(NAMES, 16 + length)) && file.write(&head) && file.write(name);
+    }
+}
+
+/// Returns words as bytes.
+fn bytes<const BYTES: usize>(words: impl IntoIterator<Item = u64>) -> [u8; BYTES] {
+    let mut bytes = [0; BYTES];
+    for (room, word) in bytes.chunks_exact_mut(8).zip(words) {
+        room.copy_from_slice(&word.to_le_bytes());
+    }
+    bytes
 }
 
 /// Writes a ring, as sections of [`BATCH`] events.
 fn write_ring(file: &File, listed: &Listed) {
     let (runtime, lwp) = listed.owner();
+    let lwp = u64::from(lwp.unwrap_or(rings::NO_LWP)) | u64::from(listed.number()) << 32;
     let mut batch = Batch { bytes: [0; PREFIX + BATCH * EVENT], events: 0 };
-    batch.bytes[..8].copy_from_slice(&u64::from(runtime).to_le_bytes());
-    batch.bytes[8..16].copy_from_slice(&u64::from(lwp.unwrap_or(rings::NO_LWP)).to_le_bytes());
+    batch.bytes[..PREFIX].copy_from_slice(&bytes::<PREFIX>([u64::from(runtime), lwp]));
     listed.ring().read(listed.first(), |event| {
         let at = PREFIX + batch.events * EVENT;
         for (room, word) in batch.bytes[at..at + EVENT].chunks_exact_mut(8).zip(event.to_words()) {

@@ -1,5 +1,7 @@
 //! One event: what happened to which thread, and when. Four words, so that a ring is an array of words.
 
+use super::rings::NO_LWP;
+
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
@@ -32,10 +34,31 @@ pub(crate) enum Kind {
     Spare,
     /// A part of a thread's name: twelve bytes in the object and the number. Detail: which part.
     Name,
+    /// A slot moved to another LWP. Number: the LWP that got it. Object: the number of the runtime, and above
+    /// 32 bits that of the LWP that lost it, or [`NO_LWP`] if it is one more. Detail: why ([`SlotCause`]).
+    SlotMove,
+    /// An LWP begins. Number: the kernel's number of its kernel thread.
+    LwpStart,
+    /// An LWP ends.
+    LwpEnd,
+}
+
+/// Why a slot moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum SlotCause {
+    /// The thread of the LWP that had it keeps its CPU.
+    Computes,
+    /// That LWP sleeps in the kernel, and has not announced it.
+    InKernel,
+    /// That LWP has announced that it may block, or has slept for long.
+    Open,
+    /// Threads wait that may run on the other LWP only.
+    Home,
 }
 
 impl Kind {
-    const ALL: [Self; 14] = [
+    const ALL: [Self; 17] = [
         Self::Spawn,
         Self::Ready,
         Self::Dispatch,
@@ -50,6 +73,9 @@ impl Kind {
         Self::Idle,
         Self::Spare,
         Self::Name,
+        Self::SlotMove,
+        Self::LwpStart,
+        Self::LwpEnd,
     ];
 
     fn from_number(number: u8) -> Option<Self> {
@@ -88,6 +114,14 @@ impl Event {
         self
     }
 
+    /// Returns the event of a slot that moves in this runtime, from one LWP (`None`: it is one more) to
+    /// another.
+    pub(crate) fn slot_move(count: u64, runtime: u32, from: Option<u32>, to: u32, cause: SlotCause) -> Self {
+        let from = u64::from(from.unwrap_or(NO_LWP));
+        let object = u64::from(runtime) | from << 32;
+        Self::new(count, Kind::SlotMove, 0).with(object, cause as u8).numbered(to)
+    }
+
     /// Adds a number.
     #[inline]
     pub(crate) fn numbered(mut self, number: u32) -> Self {
@@ -120,6 +154,6 @@ mod tests {
             assert_eq!(Event::from_words(event.to_words()), Some(event));
         }
         assert_eq!(Event::from_words([1, 2, 3, 0]), None);
-        assert_eq!(Event::from_words([1, 2, 3, 15]), None);
+        assert_eq!(Event::from_words([1, 2, 3, 18]), None);
     }
 }

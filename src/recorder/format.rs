@@ -14,15 +14,16 @@
 //! |---|---|
 //! | `RING` | runtime u64 (0: none), LWP u32 (2^32 - 1: none), ring u32 (0: not known), then events |
 //! | `CLCK` | count, ns, counts, ns: an anchor, and how many counts are how many ns |
-//! | `RTIM` | eight u64 for each runtime (`runtime/registry.rs`) |
+//! | `RTIM` | eight u64 for each runtime (`runtime/registry.rs`), the first of which is its number |
 //! | `CPUS` | u64: how many CPUs the process might use |
 //! | `SMPL` | u64: of how many threads one recorded events; if it is missing, all did |
 //! | `NAME` | for each named thread: its identity u64, the length of its name u64, its name, UTF-8 |
 //! | `WHY ` | the reason why the file was written, UTF-8 |
 //!
 //! Numbers are little-endian. A reader skips sections that it does not know. A file may end within a section:
-//! the whole events before that count. Rings and names may be in several sections. Of other sections, the
-//! last one counts. `event.rs` has the four words of an event.
+//! the whole events before that count. Rings, runtimes and names may be in several sections. Of a runtime, the
+//! last facts count, and of other sections, the last one. A crash may leave out a runtime or a name that was
+//! about to change. `event.rs` has the four words of an event.
 
 use super::event::WORDS;
 

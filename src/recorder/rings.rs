@@ -14,6 +14,8 @@ use crate::shim::global;
 pub(crate) struct Listed {
     ring: Ring,
     account: Account,
+    /// Which ring it is, in the order of their making, from 1 on.
+    number: u32,
     /// A kernel thread writes into it, or may.
     taken: AtomicBool,
     /// The number of the first event of the kernel thread that has it, or had it last.
@@ -78,6 +80,7 @@ fn add(runtime: u32, lwp: u32, events: usize) -> &'static Listed {
     let added = Box::into_raw(Box::new(Listed {
         ring: Ring::new(events),
         account: Account::new(),
+        number: 0,
         taken: AtomicBool::from(true),
         first: AtomicU64::default(),
         runtime: AtomicU32::from(runtime),
@@ -85,10 +88,14 @@ fn add(runtime: u32, lwp: u32, events: usize) -> &'static Listed {
         older: ptr::null(),
     }));
     loop {
-        // Relaxed: the exchange tells.
-        let newest = NEWEST.load(Ordering::Relaxed);
+        // Acquire: pairs with the exchange, for the number.
+        let newest = NEWEST.load(Ordering::Acquire);
+        // SAFETY: null, or in the list, and never freed.
+        let number = unsafe { newest.as_ref() }.map_or(0, |newest| newest.number) + 1;
         // SAFETY: no other thread knows it yet.
         unsafe { (*added).older = newest };
+        // SAFETY: as before.
+        unsafe { (*added).number = number };
         // Release: pairs with `all`.
         if NEWEST.compare_exchange(newest, added, Ordering::Release, Ordering::Relaxed).is_ok() {
             // SAFETY: leaked, and shared from now on.
@@ -104,6 +111,11 @@ impl Listed {
 
     pub(crate) fn account(&self) -> &Account {
         &self.account
+    }
+
+    /// Returns which ring it is, from 1 on. It tells kernel threads apart.
+    pub(crate) fn number(&self) -> u32 {
+        self.number
     }
 
     /// Gives the ring up: its kernel thread writes no more. Its events can still be read.
@@ -172,6 +184,7 @@ mod tests {
         let (large, small) = (take(7, 3, 1 << 12), take(7, NO_LWP, 8));
         assert!(all().any(|it| ptr::eq(it, large)) && all().any(|it| ptr::eq(it, small)));
         assert_eq!((large.owner(), small.owner()), ((7, Some(3)), (7, None)));
+        assert!(large.number() > 0 && small.number() > 0 && large.number() != small.number());
         large.ring().push(Event::new(1, Kind::Idle, 0));
         large.give_back();
         let again = take(8, 0, 1 << 12);

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::stats::RuntimeStats;
 use crate::backtrace::Unwinder;
+use crate::recorder::{crash, known};
 use crate::sys::once::Mutex;
 use crate::thread::deadlock::Deadlocks;
 use crate::thread::page::{ThreadCursor, ThreadPage};
@@ -31,12 +32,12 @@ pub(crate) struct Facts {
 
 impl Facts {
     /// Returns the facts as words, for files.
-    pub(crate) fn to_words(self) -> [u64; 8] {
+    pub(crate) fn to_words(self) -> [u64; known::FACTS] {
         let Self { number, is_green, concurrency, max_lwps, lwps, bound_reached, slice, preempts } = self;
         [number, is_green, concurrency, max_lwps, lwps, bound_reached, slice, preempts]
     }
 
-    pub(crate) fn from_words(words: [u64; 8]) -> Self {
+    pub(crate) fn from_words(words: [u64; known::FACTS]) -> Self {
         let [number, is_green, concurrency, max_lwps, lwps, bound_reached, slice, preempts] = words;
         Self { number, is_green, concurrency, max_lwps, lwps, bound_reached, slice, preempts }
     }
@@ -94,6 +95,9 @@ fn with<R>(f: impl FnOnce(&mut Registry) -> R) -> R {
 
 /// Adds a runtime that has just been started, and begins its trace if the trace is on.
 pub(crate) fn add(runtime: &Arc<impl Observed + 'static>) {
+    if crash::is_wanted() {
+        known::runtime_starts(runtime.facts().to_words());
+    }
     let weak = Arc::downgrade(runtime);
     with(|registry| {
         registry.runtimes.retain(|it| it.strong_count() > 0);
@@ -103,9 +107,17 @@ pub(crate) fn add(runtime: &Arc<impl Observed + 'static>) {
     runtime.follow_trace();
 }
 
+/// Lets a crash know what a runtime has come to, if that is wanted. Neither allocates nor waits.
+pub(crate) fn note(runtime: &dyn Observed) {
+    if crash::is_wanted() {
+        known::runtime_changes(runtime.facts().to_words());
+    }
+}
+
 /// Notes the facts about a runtime that is about to end.
 pub(crate) fn ends(runtime: &dyn Observed) {
     let facts = runtime.facts();
+    known::runtime_ends(facts.to_words());
     with(|registry| {
         if registry.ended.len() == ENDED {
             registry.ended.remove(0);

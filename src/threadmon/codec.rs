@@ -10,7 +10,7 @@ use crate::park::priority::{Level as PriorityLevel, Priority};
 use crate::park::reason::WaitReason;
 use crate::runtime::stats::LwpState;
 use crate::thread::id::ThreadId;
-use crate::trace::{EventKind, Level, State, Track};
+use crate::trace::{EventKind, Level, SlotCause, State, Track};
 
 /// A value that has bytes.
 pub(super) trait Wire: Sized {
@@ -184,6 +184,7 @@ macro_rules! listed {
 listed! {
     Level: Off Times Events;
     State: Running Dispatchable Runnable Blocked Sleeping InKernel;
+    SlotCause: Computes InKernel Open Home;
     LwpState: Starting Running Searching Idle Spare Blocking InKernel WithoutSlot;
 }
 
@@ -272,6 +273,9 @@ variants! {
         10 Search
         11 Idle
         12 Spare
+        13 SlotMove { runtime, from, to, cause }
+        14 LwpStart { tid }
+        15 LwpEnd
     }
 }
 
@@ -328,6 +332,10 @@ mod tests {
             EventKind::Steal { from: 3 },
             EventKind::Preempt,
             EventKind::Spare,
+            EventKind::SlotMove { runtime: 300, from: Some(7), to: 8, cause: SlotCause::Home },
+            EventKind::SlotMove { runtime: 1, from: None, to: 0, cause: SlotCause::InKernel },
+            EventKind::LwpStart { tid: 70_000 },
+            EventKind::LwpEnd,
         ]);
     }
 
@@ -339,7 +347,7 @@ mod tests {
         assert_eq!(u32::get(&mut &[0xFF, 0xFF, 0xFF, 0xFF, 0x7F][..]), None);
         assert_eq!(bool::get(&mut &[2][..]), None);
         assert_eq!(ThreadId::get(&mut &[0][..]), None);
-        assert_eq!((EventKind::get(&mut &[13][..]), Track::get(&mut &[2, 0][..])), (None, None));
+        assert_eq!((EventKind::get(&mut &[16][..]), Track::get(&mut &[2, 0][..])), (None, None));
         let mut long = Vec::new();
         usize::MAX.put(&mut long);
         assert!(Vec::<u8>::get(&mut long.as_slice()).is_none());

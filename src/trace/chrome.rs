@@ -88,6 +88,12 @@ impl<W: Write> Out<W> {
                 "\"ph\":\"X\",\"name\":{name},\"pid\":{pid},\"tid\":{tid},\"ts\":{from},\"dur\":{length}"
             ))?;
         }
+        for (at, text) in &line.marks {
+            let (at, text) = (Micros(*at), Text(text));
+            self.event(format_args!(
+                "\"ph\":\"i\",\"s\":\"t\",\"name\":{text},\"pid\":{pid},\"tid\":{tid},\"ts\":{at}"
+            ))?;
+        }
         Ok(())
     }
 

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use super::recording::{Recording, Track};
+use super::recording::{Event, EventKind, Recording, Track};
 use super::timeline::{Span, State, Timeline, TrackState};
 use crate::thread::id::ThreadId;
 
@@ -20,6 +20,8 @@ pub(super) struct Line {
     pub(super) number: u64,
     /// They do not overlap.
     pub(super) bars: Vec<Bar>,
+    /// What happened at one moment, in the order of time.
+    pub(super) marks: Vec<(Duration, String)>,
 }
 
 /// One bar on a line.
@@ -54,6 +56,7 @@ impl Drawing {
             Some(name) => name.to_owned(),
             None => format!("thread {}", id.as_u64().get()),
         };
+        let mut marks = marks(recording.events());
         let mut lines = Vec::new();
         let mut line_of = HashMap::new();
         for (number, line) in timeline.tracks().iter().enumerate() {
@@ -72,7 +75,8 @@ impl Drawing {
                 Track::Lwp { runtime, lwp } => format!("runtime {runtime}, LWP {lwp}"),
                 Track::Kernel(number) => format!("kernel thread {number}"),
             };
-            lines.push(Line { name, is_kernel: true, number: number as u64, bars: bars.collect() });
+            let marks = marks.remove(&line.track).unwrap_or_default();
+            lines.push(Line { name, is_kernel: true, number: number as u64, bars: bars.collect(), marks });
         }
         for line in most(&timeline) {
             let bars =
@@ -82,6 +86,7 @@ impl Drawing {
                 is_kernel: false,
                 number: line.id.as_u64().get(),
                 bars: bars.collect(),
+                marks: Vec::new(),
             });
         }
         let arrows = timeline.wakes().iter().filter_map(|wake| {
@@ -95,6 +100,27 @@ impl Drawing {
         };
         Self { threads, arrows: arrows.collect(), runnable: runnable(&timeline), lines }
     }
+}
+
+/// Returns what is marked on the lines of LWPs: when they began and ended, and when they were given slots.
+fn marks(events: &[Event]) -> HashMap<Track, Vec<(Duration, String)>> {
+    let mut marks: HashMap<Track, Vec<_>> = HashMap::new();
+    for event in events {
+        let (track, text) = match event.kind {
+            EventKind::LwpStart { tid } => (event.track, format!("begins, as kernel thread {tid}")),
+            EventKind::LwpEnd => (event.track, "ends".into()),
+            EventKind::SlotMove { runtime, from, to, cause } => {
+                let text = match from {
+                    Some(from) => format!("gets the slot of LWP {from}: {cause}"),
+                    None => format!("gets one slot more: {cause}"),
+                };
+                (Track::Lwp { runtime, lwp: to }, text)
+            }
+            _ => continue,
+        };
+        marks.entry(track).or_default().push((event.at, text));
+    }
+    marks
 }
 
 /// Returns the threads that get lines: those with the most spans, if they are too many.
@@ -133,4 +159,55 @@ fn runnable(timeline: &Timeline) -> Vec<(Duration, u64)> {
         }
     }
     curve
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::recording::SlotCause;
+    use super::*;
+
+    /// What happens at one moment stands on the line of the LWP that it happens to.
+    #[test]
+    fn slots_and_lives_are_marks() {
+        let lwp = |lwp| Track::Lwp { runtime: 1, lwp };
+        let monitor = Track::Kernel(7);
+        let moves = |from| EventKind::SlotMove { runtime: 1, from, to: 1, cause: SlotCause::InKernel };
+        let events = [
+            (lwp(1), EventKind::LwpStart { tid: 70 }),
+            (lwp(1), EventKind::Spare),
+            (monitor, moves(Some(0))),
+            (lwp(1), EventKind::Search),
+            (lwp(1), EventKind::Spare),
+            (monitor, moves(None)),
+            // It is not in the recording.
+            (monitor, EventKind::SlotMove { runtime: 1, from: None, to: 9, cause: SlotCause::Home }),
+            (lwp(1), EventKind::LwpEnd),
+        ];
+        let events = (0..).zip(events).map(|(us, (track, kind))| {
+            let at = Duration::from_micros(us);
+            Event { at, track, thread: None, kind }
+        });
+        let recording = Recording::from_events(events.collect());
+        let drawing = Drawing::of(&recording);
+        let [line] = &drawing.lines[..] else { panic!("the monitor does nothing") };
+        let marks: Vec<_> = line.marks.iter().map(|(at, text)| (at.as_micros(), text.as_str())).collect();
+        assert_eq!(
+            marks,
+            [
+                (0, "begins, as kernel thread 70"),
+                (2, "gets the slot of LWP 0: a thread slept in the kernel"),
+                (5, "gets one slot more: a thread slept in the kernel"),
+                (7, "ends")
+            ]
+        );
+        let mut chrome = Vec::new();
+        recording.write_chrome(&mut chrome).unwrap();
+        let chrome = String::from_utf8(chrome).unwrap();
+        let ends = r#"{"ph":"i","s":"t","name":"ends","pid":1,"tid":0,"ts":7.000}"#;
+        assert!(chrome.contains(ends), "{chrome}");
+        let mut perfetto = Vec::new();
+        recording.write_perfetto(&mut perfetto).unwrap();
+        let begins = b"begins, as kernel thread 70";
+        assert!(perfetto.windows(begins.len()).any(|bytes| bytes == begins));
+    }
 }

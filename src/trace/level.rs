@@ -3,8 +3,9 @@
 use std::num::NonZeroU32;
 
 use crate::park::{fork, observed, traced};
-use crate::recorder::{clock, crash, rings, session};
+use crate::recorder::{clock, crash, known, rings, session};
 use crate::runtime::registry;
+use crate::sys::affinity;
 use crate::sys::once::Mutex;
 
 /// What is counted and recorded of threads.
@@ -54,6 +55,7 @@ pub fn set_level(to: Level) {
         session::begin(clock::now());
     }
     if to == Level::Events {
+        known::forget_names();
         session::begin_events(clock::now(), one_of.get());
     }
     // Before the accounts of threads that exist: a thread that begins meanwhile makes its own.
@@ -61,7 +63,13 @@ pub fn set_level(to: Level) {
     if from == Level::Off {
         traced::open_kernel_threads();
     }
-    registry::all().iter().for_each(|runtime| runtime.follow_trace());
+    if crash::is_wanted() {
+        known::set_cpus(affinity::available() as u64);
+    }
+    for runtime in registry::all() {
+        runtime.follow_trace();
+        registry::note(&*runtime);
+    }
 }
 
 /// Lets one thread of `one_of` record events, from the next time on that the level is raised to
@@ -100,6 +108,7 @@ pub fn set_sample(one_of: NonZeroU32) {
 fn in_child() {
     observed::trace(false, false);
     rings::in_child();
+    known::forget_names();
     crash::forget();
 }
 

@@ -113,7 +113,17 @@ fn events(drawing: &Drawing) -> Vec<Event<'_>> {
         value: Some(value),
         flow: None,
     });
-    let mut events: Vec<_> = bars.chain(arrows).chain(counts).collect();
+    let marks = drawing.lines.iter().zip(FIRST..).flat_map(|(line, uuid)| {
+        line.marks.iter().map(move |(at, text)| Event {
+            at: *at,
+            kind: INSTANT,
+            uuid,
+            name: Some(text.as_str()),
+            value: None,
+            flow: None,
+        })
+    });
+    let mut events: Vec<_> = bars.chain(arrows).chain(marks).chain(counts).collect();
     // A stable sort: the bars of a line are in order, and each one's end comes after its beginning.
     events.sort_by_key(|event| event.at);
     events

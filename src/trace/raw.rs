@@ -9,7 +9,7 @@ use super::recording::Track;
 use crate::recorder::clock::Scale;
 use crate::recorder::event::Event;
 use crate::recorder::format::{CLOCK, CPUS, HEADER, MAGIC, NAMES, RING, RUNTIMES, SAMPLE, WHY, header};
-use crate::recorder::{rings, session};
+use crate::recorder::{known, rings, session};
 use crate::runtime::registry::{self, Facts};
 use crate::sys::affinity;
 
@@ -58,7 +58,9 @@ pub(super) struct Raw {
 impl Raw {
     /// Copies all rings.
     pub(super) fn take() -> Self {
-        Self::take_since(&mut HashMap::new(), |_| true)
+        let text = |name: known::KnownName| String::from_utf8_lossy(name.bytes()).into_owned();
+        let names = known::names().map(|(id, name)| (id, text(name))).collect();
+        Self { names, ..Self::take_since(&mut HashMap::new(), |_| true) }
     }
 
     /// Copies what has come into the rings since they were read so far as `seen` says, by their addresses:
@@ -66,10 +68,9 @@ impl Raw {
     pub(super) fn take_since(seen: &mut HashMap<usize, u64>, wanted: impl Fn(&Event) -> bool) -> Self {
         // Between what is left of earlier times and this, events are missing.
         let (began, one_of) = session::events();
-        // New rings come first in the list: so a ring keeps its number from the end.
         let all: Vec<_> = rings::all().collect();
         let mut whole_since = 0;
-        let rings = all.iter().rev().zip(1..).map(|(&listed, number)| {
+        let rings = all.iter().rev().map(|&listed| {
             let (runtime, lwp) = listed.owner();
             let mut events = Vec::new();
             let seen = seen.entry(std::ptr::from_ref(listed).addr()).or_insert(0);
@@ -85,7 +86,7 @@ impl Raw {
             if read < seen.saturating_sub(from) {
                 whole_since = whole_since.max(first.unwrap_or(u64::MAX));
             }
-            RawRing { runtime, lwp: lwp.unwrap_or(rings::NO_LWP), number, events }
+            RawRing { runtime, lwp: lwp.unwrap_or(rings::NO_LWP), number: listed.number(), events }
         });
         let rings = rings.filter(|ring| !ring.events.is_empty()).collect();
         let (facts, cpus) = (registry::facts(), affinity::available() as u64);
@@ -168,9 +169,7 @@ impl Raw {
             }
             RUNTIMES => {
                 let words: Vec<u64> = words.collect();
-                // A file that has grown has the latest ones last.
-                self.facts.clear();
-                self.facts.extend(words.as_chunks().0.iter().map(|&words| Facts::from_words(words)));
+                words.as_chunks().0.iter().for_each(|&words| self.add_facts(Facts::from_words(words)));
             }
             CPUS => self.cpus = words.next().unwrap_or(0),
             SAMPLE => {
@@ -185,6 +184,14 @@ impl Raw {
                 self.add_events(runtime as u32, lwp as u32, (lwp >> 32) as u32, events);
             }
             _ => {}
+        }
+    }
+
+    /// Adds the facts about a runtime. A file that has grown has the latest ones last.
+    fn add_facts(&mut self, facts: Facts) {
+        match self.facts.binary_search_by_key(&facts.number, |it| it.number) {
+            Ok(known) => self.facts[known] = facts,
+            Err(at) => self.facts.insert(at, facts),
         }
     }
 
@@ -246,7 +253,7 @@ mod tests {
                 RawRing { runtime: 0, lwp: rings::NO_LWP, number: 1, events: vec![event(1)] },
             ],
             scale: Scale::from_words([1, 2, 3, 4]),
-            facts: vec![Facts::from_words([5, 1, 2, 64, 3, 0, 10_000_000, 1])],
+            facts: [5, 6].map(|it| Facts::from_words([it, 1, 2, 64, 3, 0, 10_000_000, 1])).to_vec(),
             cpus: 2,
             one_of: NonZeroU32::new(16),
             names: vec![(7, "seven".into()), (8, String::new())],
@@ -284,12 +291,15 @@ mod tests {
         let other = RawRing { number: 3, ..raw.rings[1].clone() };
         let mut grown = bytes(&raw);
         raw.facts[0].bound_reached = 9;
+        // This one has begun meanwhile, and another has been forgotten.
+        raw.facts[1] = Facts { number: 3, ..Facts::default() };
         raw.rings.push(other);
         raw.write_more(&mut grown).unwrap();
         let read = Raw::read(&*grown).unwrap();
         let rings: Vec<_> = read.rings.iter().map(|it| (it.lwp, it.number, it.events.len())).collect();
         assert_eq!(rings, [(0, 2, 200), (rings::NO_LWP, 1, 2), (rings::NO_LWP, 3, 1)]);
-        assert_eq!((read.facts.len(), read.facts[0].bound_reached), (1, 9));
+        let facts: Vec<_> = read.facts.iter().map(|it| (it.number, it.bound_reached)).collect();
+        assert_eq!(facts, [(3, 0), (5, 9), (6, 0)]);
     }
 
     /// Whatever a file has, it is read or refused. None is a panic, and none takes memory that is not there.

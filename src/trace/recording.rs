@@ -1,6 +1,7 @@
 //! A copy of all rings: what happened on each kernel thread, in the order of time.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::io::{self, Read, Write};
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -9,6 +10,7 @@ use super::raw::Raw;
 use crate::park::priority::{Level, Priority};
 use crate::park::reason::WaitReason;
 use crate::recorder::event::{self, Kind};
+use crate::recorder::rings;
 use crate::runtime::registry::Facts;
 use crate::thread::id::ThreadId;
 
@@ -76,6 +78,64 @@ pub enum EventKind {
     Idle,
     /// The LWP begins to sleep, and has no slot.
     Spare,
+    /// A slot moved to an LWP that had none. It happened on the kernel thread that moved it, which may be the
+    /// monitor, any LWP, or a thread that woke others. If that has no ring, nothing tells of it.
+    SlotMove {
+        /// The number of the runtime, as in [`Track::Lwp`].
+        runtime: u32,
+        /// The number of the LWP that lost it; `None` if it is one slot more, for a while.
+        from: Option<u32>,
+        /// The number of the LWP that has it now.
+        to: u32,
+        /// Why.
+        cause: SlotCause,
+    },
+    /// The LWP begins.
+    LwpStart {
+        /// The kernel's number of its kernel thread.
+        tid: u32,
+    },
+    /// The LWP ends: it was spare for long, or its runtime ends.
+    LwpEnd,
+}
+
+/// Why a slot moved to another LWP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum SlotCause {
+    /// The thread on the LWP that had it kept its CPU for longer than its time slice.
+    Computes,
+    /// The LWP that had it slept in the kernel, and its thread had not announced that.
+    InKernel,
+    /// The LWP that had it left it to any other: its thread had announced that it may block, or it had slept
+    /// in the kernel for long.
+    Open,
+    /// Threads waited that may run on this one LWP only.
+    Home,
+}
+
+impl fmt::Display for SlotCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Computes => "a thread kept its CPU",
+            Self::InKernel => "a thread slept in the kernel",
+            Self::Open => "a thread had announced that it may block",
+            Self::Home => "threads may run here only",
+        })
+    }
+}
+
+impl SlotCause {
+    fn from_number(number: u8) -> Option<Self> {
+        [
+            (event::SlotCause::Computes, Self::Computes),
+            (event::SlotCause::InKernel, Self::InKernel),
+            (event::SlotCause::Open, Self::Open),
+            (event::SlotCause::Home, Self::Home),
+        ]
+        .into_iter()
+        .find_map(|(cause, public)| (cause as u8 == number).then_some(public))
+    }
 }
 
 /// One event.
@@ -104,7 +164,8 @@ pub struct RuntimeFacts {
     pub concurrency: usize,
     /// How many LWPs there might be; `None` without a bound.
     pub max_lwps: Option<usize>,
-    /// How many kernel threads ran its threads at the end.
+    /// How many kernel threads ran its threads at the end. In a recording of a crash, for `onetoone`: when the
+    /// runtime was built, or the level of the trace last changed.
     pub lwps: usize,
     /// How often an LWP was missing, and there could be no more.
     pub bound_reached: u64,
@@ -295,7 +356,8 @@ impl Recording {
         Some(self.raw.why.as_str()).filter(|why| !why.is_empty())
     }
 
-    /// Returns what is known of the runtimes, by number. A recording of a crash has none.
+    /// Returns what is known of the runtimes, by number. A recording of a crash has what was known shortly
+    /// before, and may lack a runtime that was about to change, or one of more than a hundred.
     pub fn runtimes(&self) -> impl Iterator<Item = RuntimeFacts> + '_ {
         self.raw.facts.iter().map(RuntimeFacts::of)
     }
@@ -314,7 +376,8 @@ impl Recording {
     }
 
     /// Returns the name of a thread, or the first 48 bytes of it, if the thread was started while events were
-    /// recorded, or [was named](Self::add_names).
+    /// recorded, or [was named](Self::add_names). Of threads that live long, about a thousand names are kept.
+    /// Other names are events, and as soon overwritten.
     #[must_use]
     pub fn name(&self, thread: ThreadId) -> Option<&str> {
         self.names.get(&thread).map(String::as_str)
@@ -344,6 +407,17 @@ pub(super) fn kind_of(event: event::Event) -> Option<EventKind> {
         Kind::Idle => EventKind::Idle,
         Kind::Spare => EventKind::Spare,
         Kind::Name => return None,
+        Kind::SlotMove => {
+            let from = (event.object >> 32) as u32;
+            EventKind::SlotMove {
+                runtime: event.object as u32,
+                from: Some(from).filter(|&from| from != rings::NO_LWP),
+                to: event.number,
+                cause: SlotCause::from_number(event.detail)?,
+            }
+        }
+        Kind::LwpStart => EventKind::LwpStart { tid: event.number },
+        Kind::LwpEnd => EventKind::LwpEnd,
     })
 }
 

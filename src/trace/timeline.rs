@@ -139,7 +139,8 @@ pub enum TrackState {
     RunsOthers,
 }
 
-/// What one kernel thread did. Spans do not overlap, and there may be gaps.
+/// What one kernel thread did. Spans do not overlap, and there may be gaps: after the end of an LWP there is
+/// one, until another kernel thread takes its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TrackLine {
@@ -279,6 +280,8 @@ impl Builder {
             (EventKind::Search, _) => self.track(track, at, Some(TrackState::Searches)),
             (EventKind::Idle, _) => self.track(track, at, Some(TrackState::Idle)),
             (EventKind::Spare, _) => self.track(track, at, Some(TrackState::Spare)),
+            // It does nothing until its next event. After its end, another kernel thread may take its place.
+            (EventKind::LwpStart { .. } | EventKind::LwpEnd, _) => self.track(track, at, None),
             (EventKind::Dispatch, None) => self.track(track, at, Some(TrackState::RunsOthers)),
             (kind, Some(id)) => self.thread(id, at, track, kind),
             _ => {}

@@ -1,12 +1,14 @@
 //! `SELVEDGE_TRACE`: what a process leaves behind.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
 
 use selvedge::sync::Mutex;
-use selvedge::trace::{Event, EventKind, Recording};
-use selvedge::{Mxn, Runtime, thread};
+use selvedge::trace::{Event, EventKind, Level, Recording, Track, set_level};
+use selvedge::{Mxn, OneToOne, Runtime, RuntimeStats, thread};
 
 use super::child;
 use super::named;
@@ -66,6 +68,61 @@ pub(super) fn own_abort() {
 pub(super) fn abort() {
     let rt = Mxn::new().unwrap();
     work(&rt);
+    std::process::abort();
+}
+
+/// Aborts when an LWP was missing, and long after the name of a thread was an event.
+pub(super) fn crash() {
+    // Runtimes and threads that have ended leave room for those that come later.
+    (0..200).for_each(|_| drop(OneToOne::new().unwrap()));
+    let names = || (0..1_200).for_each(|_| named("short", || ()).join().unwrap());
+    let other = OneToOne::new().unwrap();
+    // A change of the level notes what a runtime has come to.
+    let parked = other.spawn(thread::park);
+    set_level(Level::Times);
+    set_level(Level::Events);
+    other.run(names);
+    // It has a ring, and events of its own.
+    other.run(|| (0..40).for_each(|_| thread::park_timeout(Duration::from_micros(1))));
+    let age = Some(Duration::from_millis(10));
+    let rt = Mxn::builder().concurrency(1).max_lwps(6).lwp_age(age).time_slice(None).build().unwrap();
+    let (hold, held) = mpsc::channel::<()>();
+    let held = Arc::new(std::sync::Mutex::new(held));
+    // Each blocks in the kernel until the sender is dropped.
+    let blocked: Vec<_> = (0..8)
+        .map(|_| {
+            let held = Arc::clone(&held);
+            rt.spawn(move || held.lock().unwrap().recv().unwrap_err())
+        })
+        .collect();
+    let start = Instant::now();
+    let wait_until = |is: fn(&RuntimeStats) -> bool| {
+        while !is(&rt.stats()) {
+            assert!(start.elapsed() < Duration::from_secs(40), "{}", rt.stats());
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    };
+    wait_until(|stats| stats.bound_reached > 0);
+    drop(hold);
+    blocked.into_iter().for_each(|thread| _ = thread.join().unwrap());
+    // An LWP that has ended since: the thread that ends LWPs has noted the bound before.
+    wait_until(|stats| stats.aged > 0);
+    let long = rt.run(move || {
+        names();
+        let long = named("long-lived, é", thread::park);
+        // More than the LWP's ring has room for.
+        let yields = || (0..20_000).for_each(|_| thread::yield_now());
+        let pair = [named("left", yields), named("right", yields)];
+        pair.into_iter().for_each(|thread| thread.join().unwrap());
+        long
+    });
+    work(&rt);
+    let (id, recording) = (long.thread().id(), Recording::take());
+    long.thread().unpark();
+    long.join().unwrap();
+    parked.thread().unpark();
+    parked.join().unwrap();
+    assert_eq!(recording.name(id), Some("long-lived, é"));
     std::process::abort();
 }
 
@@ -178,6 +235,39 @@ fn an_abort_leaves_the_last_events() {
     let (ended, _room, path) = run("abort", "trace", &[]);
     ended.expect_abort(&[]);
     assert_eq!(read(&with(&path, "abort")).reason(), Some("the process aborts"));
+}
+
+/// A crash leaves what a reader needs besides events: the runtimes, the CPUs, names, and each ring as one.
+#[test]
+fn an_abort_leaves_what_is_known_of_runtimes_and_threads() {
+    let (ended, _room, path) = run("crash", "trace", &[]);
+    ended.expect_abort(&[]);
+    let recording = read(&with(&path, "abort"));
+    let facts: Vec<_> = recording.runtimes().collect();
+    let [.., one, green] = facts[..] else { panic!("{facts:?}") };
+    assert_eq!((one.number, green.number), (201, 202));
+    assert_eq!(one.lwps, 1);
+    assert!(!one.has_green_threads && green.has_green_threads, "{facts:?}");
+    assert_eq!((green.concurrency, green.max_lwps, green.time_slice), (1, Some(6), None));
+    assert!(green.bound_reached > 0 && (1..=6).contains(&green.lwps), "{green:?}");
+    assert!(recording.cpus() > 0 && recording.cpus() <= one.concurrency.max(1), "{}", recording.cpus());
+    // Its name was an event, and is not one any more.
+    let events = recording.events();
+    let name_of = |event: &Event| event.thread.and_then(|id| recording.name(id));
+    let of_it = |event: &&Event| name_of(event) == Some("long-lived, é");
+    assert!(events.iter().any(|it| of_it(&it) && it.kind == EventKind::Dispatch));
+    assert!(!events.iter().any(|it| of_it(&it) && matches!(it.kind, EventKind::Spawn { .. })));
+    // All events of one kernel thread are on one track: of two threads of the 1:1 runtime, of the main thread
+    // of the child and of the test.
+    let parks = events.iter().filter(|it| matches!(it.kind, EventKind::Block { .. }));
+    let kernel = parks.filter(|it| matches!(it.track, Track::Kernel(_)));
+    let mut blocks: HashMap<Track, usize> = HashMap::new();
+    kernel.for_each(|it| *blocks.entry(it.track).or_default() += 1);
+    assert!(blocks.values().any(|&blocks| blocks >= 40), "{blocks:?}");
+    assert!(blocks.len() <= 4, "{blocks:?}");
+    // No row is there twice.
+    let lwps = recording.tracks().iter().filter(|it| matches!(it, Track::Lwp { .. }));
+    assert!(lwps.count() <= 6, "{:?}", recording.tracks());
 }
 
 #[test]

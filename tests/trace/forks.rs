@@ -29,9 +29,13 @@ pub(super) fn fork() {
     set_level(Level::Events);
     let rt = Mxn::new().unwrap();
     rt.run(|| (0..10).for_each(|_| thread::yield_now()));
+    let named = rt.spawn_with(thread::Builder::new().name("the parent's".into()), || ()).unwrap();
+    let id = named.thread().id();
+    named.join().unwrap();
     let check = || {
         assert_eq!(level(), Level::Off);
         assert!(Recording::take().events().is_empty());
+        assert_eq!(Recording::take().name(id), None);
         set_level(Level::Events);
         let own = OneToOne::new().unwrap();
         own.run(|| thread::sleep(Duration::from_millis(1)));
@@ -41,6 +45,7 @@ pub(super) fn fork() {
     assert_eq!(rt.run(|| in_fork(check)), 0, "from a green thread");
     assert_eq!(level(), Level::Events);
     assert!(!Recording::take().events().is_empty());
+    assert_eq!(Recording::take().name(id), Some("the parent's"));
 }
 
 #[test]

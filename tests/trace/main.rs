@@ -5,6 +5,7 @@ mod child;
 mod files;
 mod forks;
 mod recordings;
+mod slots;
 mod switching;
 mod times;
 #[path = "../support/watchdog.rs"]
@@ -65,6 +66,7 @@ fn child() {
         ("exit", files::exit),
         ("panic", files::panic),
         ("abort", files::abort),
+        ("crash", files::crash),
         ("fork_panics", files::fork_panics),
         ("own_abort", files::own_abort),
         ("overflow", files::overflow),

@@ -365,6 +365,7 @@ fn chrome_reads_it() {
     let trace: serde_json::Value = serde_json::from_slice(&json).unwrap();
     let events = trace["traceEvents"].as_array().unwrap();
     let (mut lines, mut names, mut arrows) = (HashMap::new(), HashMap::new(), HashMap::new());
+    let mut begun = Vec::new();
     for event in events {
         let line = (event["pid"].as_u64().unwrap(), event["tid"].as_u64());
         match event["ph"].as_str().unwrap() {
@@ -380,11 +381,13 @@ fn chrome_reads_it() {
                 let from = arrows.remove(&event["id"].as_u64()).expect("it has a beginning").unwrap();
                 assert!(event["ts"].as_f64().unwrap() >= from);
             }
-            "C" | "M" => {}
+            "i" if event["name"].as_str().unwrap().starts_with("begins") => begun.push(line),
+            "C" | "M" | "i" => {}
             other => panic!("{other}"),
         }
     }
     assert!(arrows.is_empty(), "each has an end");
+    assert!(begun.len() >= 2 && begun.iter().all(|line| names.contains_key(line)), "{begun:?}");
     let timeline = Timeline::of(&recording);
     for (line, bars) in &lines {
         for pair in bars.windows(2) {

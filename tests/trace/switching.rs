@@ -107,3 +107,19 @@ fn runtimes_come_and_go() {
         }
     });
 }
+
+/// A name is known as long as the recording that it belongs to, although its thread has ended.
+#[test]
+fn names_are_those_of_the_current_recording() {
+    traced("names_are_those_of_the_current_recording", Level::Events, || {
+        let rt = Mxn::new().unwrap();
+        let thread = rt.spawn_with(thread::Builder::new().name("of the first".into()), || ()).unwrap();
+        let id = thread.thread().id();
+        thread.join().unwrap();
+        assert_eq!(Recording::take().name(id), Some("of the first"));
+        set_level(Level::Off);
+        assert_eq!(Recording::take().name(id), Some("of the first"));
+        set_level(Level::Events);
+        assert_eq!(Recording::take().name(id), None);
+    });
+}

@@ -10,14 +10,18 @@
 //! (`recorder/account.rs`). Both have the thread to themselves until `mounted` is cleared, or since it was
 //! found clear. A waker only notes the time.
 
+use std::cell::Cell;
+
 use super::Scheduler;
 use crate::mxn::green::{self, Green};
-use crate::mxn::lwp::Lwp;
-use crate::park::{observed, traced};
+use crate::mxn::lwp::{self, Lwp};
+use crate::park::no_preempt::NoPreempt;
+use crate::park::{current, observed, traced};
 use crate::recorder::account::State;
 use crate::recorder::clock;
-use crate::recorder::event::{Event, Kind};
+use crate::recorder::event::{Event, Kind, SlotCause};
 use crate::recorder::follow::follow;
+use crate::recorder::ring::Ring;
 use crate::recorder::rings::{NO_LWP, RingCell};
 use crate::recorder::session::{self, Session};
 use crate::shim::atomic::Ordering;
@@ -26,6 +30,11 @@ use crate::shim::atomic::Ordering;
 const EVENTS: usize = 16_000;
 /// The same of a monitor, which fires timers only if all LWPs are busy.
 const MONITOR_EVENTS: usize = 2_000;
+
+thread_local! {
+    /// The ring of the monitor that has this thread register as its own. No destructor and a constant start.
+    static MONITORS: Cell<Option<&'static RingCell>> = const { Cell::new(None) };
+}
 
 impl Scheduler {
     /// Begins or ends the trace of this runtime, as `park::observed` says. May allocate.
@@ -42,8 +51,42 @@ impl Scheduler {
     }
 
     /// Does what [`follow_trace`](Self::follow_trace) does, for an LWP that has just been made. May allocate.
+    /// Its kernel thread calls it.
     pub(in crate::mxn) fn join_trace(&'static self, lwp: &'static Lwp) {
         follow(observed::is_traced, |traced| self.trace_lwp(lwp, traced));
+        record_on(lwp, || Event::new(clock::now(), Kind::LwpStart, 0).numbered(lwp.tid()));
+    }
+
+    /// Notes that the kernel thread of an LWP ends. Called by that thread, before another can take its place.
+    pub(in crate::mxn) fn leave_trace(&self, lwp: &Lwp) {
+        record_on(lwp, || Event::new(clock::now(), Kind::LwpEnd, 0));
+    }
+
+    /// Runs the monitor, which has a ring of its own, on the calling kernel thread.
+    pub(in crate::mxn) fn trace_monitor(&'static self, monitor: impl FnOnce()) {
+        MONITORS.set(Some(&self.monitor_trace));
+        monitor();
+        MONITORS.set(None);
+    }
+
+    /// Moves a slot from one LWP (`None`: it is one more) to the LWP that `hand_off` returns, and records
+    /// that. The event goes into the ring of the calling kernel thread, if that has one.
+    #[inline]
+    pub(in crate::mxn) fn trace_move(
+        &'static self,
+        from: Option<&Lwp>,
+        cause: SlotCause,
+        hand_off: impl FnOnce() -> Option<&'static Lwp>,
+    ) -> Option<&'static Lwp> {
+        if !observed::are_events_recorded() {
+            return hand_off();
+        }
+        // The LWP that gets the slot may record its next event before this one.
+        let now = clock::now();
+        let to = hand_off()?;
+        let from = from.map(|lwp| lwp.index);
+        record_here(Event::slot_move(now, self.number, from, to.index, cause));
+        Some(to)
     }
 
     fn trace_lwp(&'static self, lwp: &'static Lwp, traced: bool) {
@@ -66,7 +109,7 @@ impl Scheduler {
                 }
                 if !traced::is_recorded(next.thread()) {
                     // The search is over.
-                    record_on(lwp, Event::new(now, Kind::Dispatch, 0));
+                    record_on(lwp, || Event::new(now, Kind::Dispatch, 0));
                 }
                 now
             }
@@ -77,6 +120,10 @@ impl Scheduler {
     /// Notes that `left` has stopped running on `lwp`. Called by the dispatcher, before others may run it.
     pub(super) fn trace_stop(&self, lwp: &Lwp, left: &'static Green, ended: bool, preempted: bool) {
         let (now, session) = (clock::now(), session::current());
+        if ended {
+            // It is still mounted, so it has no next life yet.
+            traced::forget_name(left.thread());
+        }
         lwp.stopped.set(Some((now, session.number)));
         stopped(
             lwp,
@@ -122,7 +169,7 @@ impl Scheduler {
     /// Notes that an LWP has taken threads from `victim`.
     pub(super) fn trace_steal(&self, lwp: &Lwp, victim: &Lwp) {
         if lwp.flags.traces() {
-            record_on(lwp, Event::new(clock::now(), Kind::Steal, 0).numbered(victim.index));
+            record_on(lwp, || Event::new(clock::now(), Kind::Steal, 0).numbered(victim.index));
         }
     }
 
@@ -247,10 +294,34 @@ fn record_in(ring: &RingCell, green: &'static Green, event: impl FnOnce(u64) -> 
 }
 
 /// Records an event of an LWP. Called on that LWP.
-fn record_on(lwp: &Lwp, event: Event) {
+fn record_on(lwp: &Lwp, event: impl FnOnce() -> Event) {
     if observed::are_events_recorded()
         && let Some(listed) = lwp.trace.get()
     {
-        listed.ring().push(event);
+        listed.ring().push(event());
+    }
+}
+
+/// Records an event in the ring of the calling kernel thread, whatever runs there, if it has one.
+#[cold]
+fn record_here(event: Event) {
+    // A green thread must not lose its LWP while it writes into the ring of that.
+    let _no_preempt = NoPreempt::hold();
+    if let Some(ring) = ring_here() {
+        ring.push(event);
+    }
+}
+
+/// Returns the ring of the calling kernel thread: of an LWP with its own stack, of a monitor, or of the
+/// running thread.
+fn ring_here() -> Option<&'static Ring> {
+    // First, because on `Pinned` threads share the register with their LWP.
+    let own = lwp::dispatches().map(|lwp| &lwp.trace).or_else(|| MONITORS.get());
+    match own {
+        Some(ring) => Some(ring.get()?.ring()),
+        None => {
+            let me = current::try_current()?;
+            me.backend().ring(&me)
+        }
     }
 }

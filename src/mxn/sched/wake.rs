@@ -32,6 +32,7 @@ use super::{Scheduler, deref, policy};
 use crate::mxn::green::Green;
 use crate::mxn::lwp::Lwp;
 use crate::park::{current, observed, traced};
+use crate::recorder::event::SlotCause;
 use crate::shim::atomic::Ordering;
 
 impl Scheduler {
@@ -332,8 +333,11 @@ impl Scheduler {
 
     /// Gives a slot beyond `concurrency` to an LWP that has none, because its threads can run nowhere else.
     /// The caller took it off the spare list.
-    pub(super) fn lend_to(&self, lwp: &Lwp) {
-        lwp.slot.give(self.slots.lend());
+    pub(super) fn lend_to(&'static self, lwp: &'static Lwp) {
+        self.trace_move(None, SlotCause::Home, || {
+            lwp.slot.give(self.slots.lend());
+            Some(lwp)
+        });
     }
 
     /// Gives the slot of an LWP without work back, if any slot is lent. Returns `true` if it did.

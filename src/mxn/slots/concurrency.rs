@@ -101,7 +101,7 @@ impl Scheduler {
     /// Makes one slot more.
     fn grow(&'static self) -> bool {
         self.pool.count_slot();
-        let given = self.pool.hand_off(|| Some(InHand::first_of_its_life()))
+        let given = self.pool.hand_off(|| Some(InHand::first_of_its_life())).is_some()
             || self.pool.has_room() && self.add_lwp(true).is_ok_and(|starting| self.see_started(starting));
         if given {
             // An LWP is awake that was not.

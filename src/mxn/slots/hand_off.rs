@@ -4,11 +4,11 @@
 //! thread. If there is no spare, nothing moves, and the thread that keeps the reserve is told
 //! ([`reserve`](super::reserve)).
 
-use crate::mxn::counter::Counter;
 use crate::mxn::lwp::Lwp;
 use crate::mxn::lwp::preempt_request::Preemption;
 use crate::mxn::sched::Scheduler;
 use crate::mxn::slots::slot::InHand;
+use crate::recorder::event::SlotCause;
 use crate::sys::preempt;
 
 impl Scheduler {
@@ -26,25 +26,36 @@ impl Scheduler {
 
     /// Moves the slot of an LWP to a spare, because its thread does not leave.
     pub(in crate::mxn) fn hand_off(&'static self, lwp: &'static Lwp) -> bool {
-        self.retake_held(lwp, &self.moves.handed_off)
+        self.retake_held(lwp, SlotCause::Computes)
     }
 
-    /// Moves a slot to a spare LWP, and asks for the next spare.
-    fn move_slot(&'static self, take: impl FnOnce() -> Option<InHand>, counter: &Counter) -> bool {
-        let moved = self.pool.hand_off(take);
-        if moved { counter } else { &self.moves.starved }.add();
+    /// Moves a slot to a spare LWP, and asks for the next spare. `from` is the LWP that loses it; `None`: it
+    /// is one more.
+    fn move_slot(
+        &'static self,
+        from: Option<&Lwp>,
+        cause: SlotCause,
+        take: impl FnOnce() -> Option<InHand>,
+    ) -> bool {
+        let to = self.trace_move(from, cause, || self.pool.hand_off(take));
+        let counter = match (to, cause) {
+            (None, _) => &self.moves.starved,
+            (_, SlotCause::Computes) => &self.moves.handed_off,
+            _ => &self.moves.compensated,
+        };
+        counter.add();
         self.reserve_state.ask();
-        moved
+        to.is_some()
     }
 
     /// Moves the slot of an LWP that sleeps in the kernel.
     pub(in crate::mxn) fn compensate(&'static self, lwp: &'static Lwp) -> bool {
-        self.retake_held(lwp, &self.moves.compensated)
+        self.retake_held(lwp, SlotCause::InKernel)
     }
 
     /// Moves the slot of an LWP that knows nothing of it.
-    fn retake_held(&'static self, lwp: &'static Lwp, counter: &Counter) -> bool {
-        let moved = self.move_slot(|| lwp.slot.retake_unannounced(), counter);
+    fn retake_held(&'static self, lwp: &'static Lwp, cause: SlotCause) -> bool {
+        let moved = self.move_slot(Some(lwp), cause, || lwp.slot.retake_unannounced());
         if moved {
             // By now it may be back, and idle. It must not count among the LWPs that sleep with a slot, so it
             // is woken and goes to the spares.
@@ -53,9 +64,10 @@ impl Scheduler {
         moved
     }
 
-    /// Lends one slot more, until its LWP runs dry (`Pinned`).
-    pub(in crate::mxn) fn lend_slot(&'static self, counter: &Counter) -> bool {
-        self.move_slot(|| Some(self.slots.lend()), counter)
+    /// Lends one slot more, until its LWP runs dry (`Pinned`), because of what the thread of another LWP
+    /// does.
+    pub(in crate::mxn) fn lend_slot(&'static self, cause: SlotCause) -> bool {
+        self.move_slot(None, cause, || Some(self.slots.lend()))
     }
 
     /// Takes the slot of an LWP that announced blocking, or rests, because work waits for a slot.
@@ -72,7 +84,7 @@ impl Scheduler {
 
     /// Moves the slot of an LWP that announced blocking, or rests.
     pub(in crate::mxn) fn retake(&'static self, lwp: &Lwp) -> bool {
-        let moved = self.move_slot(|| self.slots.take_open(&lwp.slot), &self.moves.compensated);
+        let moved = self.move_slot(Some(lwp), SlotCause::Open, || self.slots.take_open(&lwp.slot));
         // If the slot moved, an LWP runs that did not count as running. If there was no spare, the monitor
         // moves the slot as soon as there is one.
         self.watch.notice_activity();

@@ -235,9 +235,9 @@ impl LwpPool {
         })
     }
 
-    /// Moves the slot that `take` takes to a spare LWP, and wakes that. Returns `false` if there is no spare,
-    /// or nothing to take.
-    pub(crate) fn hand_off(&self, take: impl FnOnce() -> Option<InHand>) -> bool {
+    /// Moves the slot that `take` takes to a spare LWP, and wakes and returns that. Returns `None` if there is
+    /// no spare, or nothing to take.
+    pub(crate) fn hand_off(&self, take: impl FnOnce() -> Option<InHand>) -> Option<&'static Lwp> {
         // `take` is one compare-and-swap, so it runs with the list locked. If a spare were taken off and put
         // back, it could miss a deadline of its own meanwhile, and then sleep without one.
         let moved = self.spares.with(|spares| {
@@ -249,10 +249,7 @@ impl LwpPool {
             lwp.slot.give(slot);
             Some(lwp)
         });
-        moved.is_some_and(|lwp| {
-            lwp.sleep.wake();
-            true
-        })
+        moved.inspect(|lwp| lwp.sleep.wake())
     }
 
     /// Returns a spare that has been one since `before` or earlier, if there are more than `keep`: the one of

@@ -130,6 +130,33 @@ fn an_lwp_of_a_sample_runs_others() {
     assert_eq!(tracks(&recording(&whole)), first);
 }
 
+/// After its end, an LWP does nothing, until another kernel thread takes its place.
+#[test]
+fn the_line_of_an_lwp_has_a_gap_after_its_end() {
+    let timeline = timeline(&[
+        (0, 0, EventKind::LwpStart { tid: 70 }),
+        (2, 0, EventKind::Spare),
+        (5, 0, EventKind::Search),
+        (6, 0, EventKind::LwpEnd),
+        (10, 0, EventKind::LwpStart { tid: 71 }),
+        (11, 0, EventKind::Search),
+        // Its end is missing.
+        (20, 0, EventKind::LwpStart { tid: 72 }),
+        (30, 1, EventKind::Dispatch),
+    ]);
+    let [track] = timeline.tracks() else { panic!("one LWP") };
+    let spans = track.spans.iter().map(|&(from, to, state)| (from.as_micros(), to.as_micros(), state));
+    assert_eq!(
+        spans.collect::<Vec<_>>(),
+        [
+            (2, 5, TrackState::Spare),
+            (5, 6, TrackState::Searches),
+            (11, 20, TrackState::Searches),
+            (30, 30, TrackState::Runs(id(1)))
+        ]
+    );
+}
+
 #[test]
 fn nothing_is_a_timeline_too() {
     let timeline = timeline(&[]);

@@ -51,7 +51,7 @@ impl Step {
 #[derive(Debug)]
 pub(super) struct Runtime {
     pub(super) number: u32,
-    /// `None` in the recording of a crash.
+    /// `None` if the recording does not say.
     pub(super) facts: Option<RuntimeFacts>,
     /// How many threads may run at once. Without facts: how many LWPs ever had something to do at once.
     pub(super) slots: usize,

@@ -14,8 +14,11 @@ const YIELD: u64 = 5;
 const EXIT: u64 = 7;
 const ENTER_KERNEL: u64 = 8;
 const LEAVE_KERNEL: u64 = 9;
+const SEARCH: u64 = 11;
 const IDLE: u64 = 12;
+const SPARE: u64 = 13;
 const NAME: u64 = 14;
+const LWP_END: u64 = 17;
 
 pub(crate) const LOW: u64 = 64;
 pub(crate) const NORMAL: u64 = 128;
@@ -40,9 +43,15 @@ impl Script {
         Self { facts: vec![RUNTIME, 1, slots, 0, slots, 0, u64::MAX, 0], cpus, ..Self::default() }
     }
 
-    /// Begins a recording without facts, as a crash leaves it behind.
+    /// Begins a recording as a crash leaves it behind, of a runtime with one slot on one CPU.
     pub(crate) fn of_crash(why: &'static str) -> Self {
-        Self { why, ..Self::default() }
+        Self { why, ..Self::new(1, 1) }
+    }
+
+    /// Leaves out what is known of the runtime, as in a file that ends too early.
+    pub(crate) fn without_facts(mut self) -> Self {
+        self.facts.clear();
+        self
     }
 
     /// Sets how many LWPs there may be, and how often one was missing.
@@ -114,6 +123,15 @@ impl Script {
 
     pub(crate) fn idle(&mut self, us: u64, lwp: u64) {
         self.event(us, lwp, 0, 0, IDLE, 0);
+    }
+
+    /// A spare LWP is woken to end. If `says` so, its end is recorded.
+    pub(crate) fn retires(&mut self, us: u64, lwp: u64, says: bool) {
+        self.event(us, lwp, 0, 0, SPARE, 0);
+        self.event(us + 1, lwp, 0, 0, SEARCH, 0);
+        if says {
+            self.event(us + 2, lwp, 0, 0, LWP_END, 0);
+        }
     }
 
     /// Writes the recording, and reads it.

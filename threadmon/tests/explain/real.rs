@@ -4,7 +4,6 @@
 
 use std::collections::BTreeSet;
 use std::hint;
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
@@ -19,7 +18,7 @@ use crate::child;
 use crate::watchdog::Watchdog;
 
 /// The programs.
-pub(crate) const ROLES: [(&str, fn()); 13] = [
+pub(crate) const ROLES: [(&str, fn()); 14] = [
     ("too few slots", too_few_slots),
     ("hog", hog),
     ("convoy", convoy),
@@ -33,6 +32,7 @@ pub(crate) const ROLES: [(&str, fn()); 13] = [
     ("never runs", never_runs),
     ("deadlock", deadlock),
     ("deadlock that the program finds", deadlock_that_the_program_finds),
+    ("crash at the bound", crash_at_the_bound),
 ];
 
 /// How often a provocation is tried.
@@ -442,17 +442,53 @@ fn deadlock_that_the_program_finds() {
     std::thread::sleep(Duration::from_secs(600));
 }
 
+/// Runs a program that aborts and says `words`. Returns the recording that it leaves behind for this reason.
+fn left_behind(role: &str, reason: &str, words: &[&str]) -> Recording {
+    let room = tempfile::tempdir().expect("a folder");
+    let path = room.path().join("svt");
+    let trace = path.to_str().expect("a path in UTF-8");
+    child::run(role, &[("SELVEDGE_TRACE", trace)]).expect_abort(words);
+    let left = std::fs::File::open(path.with_extension(reason)).expect("it is left behind");
+    Recording::read(left).expect("a recording")
+}
+
+fn crash_at_the_bound() {
+    let rt = Mxn::builder().concurrency(1).max_lwps(2).build().expect("the runtime starts");
+    rt.run(|| {
+        join(workers(5, |_| {
+            for _ in 0..5 {
+                thread::blocking(|| std::thread::sleep(ms(20)));
+                thread::yield_now();
+            }
+        }));
+    });
+    std::process::abort();
+}
+
+/// The recording of a crash knows the settings of the runtime, and names that were no events any more.
+#[test]
+fn a_crash_is_explained_as_any_other_end() {
+    let _watchdog = Watchdog::start("a crash at the bound");
+    let _turn = TURNS.read().unwrap_or_else(PoisonError::into_inner);
+    let fits = || {
+        let recording = left_behind("crash at the bound", "abort", &[]);
+        let text = report(&recording);
+        assert!(text.contains("It was written because the process aborts."), "{text}");
+        let found = explain(&recording);
+        let bound = found.iter().find(|finding| finding.kind == Kind::LwpsAtBound);
+        let bound = bound.ok_or_else(|| text.clone())?.to_string();
+        assert!(bound.contains("There may be 2 LWPs: raise `max_lwps`"), "{bound}");
+        assert!(bound.contains("worker-"), "{bound}");
+        Ok::<(), String>(())
+    };
+    let tried: Vec<_> = (0..TRIES).map_while(|_| fits().err()).collect();
+    assert!(tried.len() < TRIES, "{tried:?}");
+}
+
 #[test]
 fn a_deadlock_that_the_program_has_found_is_certain() {
     let _watchdog = Watchdog::start("a deadlock that the program finds");
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("explain-{}.svt", std::process::id()));
-    let trace = path.to_str().expect("a path in UTF-8");
-    child::run("deadlock that the program finds", &[("SELVEDGE_TRACE", trace)]).expect_abort(&["deadlock"]);
-    let left = path.with_extension("svt.deadlock");
-    let recording = Recording::read(std::fs::File::open(&left).expect("it is left behind"));
-    let recording = recording.expect("a recording");
-    let _ = (std::fs::remove_file(&left), std::fs::remove_file(&path));
-    let _ = std::fs::remove_file(path.with_extension("svt.abort"));
+    let recording = left_behind("deadlock that the program finds", "deadlock", &["deadlock"]);
     let found = explain(&recording);
     let worst = found.first().expect("a finding");
     let names: BTreeSet<_> = worst.threads().filter_map(|id| recording.name(id)).collect();

@@ -73,6 +73,12 @@ fn too_few_slots_come_with_figures_and_advice() {
     assert!(finding.severity > 0.99, "{finding:?}");
 }
 
+/// Of a runtime without facts, nothing is said that depends on its settings.
+#[test]
+fn slots_that_are_not_known_are_not_too_few() {
+    assert_not(&turns(2, 8).without_facts(), Kind::TooFewSlots);
+}
+
 /// Of a sample, only what a thread shows by itself is told, and it says what cannot be told.
 #[test]
 fn a_sample_tells_of_single_threads_only() {
@@ -94,6 +100,25 @@ fn as_many_slots_as_cpus_are_not_too_few() {
     assert_eq!(kinds(&turns(2, 2)), []);
     // What is not known is no reason.
     assert_eq!(kinds(&turns(2, 0)), []);
+}
+
+/// An LWP that has ended is not one that has nothing to do. Without the event of its end, nothing tells.
+#[test]
+fn an_lwp_that_has_ended_is_not_idle() {
+    let recorded = |says| {
+        let mut script = Script::new(1, 1);
+        spawn_workers(&mut script, 2);
+        script.retires(0, 1, says);
+        for ms in (0..400).step_by(10) {
+            for (at, thread) in [(ms, 1), (ms + 5, 2)] {
+                script.dispatch(at * 1_000 + 10, 0, thread);
+                script.yields((at + 5) * 1_000, 0, thread);
+            }
+        }
+        kinds(&script)
+    };
+    assert_eq!(recorded(true), []);
+    assert_eq!(recorded(false), [Kind::Imbalance]);
 }
 
 /// A thread that runs as soon as its waker waits needs no slot of its own.

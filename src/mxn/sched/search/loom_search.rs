@@ -310,7 +310,7 @@ fn a_spare_gets_the_slot_that_is_handed_off() {
         let model = Model::new(0, 1, 0);
         let (scheduler, spare) = (model.scheduler, model.lwp(0));
         let waits = loom::thread::spawn(move || scheduler.wait_for_slot(spare));
-        let moved = scheduler.pool.hand_off(|| Some(InHand::first_of_its_life()));
+        let moved = scheduler.pool.hand_off(|| Some(InHand::first_of_its_life())).is_some();
         if !moved {
             scheduler.stop();
         }
@@ -341,7 +341,7 @@ fn a_spare_with_a_deadline(hand_off_nothing: fn(&'static Scheduler)) {
 
 #[test]
 fn a_spare_never_sleeps_past_its_deadline() {
-    a_spare_with_a_deadline(|scheduler| assert!(!scheduler.pool.hand_off(|| None)));
+    a_spare_with_a_deadline(|scheduler| assert!(scheduler.pool.hand_off(|| None).is_none()));
 }
 
 /// The spare is taken off the list, and put back.
@@ -419,7 +419,7 @@ fn an_idle_lwp_that_loses_its_slot_gets_up() {
 #[test]
 #[should_panic(expected = "deadlock")]
 fn negative_moving_a_slot_and_nothing_else() {
-    a_late_compensation(|scheduler, lwp| scheduler.pool.hand_off(|| lwp.slot.retake_unannounced()));
+    a_late_compensation(|scheduler, lwp| scheduler.pool.hand_off(|| lwp.slot.retake_unannounced()).is_some());
 }
 
 /// Models `concurrency`, which shrinks while the LWP that is to lose its slot goes to sleep idle.
@@ -462,8 +462,9 @@ fn a_spare_is_retired(retire: fn(&'static Scheduler, &'static Lwp) -> bool) {
             spare.sleep.wait(None);
             (spare.slot.is_held(), spare.sleep.is_retired())
         });
-        let monitor =
-            loom::thread::spawn(move || scheduler.pool.hand_off(|| Some(InHand::first_of_its_life())));
+        let monitor = loom::thread::spawn(move || {
+            scheduler.pool.hand_off(|| Some(InHand::first_of_its_life())).is_some()
+        });
         let retired = retire(scheduler, spare);
         let moved = monitor.join().unwrap();
         assert!(moved != retired, "two orders for one spare, or none");

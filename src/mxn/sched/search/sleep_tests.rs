@@ -200,7 +200,9 @@ fn a_spare_waits_until_it_is_given_a_slot_or_told_to_end() {
         assert_eq!(model.scheduler.slots.lent(), 0, "its slot is no loan");
         given
     };
-    assert!(is_given(|scheduler, _| scheduler.pool.hand_off(|| Some(InHand::first_of_its_life()))));
+    assert!(is_given(|scheduler, _| {
+        scheduler.pool.hand_off(|| Some(InHand::first_of_its_life())).is_some()
+    }));
     assert!(!is_given(|scheduler, lwp| scheduler.pool.retire(lwp, lwp.spare_since())));
     let stop = |scheduler: &'static Scheduler, _: &'static Lwp| {
         scheduler.stop();
@@ -234,7 +236,7 @@ fn a_spare_makes_threads_runnable_when_their_deadlines_are_over() {
         assert_eq!(shared() == 1, placement == Placement::Anywhere, "a pinned one goes to its LWP");
         // It is back on the list of spares, once.
         wait_until(|| scheduler.pool.spares() == 1 && lwp.sleep.is_asleep());
-        assert!(scheduler.pool.hand_off(|| Some(InHand::first_of_its_life())));
+        assert!(scheduler.pool.hand_off(|| Some(InHand::first_of_its_life())).is_some());
         assert!(end(spare));
         assert_eq!(scheduler.pool.spares(), 0);
         lwp.timers.disarm(&entry);

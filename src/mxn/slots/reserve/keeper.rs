@@ -9,6 +9,7 @@ use crate::mxn::lwp::Lwp;
 use crate::mxn::sched::Scheduler;
 use crate::mxn::slots::pool::Aged;
 use crate::mxn::timer::NEVER;
+use crate::runtime::registry;
 use crate::sys::{children, message};
 
 /// How many spares are made at most in one go, when they are used up as fast as they are made.
@@ -89,6 +90,8 @@ impl Reserve {
             let retry = self.settle().map(|pause| Instant::now() + pause);
             self.fill();
             next = earlier(retry, self.end_aged());
+            // How many LWPs and slots there are has changed here, if it has.
+            registry::note(scheduler);
         }
     }
 
