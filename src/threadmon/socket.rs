@@ -101,11 +101,17 @@ pub(super) fn connect(pid: u32) -> io::Result<UnixStream> {
         ),
         _ => explain(&error, &format!("cannot connect to {}", path.display())),
     })?;
-    if poll::peer(&stream)? != process.uid() {
-        let problem = format!("{} is another user's", path.display());
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, problem));
-    }
+    check_server(poll::peer(&stream)?, process.uid(), &path)?;
     Ok(stream)
+}
+
+/// Checks that the server at this path belongs to the user that the process belongs to.
+fn check_server(server: u32, process: u32, path: &Path) -> io::Result<()> {
+    if server == process {
+        return Ok(());
+    }
+    let problem = format!("{} is another user's (user {server}; expected user {process})", path.display());
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, problem))
 }
 
 fn explain(error: &io::Error, context: &str) -> io::Error {
@@ -136,6 +142,18 @@ mod tests {
             assert!(check(&other).unwrap_err().to_string().contains("belongs to another user"));
         }
         assert_eq!(check(&room.path().join("none")).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn only_a_server_of_the_same_user_will_do() {
+        let path = Path::new("/a/socket");
+        check_server(1_000, 1_000, path).unwrap();
+        // Not even root will do.
+        for server in [0, 1_001] {
+            let error = check_server(server, 1_000, path).unwrap_err();
+            let text = format!("/a/socket is another user's (user {server}; expected user 1000)");
+            assert_eq!((error.kind(), error.to_string()), (io::ErrorKind::PermissionDenied, text));
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
@@ -192,9 +192,19 @@ fn ten_clients_are_served_at_once() {
     run("ten");
 }
 
+/// Makes the child of a fork, which is root's, another user's.
+fn become_other_user() {
+    const OTHER: u32 = 65_534;
+    // SAFETY: a system call of the child.
+    unsafe { libc::setgroups(0, std::ptr::null()) };
+    // SAFETY: a system call of the child.
+    unsafe { libc::setgid(OTHER) };
+    // SAFETY: a system call of the child.
+    unsafe { libc::setuid(OTHER) };
+}
+
 /// Another user's client is let in by the files' modes, and refused by its credentials.
 pub(super) fn other_user() {
-    const OTHER: u32 = 65_534;
     // SAFETY: no arguments.
     if unsafe { libc::geteuid() } != 0 {
         println!("skipped: only root can be another user");
@@ -210,12 +220,7 @@ pub(super) fn other_user() {
     // SAFETY: the child makes system calls only, and ends.
     let child = unsafe { libc::fork() };
     if child == 0 {
-        // SAFETY: a system call of the child.
-        unsafe { libc::setgroups(0, std::ptr::null()) };
-        // SAFETY: a system call of the child.
-        unsafe { libc::setgid(OTHER) };
-        // SAFETY: a system call of the child.
-        unsafe { libc::setuid(OTHER) };
+        become_other_user();
         let served = UnixStream::connect(&path).and_then(|mut stream| {
             stream.write_all(&Request::Hello(VERSION).to_frame())?;
             stream.read(&mut [0; 16])
@@ -235,6 +240,48 @@ pub(super) fn other_user() {
 #[test]
 fn another_users_client_is_refused() {
     run("other_user");
+}
+
+/// Another user serves at the path of this process. A client tells it nothing.
+pub(super) fn other_server() {
+    // SAFETY: no arguments.
+    if unsafe { libc::geteuid() } != 0 {
+        println!("skipped: only root can be another user");
+        return;
+    }
+    let path = socket();
+    let directory = path.parent().unwrap();
+    std::fs::create_dir(directory).unwrap();
+    for (path, mode) in [(directory.parent().unwrap(), 0o755), (directory, 0o777)] {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let (mut ready, mut tells) = std::io::pipe().unwrap();
+    // SAFETY: the child makes system calls only, and ends.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        become_other_user();
+        let heard = UnixListener::bind(&path).and_then(|listener| {
+            tells.write_all(&[1])?;
+            listener.accept()?.0.read(&mut [0; 16])
+        });
+        let nothing = heard.is_ok_and(|got| got == 0);
+        // SAFETY: it ends the child.
+        unsafe { libc::_exit(i32::from(!nothing)) };
+    }
+    drop(tells);
+    ready.read_exact(&mut [0]).expect("the other user serves");
+    let error = Client::connect(std::process::id()).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::PermissionDenied, "{error}");
+    assert!(error.to_string().contains("is another user's (user 65534"), "{error}");
+    let mut status = -1;
+    // SAFETY: it waits for the child, and writes its status.
+    unsafe { libc::waitpid(child, &raw mut status, 0) };
+    assert_eq!(status, 0, "it was told something");
+}
+
+#[test]
+fn another_users_server_is_not_trusted() {
+    run("other_server");
 }
 
 /// Sends a request, and returns the answer; `None`: the server has closed.

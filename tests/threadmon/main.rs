@@ -124,6 +124,7 @@ fn child() {
         ("strangers", attacks::strangers),
         ("crowd", attacks::crowd),
         ("other_user", attacks::other_user),
+        ("other_server", attacks::other_server),
         ("hogs", attacks::hogs),
         ("fork", errors::fork),
         ("serve", errors::serves),
