@@ -85,12 +85,15 @@ mod fatal;
 mod fiber;
 pub mod guide;
 pub mod mxn;
+#[cfg(all(feature = "net", unix))]
+pub mod net;
 mod observe;
 pub mod onetoone;
 #[cfg(unix)]
 pub mod os;
 mod park;
 mod process_default;
+mod reactor;
 mod recorder;
 mod runtime;
 mod select;

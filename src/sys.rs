@@ -36,6 +36,8 @@ pub(crate) mod once;
 pub(crate) mod per_process;
 #[cfg(unix)]
 pub(crate) mod poll;
+#[cfg_attr(not(target_os = "linux"), path = "sys/poll_set_other.rs")]
+pub(crate) mod poll_set;
 #[cfg_attr(
     not(all(
         target_os = "linux",
@@ -59,6 +61,8 @@ mod sigaction;
 pub(crate) mod signals;
 #[cfg_attr(windows, path = "sys/windows/sigstack.rs")]
 pub(crate) mod sigstack;
+#[cfg(all(feature = "net", unix))]
+pub(crate) mod socket;
 #[cfg_attr(not(target_os = "linux"), path = "sys/task_state_other.rs")]
 pub(crate) mod task_state;
 pub(crate) mod tcb;

@@ -1,13 +1,14 @@
 //! TCP as a program with threads sees it: calls that block.
 //!
-//! std's sockets block the caller's kernel thread. On the M:N runtime a program can say so beforehand
+//! In Selvedge's threads, the sockets are those of `selvedge::net`, in which a green thread blocks only itself.
+//! std's block the caller's kernel thread. On the M:N runtime a program can say so beforehand
 //! (`thread::blocking`), so that the slot is free to take at once; or leave it to the monitor to find out.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 
-use selvedge::thread;
+use selvedge::{net, thread};
 
 use super::library::{Library, Std};
 use super::selvedge::Private;
@@ -32,21 +33,15 @@ pub(crate) trait Network: Library {
     fn connect(address: SocketAddr, manners: Manners) -> io::Result<Self::Stream>;
 }
 
-/// Says if a thread announces that it may block in the kernel.
+/// Which sockets Selvedge's threads have, and if a thread announces that it may block in the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Manners {
+    /// Those of `selvedge::net`.
+    Net,
+    /// Those of std, and each read is announced.
     Announced,
+    /// Those of std, as in a program that knows nothing of green threads.
     Bare,
-}
-
-impl Manners {
-    #[inline]
-    fn call<T>(self, f: impl FnOnce() -> T) -> T {
-        match self {
-            Self::Announced => thread::blocking(f),
-            Self::Bare => f(),
-        }
-    }
 }
 
 /// A library of kernel threads: a call that blocks holds up only its caller, so std's sockets will do.
@@ -81,48 +76,72 @@ impl<L: KernelThreads> Network for L {
     }
 }
 
-/// A connection of std in a thread of Selvedge. Only reads are announced: the messages are small, and fit
-/// into the socket.
+/// A connection in a thread of Selvedge. Only reads are announced: the messages are small, and fit into the
+/// socket.
 #[derive(Debug)]
-pub(crate) struct Stream {
-    stream: TcpStream,
-    manners: Manners,
+pub(crate) enum Stream {
+    Net(net::TcpStream),
+    Announced(TcpStream),
+    Bare(TcpStream),
+}
+
+impl Stream {
+    fn new(stream: net::TcpStream, manners: Manners) -> io::Result<Self> {
+        stream.set_nodelay(true)?;
+        Ok(match manners {
+            Manners::Net => Self::Net(stream),
+            Manners::Announced => Self::Announced(stream.into_std()),
+            Manners::Bare => Self::Bare(stream.into_std()),
+        })
+    }
 }
 
 impl Read for Stream {
+    #[inline]
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.manners.call(|| self.stream.read(buffer))
+        match self {
+            Self::Net(stream) => stream.read(buffer),
+            Self::Announced(stream) => thread::blocking(|| stream.read(buffer)),
+            Self::Bare(stream) => stream.read(buffer),
+        }
     }
 }
 
 impl Write for Stream {
+    #[inline]
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.stream.write(bytes)
+        match self {
+            Self::Net(stream) => stream.write(bytes),
+            Self::Announced(stream) | Self::Bare(stream) => stream.write(bytes),
+        }
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.stream.flush()
+        Ok(())
     }
 }
 
 impl Network for Private {
-    type Listener = TcpListener;
+    type Listener = net::TcpListener;
     type Stream = Stream;
 
     fn listen(address: SocketAddr, backlog: u32) -> io::Result<Self::Listener> {
-        Std::listen(address, backlog)
+        let listener = net::TcpListener::bind(address)?;
+        lengthen(&listener, backlog)?;
+        Ok(listener)
     }
 
     fn address(listener: &Self::Listener) -> io::Result<SocketAddr> {
-        Std::address(listener)
+        listener.local_addr()
     }
 
     fn accept(listener: &Self::Listener, manners: Manners) -> io::Result<Self::Stream> {
-        Ok(Stream { stream: manners.call(|| Std::accept(listener, manners))?, manners })
+        let (stream, _) = listener.accept()?;
+        Stream::new(stream, manners)
     }
 
     fn connect(address: SocketAddr, manners: Manners) -> io::Result<Self::Stream> {
-        Ok(Stream { stream: manners.call(|| Std::connect(address, manners))?, manners })
+        Stream::new(net::TcpStream::connect(address)?, manners)
     }
 }
 

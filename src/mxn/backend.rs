@@ -184,6 +184,10 @@ impl Backend for Scheduler {
         Some(Self::lwp_of(green).trace.get()?.ring())
     }
 
+    fn watch(&self, descriptor: i32, token: u64, by: &AtomicU32) -> io::Result<bool> {
+        self.poller.watch(descriptor, token, by).map(|()| true)
+    }
+
     fn has_own_register(&self) -> bool {
         self.rung.is_per_thread()
     }

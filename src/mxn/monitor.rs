@@ -8,7 +8,8 @@
 //!   own. So the process gets its share (what Cantrill missed in section 5.3).
 //! - While threads wait, it takes the LWP, or at least its slot, from a thread after its slice
 //!   (`mxn::preempt`).
-//! - It fires timers that are overdue on an LWP that does not dispatch.
+//! - It fires timers that are overdue on an LWP that does not dispatch. If no LWP looks at the descriptors, it
+//!   has the reserve's thread do so.
 //! - It wakes a sleeper for work that no LWP looks at (rule 6 of `sched::wake`).
 //! - While no thread waits, it marks the slots of LWPs that have slept in the kernel for long
 //!   (`mxn::slots::rest`).
@@ -39,6 +40,7 @@ use super::green::Green;
 use super::lwp::Lwp;
 use super::lwp::preempt_request::{Manner, Preemption};
 use super::sched::Scheduler;
+use super::sched::poll::LastLook;
 use super::sched::priority::Aging;
 use super::timer::NEVER;
 use crate::fiber::stack;
@@ -111,6 +113,8 @@ struct Monitor {
     quiet_since: Option<Instant>,
     /// Until when rounds stay short for brief regions, by the runtime's clock.
     alert_until: u64,
+    /// When an LWP last looked at the descriptors.
+    last_look: LastLook,
 }
 
 impl Scheduler {
@@ -138,6 +142,7 @@ impl Monitor {
             aging: Aging::default(),
             quiet_since: None,
             alert_until: 0,
+            last_look: LastLook::default(),
         }
     }
 
@@ -167,11 +172,15 @@ impl Monitor {
                 // the spares again.
                 self.may_preempt = false;
                 scheduler.narrow_reserve();
-                // LWPs that sleep see to their own deadlines. One that is in the kernel, without a slot,
-                // cannot.
-                watch.sleep_deeply(due, || scheduler.may_sleep_deeply());
-                (self.quiet_since, pause) = (None, MIN_PAUSE);
-                continue;
+                if scheduler.sees_descriptors() {
+                    // LWPs that sleep see to their own deadlines. One that is in the kernel, without a slot,
+                    // cannot.
+                    watch.sleep_deeply(due, || scheduler.may_sleep_deeply());
+                    (self.quiet_since, pause) = (None, MIN_PAUSE);
+                    continue;
+                }
+                // An LWP that wakes for nothing goes to sleep among the descriptors.
+                scheduler.wake_searcher();
             }
             let is_alert = self.alert_until > scheduler.clock.now();
             let next = if is_alert { next.min(BRIEF_PAUSE) } else { next };
@@ -192,6 +201,7 @@ impl Monitor {
         let time = scheduler.clock.now();
         self.cpus.look(scheduler, time);
         scheduler.age_low(&mut self.aging);
+        scheduler.see_to_descriptors(&mut self.last_look, time);
         let survey = self.survey(time);
         let preempted = scheduler.preempted.len() > 0;
         let counts = scheduler.shares.count(preempted, time);

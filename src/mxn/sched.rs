@@ -18,6 +18,7 @@ pub(crate) mod fair_share;
 pub(crate) mod idle;
 pub(crate) mod placement;
 pub(crate) mod policy;
+pub(crate) mod poll;
 pub(crate) mod priority;
 mod search;
 pub(crate) mod switch;
@@ -48,6 +49,7 @@ use crate::fiber::stack::SizeClass;
 use crate::park::backend::Backend;
 use crate::park::priority::Priority;
 use crate::park::thread::ThreadRef;
+use crate::reactor::poller::Poller;
 use crate::recorder::rings::RingCell;
 use crate::runtime::registry;
 use crate::shim::atomic::{AtomicBool, Ordering};
@@ -82,6 +84,8 @@ pub(crate) struct Scheduler {
     pub(crate) slice: u64,
     pub(crate) levels: PriorityQueues,
     pub(crate) idle: Idle,
+    /// The descriptors that its green threads wait for.
+    pub(crate) poller: Poller,
     pub(crate) pool: LwpPool,
     pub(crate) slots: SlotCounts,
     pub(crate) moves: Moves,
@@ -98,8 +102,9 @@ pub(crate) struct Scheduler {
 impl Scheduler {
     /// Makes a scheduler without kernel threads. `signals`: threads are preempted by signal.
     pub(super) fn new(settings: Settings, rung: ThreadRegister, signals: bool) -> io::Result<Self> {
+        let number = registry::take_number();
         Ok(Self {
-            number: registry::take_number(),
+            number,
             stack_class: SizeClass::of(settings.stack_size)?,
             rung,
             placement: Placement::new(rung, settings.migrate_always),
@@ -114,6 +119,7 @@ impl Scheduler {
             slice: settings.slice(),
             levels: PriorityQueues::new(),
             idle: Idle::new(settings.max_lwps),
+            poller: Poller::new(number),
             pool: LwpPool::new(settings.max_lwps, settings.concurrency, settings.follows_cpus),
             slots: SlotCounts::default(),
             moves: Moves::default(),
@@ -196,6 +202,7 @@ impl Scheduler {
         let mut in_turn = now || tick.is_multiple_of(policy::FAIR_TICK);
         if in_turn {
             self.fire_timers(lwp, lwp);
+            self.poll_descriptors(lwp);
         }
         let mut normal_is_owed = false;
         if self.levels.are_urgent() || lwp.pinned.has_high() {

@@ -85,6 +85,17 @@ pub(crate) trait Backend: Sync {
         None
     }
 
+    /// Has events of `descriptor` reported to the entry of `token` (`reactor`), unless `by`, which belongs to
+    /// that entry, says that this backend does so already. Returns `false` if threads of this backend block
+    /// in their system calls instead.
+    ///
+    /// # Errors
+    ///
+    /// If the descriptor cannot be waited for.
+    fn watch(&self, _descriptor: i32, _token: u64, _by: &AtomicU32) -> io::Result<bool> {
+        Ok(false)
+    }
+
     /// Returns `true` if each of its threads has its own thread register, and with it its own native
     /// thread-locals.
     fn has_own_register(&self) -> bool {

@@ -97,15 +97,21 @@ impl From<Interrupted> for io::Error {
 /// sleep is already visible to the threads that can end it, and is over when this returns.
 #[cold]
 pub(super) fn block(me: &ThreadRef, sleep: &dyn Sleep, deadline: Option<Instant>, reason: WaitReason) {
+    let by_backend = || me.backend().block(me, sleep, deadline, reason);
+    let _: Option<()> = block_in(me, sleep, by_backend);
+}
+
+/// Blocks as `block` does, in `f`, which returns after the sleep is over. Returns `None` if `f` was not
+/// called, because the interrupt came first.
+pub(crate) fn block_in<R>(me: &ThreadRef, sleep: &dyn Sleep, f: impl FnOnce() -> R) -> Option<R> {
     let interrupt = &me.core().interrupt;
     // From the moment that interrupters can see the sleep until it is over (I9).
     let _no_preempt = NoPreempt::hold();
     // Bound to a name, because it is read until `leave`. A temporary in the condition would end too soon.
     let sleep_ref = SleepRef(sleep);
-    if interrupt.enter(&sleep_ref, || me.is_one_of_all()) {
-        me.backend().block(me, sleep, deadline, reason);
-    }
+    let result = interrupt.enter(&sleep_ref, || me.is_one_of_all()).then(f);
     interrupt.leave();
+    result
 }
 
 /// Returns `true` if the running thread is interrupted, and clears its flag. The flag is set only if another

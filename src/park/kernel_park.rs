@@ -148,6 +148,22 @@ impl Backend for KernelPark {
     }
 }
 
+/// Runs `call`, a system call in which the running thread, which owns a kernel thread, may wait for `reason`.
+/// Looks from outside and the trace see it wait.
+#[inline]
+pub(crate) fn in_call<R>(me: ThreadRef, reason: WaitReason, timed: bool, call: impl FnOnce() -> R) -> R {
+    me.core().wait_state.waits(reason, timed);
+    if observed::is_traced() {
+        traced::blocks(me);
+    }
+    let result = call();
+    me.core().wait_state.goes_on();
+    if observed::is_any_after_sleep() {
+        after_sleep(me);
+    }
+    result
+}
+
 /// Does what observers have asked for, when the running thread has slept in the kernel.
 #[cold]
 fn after_sleep(me: ThreadRef) {

@@ -35,10 +35,14 @@ pub enum WaitReason {
     Select,
     /// The members of a wait group.
     WaitGroup,
+    /// Bytes, or a connection, at a descriptor.
+    Readable,
+    /// Room to send bytes at a descriptor, or the end of a connect.
+    Writable,
 }
 
 impl WaitReason {
-    const ALL: [Self; 14] = [
+    const ALL: [Self; 16] = [
         Self::Park,
         Self::Sleep,
         Self::Join,
@@ -53,6 +57,8 @@ impl WaitReason {
         Self::Receive,
         Self::Select,
         Self::WaitGroup,
+        Self::Readable,
+        Self::Writable,
     ];
 
     /// Returns it in a word or two, as data have it.
@@ -79,7 +85,14 @@ impl WaitReason {
             Self::Receive => "receive",
             Self::Select => "select",
             Self::WaitGroup => "wait group",
+            Self::Readable => "readable",
+            Self::Writable => "writable",
         }
+    }
+
+    /// Returns `true` if what ends the wait may come from outside the process.
+    pub(crate) fn is_outside(self) -> bool {
+        matches!(self, Self::Readable | Self::Writable)
     }
 
     /// Returns the reason of this number.
@@ -105,6 +118,8 @@ impl fmt::Display for WaitReason {
             Self::Receive => "a message (receive)",
             Self::Select => "the first of several events (select)",
             Self::WaitGroup => "a wait group",
+            Self::Readable => "a descriptor to be readable",
+            Self::Writable => "a descriptor to be writable",
         })
     }
 }
@@ -119,6 +134,6 @@ mod tests {
         for reason in WaitReason::ALL {
             assert_eq!(WaitReason::from_number(reason as u8), Some(reason));
         }
-        assert_eq!(WaitReason::from_number(15), None);
+        assert_eq!(WaitReason::from_number(17), None);
     }
 }

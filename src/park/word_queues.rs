@@ -55,7 +55,7 @@ impl WaitReason {
     /// Returns the address of that object if the program knows it.
     pub(crate) fn known_address(self, at: usize) -> Option<usize> {
         let unknown = matches!(self, Self::Park | Self::Sleep | Self::Join | Self::Scope | Self::Select);
-        (!unknown).then_some(self.object(at))
+        (!unknown && !self.is_outside()).then_some(self.object(at))
     }
 }
 

@@ -287,6 +287,8 @@ pub(crate) mod futex {
     }
 }
 
+pub(crate) mod poll_set;
+
 /// A model is one process, and does not fork.
 pub(crate) use crate::sys::kthread::KernelThread;
 pub(crate) use crate::sys::{fork, process, thread_end};

@@ -6,7 +6,7 @@ pub(crate) use crate::sys::kthread::KernelThread;
 pub(crate) use crate::sys::once::OnceLock;
 #[cfg(unix)]
 pub(crate) use crate::sys::process;
-pub(crate) use crate::sys::{cpu, fork, futex, thread_end};
+pub(crate) use crate::sys::{cpu, fork, futex, poll_set, thread_end};
 pub(crate) use std::sync::atomic;
 
 /// An `UnsafeCell` with loom's access protocol: one closure for each access, so that loom can see

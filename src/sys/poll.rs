@@ -40,6 +40,37 @@ pub(crate) fn wait(on: &[Interest], timeout: Option<Duration>) -> io::Result<Vec
     Ok(seen.collect())
 }
 
+/// Waits until `descriptor` is ready (to be written to, or else to be read from), the `bell` can be read, or
+/// the time is over; `None` is forever. The time is rounded up to milliseconds. A signal may end the wait.
+///
+/// # Errors
+///
+/// As `poll`, and if the descriptor is closed.
+pub(crate) fn until_ready(
+    descriptor: RawFd,
+    write: bool,
+    bell: Option<RawFd>,
+    timeout: Option<Duration>,
+) -> io::Result<()> {
+    let events = if write { libc::POLLOUT } else { libc::POLLIN };
+    let mut polled = [
+        libc::pollfd { fd: descriptor, events, revents: 0 },
+        // A negative one is skipped.
+        libc::pollfd { fd: bell.unwrap_or(-1), events: libc::POLLIN, revents: 0 },
+    ];
+    let millis = timeout.map_or(-1, |it| it.as_micros().div_ceil(1_000).try_into().unwrap_or(i32::MAX));
+    // SAFETY: `polled` is valid for its length.
+    let ready = unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, millis) };
+    match ready {
+        0.. if polled[0].revents & libc::POLLNVAL != 0 => Err(io::Error::from_raw_os_error(libc::EBADF)),
+        0.. => Ok(()),
+        _ => Err(io::Error::last_os_error()).or_else(|error| match error.kind() {
+            io::ErrorKind::Interrupted => Ok(()),
+            _ => Err(error),
+        }),
+    }
+}
+
 /// Returns the effective user of this process.
 pub(crate) fn user() -> u32 {
     // SAFETY: no arguments, and it does not fail.

@@ -15,6 +15,7 @@
 //! files open: the reader of a pipe must see the end when the program closes the other side. The folder stays
 //! open in that table, so that the files are found even after a `chroot`.
 
+use std::cell::Cell;
 use std::io;
 
 use super::Tid;
@@ -77,6 +78,7 @@ impl Tasks {
         if !own_descriptors() {
             return Self::SHARED;
         }
+        OWN_DESCRIPTORS.set(true);
         let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
         let path = Text::<32>::of(format_args!("{FOLDER}"));
         // SAFETY: the path ends with a zero byte.
@@ -144,6 +146,15 @@ impl Drop for Tasks {
             unsafe { libc::close(folder) };
         }
     }
+}
+
+thread_local! {
+    static OWN_DESCRIPTORS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Returns `true` if the calling kernel thread has a table of descriptors of its own.
+pub(crate) fn has_own_descriptors() -> bool {
+    OWN_DESCRIPTORS.get()
 }
 
 /// Gives the calling kernel thread an empty table of file descriptors of its own. Returns `false` if it still

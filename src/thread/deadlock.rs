@@ -108,6 +108,8 @@ pub enum EndsBy {
     UnknownOwner,
     /// Any thread that notifies, unparks, sends or arrives, even from outside the runtime.
     AnyThread,
+    /// The other end of a connection, or whatever else is behind a descriptor.
+    Outside,
 }
 
 /// How far a runtime stands still: if any of its threads can go on by itself.
@@ -263,6 +265,7 @@ impl fmt::Display for EndsBy {
             Self::Owner => "the owner may go on",
             Self::UnknownOwner => "the owner is not known",
             Self::AnyThread => "any thread may end it",
+            Self::Outside => "its descriptor may be ready at any time",
         })
     }
 }

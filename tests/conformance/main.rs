@@ -32,6 +32,8 @@ mod locals;
 mod mixed;
 mod mutexes;
 mod names;
+mod net;
+mod net_ends;
 mod no_time;
 mod once;
 mod once_forms;

@@ -12,7 +12,7 @@ use crate::support::sockets::Manners;
 /// The names of the options, for people.
 pub(crate) const USAGE: &str = "\
 usage: echo [--listen <address>|--connect <address>] [-n <connections>] [-i <messages>] [-b <bytes>]
-\t[-a yes|no] [-m <lwps>] [-S <stacksize>] [-c <concurrency>] [-r mxn|onetoone|std] [--json]
+\t[-s net|std] [-a yes|no] [-m <lwps>] [-S <stacksize>] [-c <concurrency>] [-r mxn|onetoone|std] [--json]
 
   --listen   be the server, at an address such as 127.0.0.1:7007, until all connections have been closed
   --connect  be the clients
@@ -20,7 +20,8 @@ usage: echo [--listen <address>|--connect <address>] [-n <connections>] [-i <mes
   -n         connections, each with a thread at both ends (1000)
   -i         messages of each client, one after the other (100)
   -b         bytes of a message (64)
-  -a         announce each read, as one that may block in the kernel (no); for mxn
+  -s         sockets of Selvedge's threads: of selvedge::net, or of std (net)
+  -a         announce each read, as one that may block in the kernel (no); for mxn with -s std
   -m         kernel threads that there may be (0: one for each thread, or as many as can be); for mxn
   -S         bytes of stack of each thread (0: the runtime's default)
   -c         threads that may run at once (0: as many as there are CPUs); for mxn
@@ -62,7 +63,7 @@ pub(crate) const THOUSAND: Options = Options {
         connections: 1_000,
         messages: 100,
         bytes: 64,
-        manners: Manners::Bare,
+        manners: Manners::Net,
         attributes: Attributes { stack_size: None, bound: false },
     },
     max_lwps: 0,
@@ -87,6 +88,7 @@ pub(crate) fn parse(
     let mut options = THOUSAND;
     let plan = &mut options.plan;
     let mut role = None;
+    let (mut net, mut announced) = (true, false);
     let mut line = Line::new(arguments);
     while let Some(option) = line.next_option()? {
         match option.as_str() {
@@ -98,12 +100,19 @@ pub(crate) fn parse(
             "-n" => plan.connections = line.number(1..=100_000)?,
             "-i" => plan.messages = line.number(1..=u32::MAX)?,
             "-b" => plan.bytes = line.number(1..=LONGEST)?,
-            "-a" => plan.manners = line.word(&[("yes", Manners::Announced), ("no", Manners::Bare)])?,
+            "-s" => net = line.word(&[("net", true), ("std", false)])?,
+            "-a" => announced = line.word(&[("yes", true), ("no", false)])?,
             "-m" => options.max_lwps = line.number(0..=MOST_LWPS)?,
             "-S" => plan.attributes.stack_size = line.stack_size()?,
             _ => return Err(line.unknown()),
         }
     }
+    plan.manners = match (net, announced) {
+        (true, true) => return Err(Refusal::Wrong("-a yes: only with -s std".into())),
+        (true, false) => Manners::Net,
+        (false, true) => Manners::Announced,
+        (false, false) => Manners::Bare,
+    };
     let (concurrency, model, json) = (line.concurrency, line.model_or(environment)?, line.json);
     Ok(Options { role: role.unwrap_or(Role::Both), concurrency, model, json, ..options })
 }
@@ -134,6 +143,7 @@ impl fmt::Display for Options {
         writeln!(f, "connections (-n) = {connections}")?;
         writeln!(f, "messages    (-i) = {messages}")?;
         writeln!(f, "bytes       (-b) = {bytes}")?;
+        writeln!(f, "sockets     (-s) = {}", if manners == Manners::Net { "net" } else { "std" })?;
         writeln!(f, "announce    (-a) = {}", if manners == Manners::Announced { "yes" } else { "no" })?;
         writeln!(f, "LWPs        (-m) = {}", self.max_lwps)?;
         writeln!(f, "stack size  (-S) = {}", attributes.stack_size.unwrap_or(0))?;

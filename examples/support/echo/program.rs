@@ -47,7 +47,7 @@ pub(crate) fn perform(options: &Options, text: &mut Text<'_>) -> io::Result<Outc
     Ok(outcome(options, &found, stats.as_ref()))
 }
 
-/// An M:N runtime that lets every thread block in the kernel at once, if it can.
+/// An M:N runtime that lets every thread block in the kernel at once, if it can and std's sockets are asked for.
 fn runtime(options: &Options) -> io::Result<Mxn> {
     let mut builder = Mxn::builder();
     if options.concurrency > 0 {
@@ -57,7 +57,12 @@ fn runtime(options: &Options) -> io::Result<Mxn> {
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     let running = options.concurrency.max(cpus) + 1;
     let enough = (options.threads() + running).min(MOST_LWPS);
-    builder.max_lwps(if options.max_lwps > 0 { options.max_lwps } else { enough }).build()
+    if options.max_lwps > 0 {
+        builder = builder.max_lwps(options.max_lwps);
+    } else if options.plan.manners != Manners::Net {
+        builder = builder.max_lwps(enough);
+    }
+    builder.build()
 }
 
 fn be_there<N: Network>(options: &Options, text: &mut Text<'_>) -> io::Result<Found> {
@@ -139,6 +144,7 @@ fn outcome(options: &Options, (talk, served): &Found, stats: Option<&RuntimeStat
     outcome.set("connections", plan.connections);
     outcome.set("messages", plan.messages);
     outcome.set("bytes", plan.bytes);
+    outcome.set("sockets", if plan.manners == Manners::Net { "net" } else { "std" });
     outcome.set("announced", plan.manners == Manners::Announced);
     outcome.set("stack size", plan.attributes.stack_size);
     outcome.set("concurrency", options.concurrency);

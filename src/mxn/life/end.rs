@@ -36,7 +36,7 @@ impl Scheduler {
         fence(Ordering::SeqCst);
         self.reserve_state.ask();
         for lwp in self.pool.lwps() {
-            lwp.sleep.wake();
+            self.wake_lwp(lwp);
         }
     }
 }

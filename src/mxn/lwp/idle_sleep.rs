@@ -3,6 +3,10 @@
 //! To sleep, an LWP prepares (ASLEEP), enters a list where others find it (the idle list or the spare list),
 //! looks once more, and waits on the word. The thread that takes it off its list wakes it, exactly once.
 //!
+//! One LWP of a runtime may sleep in the runtime's set of descriptors instead (`reactor/poller.rs`). Its waker
+//! then rings the bell of the set. A waker that is late rings for nothing: the next LWP to sleep in the set
+//! wakes up once, and looks at its own word.
+//!
 //! Each state, and the transitions out of it:
 //!
 //! - AWAKE: it runs, or was woken; or it has no kernel thread.
@@ -11,18 +15,25 @@
 //!   - `wake` -> AWAKE: by the thread that took it off the list.
 //!   - `cancel` -> AWAKE: by the owner, if it took itself off.
 //!   - `retire` -> RETIRED: by the reserve's thread.
+//!   - `wait_in` -> IN_SET: by the owner.
+//! - IN_SET: it sleeps in the set of descriptors, or is about to.
+//!   - `wait_in` -> ASLEEP: by the owner, when it has left the set.
+//!   - `wake` -> AWAKE: by the thread that took it off the list, which then rings the bell.
 //! - RETIRED: its kernel thread is to end.
 //!   - `reset` -> AWAKE: by the owner, last of all.
 //!   - `wake` -> AWAKE: at the end of the runtime.
 
 use std::time::Instant;
 
+use crate::shim;
 use crate::shim::atomic::{AtomicU32, Ordering};
 use crate::shim::futex;
+use crate::shim::poll_set::{Events, PollSet};
 
 const AWAKE: u32 = 0;
 const ASLEEP: u32 = 1;
 const RETIRED: u32 = 2;
+const IN_SET: u32 = 3;
 
 /// The word that an LWP sleeps on. See the states in the header.
 #[derive(Debug)]
@@ -55,11 +66,27 @@ impl IdleSleep {
         true
     }
 
-    /// Wakes an LWP that the caller took off its list.
-    pub(crate) fn wake(&self) {
+    /// Sleeps in `set` until woken (`true`), until `deadline`, or until there are `events`. Owner only.
+    pub(crate) fn wait_in(&self, set: &PollSet, deadline: Option<Instant>, events: &mut Events) -> bool {
+        // Relaxed: nothing is published. Acquire: pairs with the release of `wake`.
+        if self.0.compare_exchange(ASLEEP, IN_SET, Ordering::Relaxed, Ordering::Acquire).is_err() {
+            return true;
+        }
+        set.sleep(events, deadline.map(|deadline| deadline.saturating_duration_since(shim::now())));
+        // Relaxed and Acquire: as above.
+        self.0.compare_exchange(IN_SET, ASLEEP, Ordering::Relaxed, Ordering::Acquire).is_err()
+    }
+
+    /// Wakes an LWP that the caller took off its list. Returns `true` if the caller must ring the bell of the
+    /// set for that.
+    #[must_use]
+    pub(crate) fn wake(&self) -> bool {
         // Release: what the caller queued, and the slot it gave, are visible to the LWP.
-        self.0.store(AWAKE, Ordering::Release);
-        futex::wake(&self.0, 1);
+        let in_set = self.0.swap(AWAKE, Ordering::Release) == IN_SET;
+        if !in_set {
+            futex::wake(&self.0, 1);
+        }
+        in_set
     }
 
     /// Tells the LWP's kernel thread to end. The caller took it off the list of spares.
@@ -81,7 +108,7 @@ impl IdleSleep {
 
     /// Returns `true` if the LWP sleeps, idle or spare, or is about to. For looks from outside.
     pub(crate) fn is_asleep(&self) -> bool {
-        self.0.load(Ordering::Relaxed) == ASLEEP
+        matches!(self.0.load(Ordering::Relaxed), ASLEEP | IN_SET)
     }
 
     /// Returns `true` if the LWP neither sleeps nor is to end, at this moment.
@@ -89,3 +116,6 @@ impl IdleSleep {
         self.0.load(Ordering::Relaxed) == AWAKE
     }
 }
+
+#[cfg(all(test, loom))]
+mod loom_in_set;

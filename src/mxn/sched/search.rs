@@ -37,6 +37,7 @@ use crate::park::priority::Priority;
 use crate::recorder::event::Kind;
 use crate::shim;
 use crate::shim::atomic::{Ordering, fence};
+use crate::shim::poll_set::Events;
 
 impl Scheduler {
     /// Looks for work until there is some. Returns `None` if the slot is gone, or the runtime stops.
@@ -58,6 +59,11 @@ impl Scheduler {
             let until = now + spin;
             while searching && now < until {
                 if let Some(green) = self.look_around(lwp, now, age) {
+                    return Some(self.found(lwp, green));
+                }
+                if self.poll_descriptors(lwp)
+                    && let Some(green) = lwp.queue.ring.pop()
+                {
                     return Some(self.found(lwp, green));
                 }
                 if lwp.search.in_the_way.take() {
@@ -310,7 +316,8 @@ impl Scheduler {
         let others_run = !self.do_nothing(self.pool.slots());
         let watching = others_run && self.idle.watch();
         let deadline = if watching { self.clock.now() + *nap } else { NEVER }.min(lwp.timers.next());
-        let woken = self.trace_sleep(lwp, Kind::Idle, || lwp.sleep.wait(self.clock.instant(deadline)));
+        let mut events = Events::new();
+        let woken = self.trace_sleep(lwp, Kind::Idle, || self.sleep_in_set(lwp, deadline, &mut events));
         if watching {
             self.idle.unwatch();
         }
@@ -319,6 +326,7 @@ impl Scheduler {
                 // Another thread wakes this LWP at this moment.
                 lwp.sleep.wait(None);
             }
+            self.descriptors_are_ready(&events, Some(lwp));
             // It may also have been woken because its slot was retired or moved. Then it must not begin to
             // run another thread.
             return if self.life.is_stopping() || !lwp.slot.is_held() { Slept::Over } else { Slept::Woken };
@@ -326,6 +334,11 @@ impl Scheduler {
         lwp.sleep.cancel();
         // This LWP may have slept for long, or all others may sleep by now, so the monitor must watch it.
         self.watch.notice_activity();
+        if self.descriptors_are_ready(&events, Some(lwp)) > 0
+            && let Some(green) = self.look_at_own(lwp, self.clock.now())
+        {
+            return Slept::Found(green);
+        }
         if watching {
             *nap = (2 * *nap).min(policy::MAX_NAP);
         }

@@ -305,7 +305,7 @@ impl Scheduler {
         if !self.wake_if_idle(home) && self.pool.leave_spares(home) {
             self.lend_to(home);
             self.watch.notice_activity();
-            home.sleep.wake();
+            self.wake_lwp(home);
         }
     }
 
@@ -317,7 +317,7 @@ impl Scheduler {
         let listed = self.idle.leave(lwp.index);
         if listed {
             self.watch.notice_activity();
-            lwp.sleep.wake();
+            self.wake_lwp(lwp);
         }
         listed
     }
@@ -357,7 +357,7 @@ impl Scheduler {
         match self.idle.wake_one() {
             Some(index) => {
                 self.watch.notice_activity();
-                self.pool.lwp(index).sleep.wake();
+                self.wake_lwp(self.pool.lwp(index));
             }
             None if self.slots.is_any_open() && self.idle.look().searching == 0 => {
                 self.retake_announced();

@@ -249,7 +249,10 @@ impl LwpPool {
             lwp.slot.give(slot);
             Some(lwp)
         });
-        moved.inspect(|lwp| lwp.sleep.wake())
+        moved.inspect(|lwp| {
+            let in_set = lwp.sleep.wake();
+            debug_assert!(!in_set, "a spare waits for a slot only");
+        })
     }
 
     /// Returns a spare that has been one since `before` or earlier, if there are more than `keep`: the one of

@@ -131,7 +131,7 @@ impl Moment {
     fn needs(&self, n: usize) -> Needs {
         match self.threads[n].wait {
             None => Needs::Nothing,
-            Some(wait) if wait.timed => Needs::Nothing,
+            Some(wait) if wait.timed || wait.reason.is_outside() => Needs::Nothing,
             Some(wait) if wait.interruptible => Needs::AnyThread,
             Some(wait) => match self.needed(n, &wait) {
                 // The other thread has ended, and this one is about to run.
@@ -185,6 +185,7 @@ impl Moment {
         let owners = self.owners(n, &wait);
         let ends_by = match &needs[n] {
             _ if stuck[n] => EndsBy::Nothing,
+            Needs::Nothing if wait.reason.is_outside() => EndsBy::Outside,
             Needs::Nothing => EndsBy::Deadline,
             Needs::AnyThread if wait.interruptible => EndsBy::Interrupt,
             Needs::AnyThread if must_be_one(wait.reason) => EndsBy::UnknownOwner,

@@ -288,7 +288,7 @@ fn a_spare_lwp_sees_the_end() {
 
 fn stop_without_a_fence(scheduler: &'static Scheduler) {
     scheduler.life.stop();
-    scheduler.pool.lwps().for_each(|lwp| lwp.sleep.wake());
+    scheduler.pool.lwps().for_each(|lwp| scheduler.wake_lwp(lwp));
 }
 
 #[test]

@@ -156,7 +156,7 @@ fn is_held_up() -> bool {
     if is_taken.get() {
         wait_until(|| scheduler.clock.now() >= at);
         hold_up(&sleeper);
-        lwp.sleep.wake();
+        assert!(!lwp.sleep.wake(), "no set");
     }
     assert_eq!(end(sleeper), is_taken.get());
     assert_eq!(counts(scheduler), (0, 1));
@@ -256,7 +256,7 @@ fn a_spare_that_gets_a_slot_at_its_deadline_waits_for_that() {
     hold_up(&spare);
     assert_eq!(scheduler.pool.spares(), 0, "nor does it go back to the list");
     lwp.slot.give(InHand::first_of_its_life());
-    lwp.sleep.wake();
+    assert!(!lwp.sleep.wake(), "no set");
     assert!(end(spare));
     lwp.timers.disarm(&entry);
 }

@@ -87,12 +87,15 @@ impl Reserve {
                 scheduler.reserve_state.wait(earlier(pause, next));
                 continue;
             }
+            scheduler.answer_monitor();
             let retry = self.settle().map(|pause| Instant::now() + pause);
             self.fill();
             next = earlier(retry, self.end_aged());
             // How many LWPs and slots there are has changed here, if it has.
             registry::note(scheduler);
         }
+        // The monitor stops the runtime, and cannot.
+        scheduler.ring();
     }
 
     /// Makes as many slots as are wanted. If there are not as many then, returns the pause before the next

@@ -1,0 +1,133 @@
+//! Descriptors that have become ready: which kernel thread looks at them, and where their threads go.
+//!
+//! The first idle LWP sleeps in the set. LWPs without work look at the set before they sleep, and busy ones at
+//! their fair ticks. If all LWPs compute, the reserve's thread looks, because the monitor cannot
+//! (`sys/poll_set.rs`): it asks in its rounds. If all LWPs are idle or at rest, the monitor does not sleep
+//! before one is in the set.
+//!
+//! The threads of one look go into the ring of the LWP that looked, in the order of the events. Other LWPs
+//! are woken for them as for all that is put into a ring (rule 4 of `wake`).
+
+use super::Scheduler;
+use crate::mxn::green::Green;
+use crate::mxn::lwp::Lwp;
+use crate::park::wait_queue::Grants;
+use crate::reactor::entries::Entry;
+use crate::reactor::poller::{LOOK, RING};
+use crate::shim::poll_set::{Events, PollSet};
+
+/// If no LWP has looked at the descriptors for so long, in ns, another thread does.
+const NEGLECTED: u64 = 10_000_000;
+
+/// What the monitor knows of looks at the descriptors.
+#[derive(Default)]
+pub(in crate::mxn) struct LastLook {
+    looks: u32,
+    seen_at: u64,
+}
+
+impl Scheduler {
+    /// Looks at the descriptors, without waiting. Returns `true` if threads went into the ring of `lwp`.
+    /// Called by its dispatcher.
+    #[inline]
+    pub(super) fn poll_descriptors(&'static self, lwp: &'static Lwp) -> bool {
+        self.poller.set().is_some_and(|set| self.poll_set(set, Some(lwp)))
+    }
+
+    /// Has the descriptors looked at if no LWP has done so for long. Monitor only.
+    pub(in crate::mxn) fn see_to_descriptors(&self, last: &mut LastLook, now: u64) {
+        let looks = self.poller.looks();
+        if last.looks != looks || self.poller.is_slept_in() {
+            *last = LastLook { looks, seen_at: now };
+        } else if now - last.seen_at >= NEGLECTED {
+            last.seen_at = now;
+            self.ask_reserve(LOOK);
+        }
+    }
+
+    /// Returns `true` if an event of a descriptor will wake an LWP, or if there are no descriptors.
+    pub(in crate::mxn) fn sees_descriptors(&self) -> bool {
+        self.poller.is_slept_in()
+    }
+
+    /// Has the reserve's thread do something with the set. Monitor only.
+    fn ask_reserve(&self, what: u32) {
+        self.poller.ask(what);
+        self.reserve_state.ask();
+    }
+
+    /// Does what the monitor has asked for. Called by the reserve's thread.
+    pub(in crate::mxn) fn answer_monitor(&'static self) {
+        let asked = self.poller.take_asked();
+        let Some(set) = self.poller.set().filter(|_| asked != 0) else { return };
+        if asked & RING != 0 {
+            let _ = set.ring();
+        }
+        if asked & LOOK != 0 {
+            self.poll_set(set, None);
+        }
+    }
+
+    /// Wakes an LWP that the caller took off its list.
+    #[inline]
+    pub(in crate::mxn) fn wake_lwp(&self, lwp: &Lwp) {
+        if lwp.sleep.wake() {
+            self.ring();
+        }
+    }
+
+    /// Wakes the LWP that sleeps in the set.
+    #[cold]
+    pub(in crate::mxn) fn ring(&self) {
+        if self.poller.set().is_some_and(|set| !set.ring()) {
+            self.ask_reserve(RING);
+        }
+    }
+
+    fn poll_set(&'static self, set: &PollSet, lwp: Option<&'static Lwp>) -> bool {
+        let mut events = Events::new();
+        set.look(&mut events);
+        self.poller.looked();
+        self.descriptors_are_ready(&events, lwp) > 0
+    }
+
+    /// Sleeps as an idle LWP does, in the set of descriptors if there is one and no other LWP is in it.
+    pub(super) fn sleep_in_set(&'static self, lwp: &Lwp, deadline: u64, events: &mut Events) -> bool {
+        let deadline = self.clock.instant(deadline);
+        match self.poller.enter() {
+            Some(set) => {
+                let woken = lwp.sleep.wait_in(set, deadline, events);
+                self.poller.leave();
+                woken
+            }
+            None => lwp.sleep.wait(deadline),
+        }
+    }
+
+    /// Makes the threads runnable that wait for these descriptors. Those of this runtime go into the ring of
+    /// `lwp`, if it has a slot. Returns how many threads there were. Called by the dispatcher of `lwp`, or by
+    /// the monitor.
+    pub(super) fn descriptors_are_ready(&'static self, events: &Events, lwp: Option<&'static Lwp>) -> usize {
+        let mut count = 0;
+        for event in events.iter() {
+            Entry::event(event, |grants| count += self.wake_granted(grants, lwp));
+        }
+        count
+    }
+
+    fn wake_granted(&'static self, mut grants: Grants, lwp: Option<&'static Lwp>) -> usize {
+        let mut count = 0;
+        while let Some(thread) = grants.pop_of(self) {
+            // SAFETY: a scheduler's threads are green.
+            let green = unsafe { Green::of(thread) };
+            self.trace_timer(lwp, green);
+            match lwp {
+                Some(lwp) if lwp.slot.is_held() => self.queue_behind(lwp, green),
+                _ => self.ready_elsewhere(green),
+            }
+            count += 1;
+        }
+        // Threads of other runtimes.
+        count + grants.wake_all()
+    }
+}

@@ -1,0 +1,220 @@
+//! The table of descriptors that threads have waited for.
+//!
+//! **Problem.** An event names a descriptor that may be closed by now, and its number may belong to another.
+//! What the event leads to must be there all the same.
+//!
+//! **Rejected.** The address of the socket as the token: it would have to outlive the last event. A table by
+//! the descriptor's number: the number is used again at once, and the runtime is not told.
+//!
+//! **Shape.** Entries are type-stable: they lie in pages that are never freed, each twice as large as the one
+//! before. An entry is used again, with the next number of its life. A token is the entry's number and its
+//! life, and a word that an event is to change has its life, too (`readiness.rs`).
+
+use std::ptr;
+
+use super::readiness::Readiness;
+use crate::park::fork;
+use crate::park::queue_lock::{QueueLock, Rank};
+use crate::shim::atomic::{AtomicPtr, AtomicU32, Ordering};
+use crate::shim::poll_set::Event;
+use crate::shim::{UnsafeCell, global};
+
+/// Entries in the first page.
+const FIRST: usize = 64;
+/// Enough pages for any number of descriptors.
+const PAGES: usize = 26;
+
+/// What is known of one descriptor.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) read: Readiness,
+    pub(crate) write: Readiness,
+    /// The number of the poller that reports here; 0 for none. The last one, if several do.
+    pub(crate) watched_by: AtomicU32,
+    /// The number of its life. Changed by the thread that takes or gives back the entry.
+    life: AtomicU32,
+    number: u32,
+    /// The next free entry. Guarded by the lock of [`FREE`].
+    next: UnsafeCell<*const Entry>,
+}
+
+// SAFETY: `next` is guarded by the lock of `FREE`, and `number` does not change. The rest is atomic.
+unsafe impl Sync for Entry {}
+
+/// The free entries, and how many there are in all.
+struct Free {
+    first: *const Entry,
+    made: usize,
+}
+
+// SAFETY: it points to type-stable memory that belongs to the list while it is in there.
+unsafe impl Send for Free {}
+
+global! {
+    static FREE: QueueLock<Free> = QueueLock::new(Rank::Pool, Free { first: ptr::null(), made: 0 });
+}
+
+global! {
+    static TABLE: [AtomicPtr<Entry>; PAGES] = [const { AtomicPtr::new(ptr::null_mut()) }; PAGES];
+}
+
+/// Returns the page of an entry, and its place there.
+fn place(number: usize) -> (usize, usize) {
+    let page = (number / FIRST + 1).ilog2() as usize;
+    (page, number - FIRST * ((1 << page) - 1))
+}
+
+/// Returns the entry of a number that was given out.
+fn entry(number: u32) -> Option<&'static Entry> {
+    let (page, place) = place(number as usize);
+    // Acquire: pairs with `make`.
+    let first = TABLE.get(page)?.load(Ordering::Acquire);
+    if first.is_null() {
+        return None;
+    }
+    // SAFETY: the page has `FIRST << page` entries, and is never freed.
+    Some(unsafe { &*first.add(place) })
+}
+
+impl Entry {
+    /// Begins a life of an entry. May allocate.
+    pub(crate) fn take() -> &'static Self {
+        let entry = loop {
+            let free = FREE.with(|free| {
+                // SAFETY: null, or in the list, and type-stable.
+                let entry: &'static Self = unsafe { free.first.as_ref() }?;
+                // SAFETY: the lock is held.
+                free.first = entry.next.with(|next| unsafe { *next });
+                Some(entry)
+            });
+            match free {
+                Some(entry) => break entry,
+                None => make(),
+            }
+        };
+        // Relaxed: the caller has it to itself.
+        let life = entry.life.load(Ordering::Relaxed).wrapping_add(1);
+        entry.life.store(life, Ordering::Relaxed);
+        entry.watched_by.store(0, Ordering::Relaxed);
+        entry.read.begin(life);
+        entry.write.begin(life);
+        entry
+    }
+
+    /// Ends its life. No thread waits for it. Events that come from now on have no effect.
+    pub(crate) fn give_back(&'static self) {
+        // Relaxed: the caller has it to itself.
+        let life = self.life.load(Ordering::Relaxed).wrapping_add(1);
+        self.life.store(life, Ordering::Relaxed);
+        self.read.begin(life);
+        self.write.begin(life);
+        FREE.with(|free| self.link(free));
+    }
+
+    fn link(&self, free: &mut Free) {
+        // SAFETY: the lock is held.
+        self.next.with_mut(|next| unsafe { *next = free.first });
+        free.first = self;
+    }
+
+    /// Returns what an event says that is for this life of it.
+    pub(crate) fn token(&self) -> u64 {
+        // Relaxed: the caller keeps this life.
+        u64::from(self.life.load(Ordering::Relaxed)) << 32 | u64::from(self.number)
+    }
+
+    /// Calls `wake` with the threads that an event ends the sleep of.
+    pub(crate) fn event(event: Event, mut wake: impl FnMut(crate::park::wait_queue::Grants)) {
+        let Some(entry) = entry(event.token as u32) else { return };
+        let life = (event.token >> 32) as u32;
+        if event.readable
+            && let Some(grants) = entry.read.notify(life, event.read_closed)
+        {
+            wake(grants);
+        }
+        if event.writable
+            && let Some(grants) = entry.write.notify(life, event.write_closed)
+        {
+            wake(grants);
+        }
+    }
+}
+
+/// Makes another page, unless another thread has done so.
+#[cold]
+fn make() {
+    fork::tell_children(in_child);
+    let before = FREE.with(|free| free.made);
+    let (page, _) = place(before);
+    let count = FIRST << page;
+    let number = |at: usize| u32::try_from(before + at).expect("there are fewer descriptors");
+    let entries: Vec<Entry> = (0..count)
+        .map(|at| Entry {
+            read: Readiness::new(),
+            write: Readiness::new(),
+            watched_by: AtomicU32::new(0),
+            life: AtomicU32::new(0),
+            number: number(at),
+            next: UnsafeCell::new(ptr::null()),
+        })
+        .collect();
+    let entries = Box::into_raw(entries.into_boxed_slice());
+    let first = entries.cast::<Entry>();
+    let mine = FREE.with(|free| {
+        if free.made != before {
+            return false;
+        }
+        // Release: pairs with `entry`.
+        TABLE[page].store(first, Ordering::Release);
+        for at in (0..count).rev() {
+            // SAFETY: within the page, which is never freed from here on.
+            unsafe { &*first.add(at) }.link(free);
+        }
+        free.made = before + count;
+        true
+    });
+    if !mine {
+        // SAFETY: made above, and not shared.
+        drop(unsafe { Box::from_raw(entries) });
+    }
+}
+
+/// Frees the list in a child of a fork. If another thread was changing it, gives its entries up.
+fn in_child() {
+    let mend = |free: &mut Free, held| {
+        if held {
+            free.first = ptr::null();
+        }
+    };
+    // SAFETY: called in the child, by its only thread, which was not in `with`: that forks not.
+    unsafe { FREE.mend(mend) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_places() {
+        assert_eq!((place(0), place(63), place(64)), ((0, 0), (0, 63), (1, 0)));
+        assert_eq!((place(191), place(192)), ((1, 127), (2, 0)));
+        assert!(place(u32::MAX as usize).0 <= PAGES);
+    }
+
+    #[test]
+    fn a_token_is_of_one_life() {
+        let before: Vec<_> = (0..1_000).map(|_| Entry::take()).collect();
+        let entry = before[999];
+        let token = entry.token();
+        assert!(std::ptr::eq(super::entry(token as u32).unwrap(), entry));
+        let event = Event { token, readable: true, writable: true, read_closed: true, write_closed: true };
+        let seen = entry.read.look();
+        Entry::event(event, |_| panic!("no thread waits"));
+        assert_ne!(entry.read.look(), seen);
+        before.into_iter().for_each(Entry::give_back);
+        let seen = entry.read.look();
+        Entry::event(event, |_| panic!("no thread waits"));
+        assert_eq!(entry.read.look(), seen);
+        Entry::event(Event { token: u64::MAX, ..event }, |_| panic!("there is no such entry"));
+    }
+}

@@ -1,0 +1,167 @@
+//! A descriptor that threads wait for: the system call first, and the wait only if the call would block.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr;
+
+use super::entries::Entry;
+use super::kernel_wait;
+use super::readiness::Readiness;
+use crate::park::current::current;
+use crate::park::no_preempt::NoPreempt;
+use crate::park::reason::WaitReason;
+use crate::park::thread::ThreadRef;
+use crate::park::wait::Wait;
+use crate::shim::atomic::{AtomicPtr, Ordering};
+
+/// What a thread waits to do with a descriptor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Direction {
+    Read,
+    Write,
+}
+
+impl Direction {
+    pub(crate) fn reason(self) -> WaitReason {
+        match self {
+            Self::Read => WaitReason::Readable,
+            Self::Write => WaitReason::Writable,
+        }
+    }
+
+    fn of(self, entry: &Entry) -> &Readiness {
+        match self {
+            Self::Read => &entry.read,
+            Self::Write => &entry.write,
+        }
+    }
+}
+
+/// What a call that did not block says.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Done<T> {
+    pub(crate) value: T,
+    /// The call took all that there was, so that the next one would block.
+    pub(crate) all: bool,
+}
+
+/// What belongs to a descriptor from its first wait to its end.
+#[derive(Debug)]
+pub(crate) struct Source(AtomicPtr<Entry>);
+
+impl Source {
+    pub(crate) const fn new() -> Self {
+        Self(AtomicPtr::new(ptr::null_mut()))
+    }
+
+    fn entry(&self) -> Option<&'static Entry> {
+        // Acquire: pairs with `enter`.
+        // SAFETY: null, or taken for this source, and type-stable.
+        unsafe { self.0.load(Ordering::Acquire).as_ref() }
+    }
+
+    /// Returns the entry, and `true` if this call has made it.
+    #[cold]
+    fn enter(&self) -> (&'static Entry, bool) {
+        let entry = Entry::take();
+        let new = ptr::from_ref(entry).cast_mut();
+        // Release: pairs with `entry`. Acquire: as there.
+        match self.0.compare_exchange(ptr::null_mut(), new, Ordering::Release, Ordering::Acquire) {
+            Ok(_) => (entry, true),
+            Err(other) => {
+                entry.give_back();
+                // SAFETY: another thread has taken it for this source.
+                (unsafe { &*other }, false)
+            }
+        }
+    }
+
+    /// Makes system calls until one does not say that it would block, and waits in between as `wait` says.
+    /// `attempt` is a call that does not block the kernel thread. `wait` is called at most once, if the
+    /// thread must wait.
+    ///
+    /// # Blocks
+    ///
+    /// A green thread: only the thread. But if the descriptor cannot be polled, or there is no memory or no
+    /// descriptor for that, it blocks its LWP, in a region that says so (`thread::blocking`).
+    ///
+    /// # Errors
+    ///
+    /// Those of `attempt`, and the wait's.
+    pub(crate) fn call<T>(
+        &self,
+        descriptor: BorrowedFd<'_>,
+        direction: Direction,
+        wait: impl FnOnce() -> Wait,
+        mut attempt: impl FnMut() -> io::Result<Done<T>>,
+    ) -> io::Result<T> {
+        let me = current();
+        let mut first = Some(wait);
+        let mut wait = None;
+        let mut entry = self.entry();
+        loop {
+            let watched = entry.filter(|entry| is_watched(me, descriptor, entry));
+            let seen = watched.map(|entry| direction.of(entry).look());
+            if seen.is_none_or(|seen| seen.is_ready()) {
+                let used_up = || {
+                    if let (Some(entry), Some(seen)) = (watched, seen) {
+                        direction.of(entry).is_used_up(seen);
+                    }
+                };
+                match attempt() {
+                    Ok(done) => {
+                        if done.all {
+                            used_up();
+                        }
+                        return Ok(done.value);
+                    }
+                    Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
+                    Err(_) => used_up(),
+                }
+            }
+            let wait = *wait.get_or_insert_with(|| first.take().expect("it is called once")());
+            match watched {
+                Some(entry) => direction.of(entry).wait(direction.reason(), wait)?,
+                None if !me.is_kernel() && entry.is_none() => {
+                    let (taken, new) = self.enter();
+                    if new {
+                        // The call would have blocked. What happens from here on is reported.
+                        let readiness = direction.of(taken);
+                        readiness.is_used_up(readiness.look());
+                    }
+                    entry = Some(taken);
+                }
+                None => blocking(me, || kernel_wait::until_ready(me, descriptor, direction, wait))?,
+            }
+        }
+    }
+}
+
+impl Drop for Source {
+    fn drop(&mut self) {
+        if let Some(entry) = self.entry() {
+            entry.give_back();
+        }
+    }
+}
+
+/// Has the runtime of `me` watch the descriptor. Returns `false` if it cannot.
+#[inline]
+fn is_watched(me: ThreadRef, descriptor: BorrowedFd<'_>, entry: &Entry) -> bool {
+    // The set may be made in this call, and other threads wait for that.
+    let _no_preempt = NoPreempt::hold();
+    me.backend().watch(descriptor.as_raw_fd(), entry.token(), &entry.watched_by).unwrap_or(false)
+}
+
+/// Runs `f`, which blocks the kernel thread, so that others run meanwhile.
+fn blocking<R>(me: ThreadRef, f: impl FnOnce() -> R) -> R {
+    struct Leave(ThreadRef);
+    impl Drop for Leave {
+        fn drop(&mut self) {
+            self.0.backend().exit_blocking(&self.0);
+        }
+    }
+    me.backend().enter_blocking(&me);
+    let _leave = Leave(me);
+    f()
+}

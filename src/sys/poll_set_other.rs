@@ -1,0 +1,54 @@
+//! The sibling of `poll_set.rs` for systems without epoll. There is no set: `new` returns an error, and a
+//! thread that wants to wait for a descriptor blocks in its call.
+
+use std::io;
+use std::time::Duration;
+
+/// See `poll_set.rs`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Event {
+    pub(crate) token: u64,
+    pub(crate) readable: bool,
+    pub(crate) writable: bool,
+    pub(crate) read_closed: bool,
+    pub(crate) write_closed: bool,
+}
+
+/// There is none.
+#[derive(Debug)]
+pub(crate) enum PollSet {}
+
+impl PollSet {
+    pub(crate) fn new() -> io::Result<Self> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    pub(crate) fn add(&self, _descriptor: i32, _token: u64) -> io::Result<()> {
+        match *self {}
+    }
+
+    pub(crate) fn ring(&self) -> bool {
+        match *self {}
+    }
+
+    pub(crate) fn look(&self, _events: &mut Events) {
+        match *self {}
+    }
+
+    pub(crate) fn sleep(&self, _events: &mut Events, _timeout: Option<Duration>) {
+        match *self {}
+    }
+}
+
+/// None.
+pub(crate) struct Events(());
+
+impl Events {
+    pub(crate) fn new() -> Self {
+        Self(())
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Event> {
+        std::iter::empty()
+    }
+}

@@ -1,0 +1,54 @@
+//! Flags of calls on sockets, and the mode of a descriptor.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// The call does not block, whatever the mode of the descriptor.
+pub(crate) const DONT_WAIT: i32 = libc::MSG_DONTWAIT;
+/// The bytes stay where they are.
+pub(crate) const PEEK: i32 = libc::MSG_PEEK;
+/// A peer that has gone is an error, and no signal. (On Apple's systems, std has set that for the socket.)
+#[cfg(not(target_vendor = "apple"))]
+pub(crate) const NO_SIGNAL: i32 = libc::MSG_NOSIGNAL;
+#[cfg(target_vendor = "apple")]
+pub(crate) const NO_SIGNAL: i32 = 0;
+
+/// Sets if calls on a descriptor return an error instead of blocking. The mode belongs to all copies of the
+/// descriptor.
+///
+/// # Errors
+///
+/// As `ioctl`.
+pub(crate) fn set_nonblocking(descriptor: BorrowedFd<'_>, nonblocking: bool) -> io::Result<()> {
+    let mut nonblocking = libc::c_int::from(nonblocking);
+    // SAFETY: the kernel reads the one number.
+    let rc = unsafe { libc::ioctl(descriptor.as_raw_fd(), libc::FIONBIO, &raw mut nonblocking) };
+    if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Returns `true` if calls on a descriptor return an error instead of blocking.
+///
+/// # Errors
+///
+/// As `fcntl`.
+pub(crate) fn is_nonblocking(descriptor: BorrowedFd<'_>) -> io::Result<bool> {
+    // SAFETY: no memory is involved.
+    let flags = unsafe { libc::fcntl(descriptor.as_raw_fd(), libc::F_GETFL) };
+    if flags < 0 { Err(io::Error::last_os_error()) } else { Ok(flags & libc::O_NONBLOCK != 0) }
+}
+
+/// Returns `true` if a process, or the system, has no more descriptors or memory for a connection. It may
+/// have some in a moment.
+pub(crate) fn is_shortage(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM))
+}
+
+/// Returns `true` if a connect has begun, and goes on.
+pub(crate) fn is_in_progress(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::EINPROGRESS)
+}
+
+/// Returns the error of a call that would block.
+pub(crate) fn would_block() -> io::Error {
+    io::Error::from_raw_os_error(libc::EAGAIN)
+}
