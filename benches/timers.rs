@@ -1,8 +1,13 @@
 //! How late do sleepers wake, and what does it cost to set a timer that does not go off?
 //!
 //! *Late*: threads sleep for 1 ms again and again; the figure is by how much longer it took them, in the
-//! mean of all: of one, and of a thousand that sleep for 1 to 10 ms each. The kernel itself adds up to 50
-//! us (the timer slack) to each of its sleeps; tokio counts whole milliseconds.
+//! mean of all: of one, and of a thousand that sleep for 1 to 10 ms each. Of one, also in 99 of 100 sleeps.
+//! The kernel itself adds up to 50 us (the timer slack) to each of its sleeps; tokio counts whole
+//! milliseconds.
+//!
+//! *A million deadlines at once*: so many threads sleep until the same moment. A further thread sleeps until
+//! shortly before that, and then yields all the while. The first figure is the longest time for which it did
+//! not run. The second is how long it took until the last sleeper had run.
 //!
 //! *Round trip with a timeout*: two threads unpark each other and wait with a timeout of a second, which
 //! never ends: compare with `park`. Once more while a thousand others wait with longer ones. (`park` asks
@@ -17,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
-use support::contender::{Contender, Workload, all, without};
+use support::contender::{Contender, Workload, all, some, without};
 use support::crew::work_together;
 use support::harness::{Question, Unit, answer};
 use support::library::Attributes;
@@ -25,6 +30,10 @@ use support::workloads::park::RoundTrip;
 
 /// Many sleepers.
 const SLEEPERS: u32 = 1_000;
+/// Very many sleepers.
+const MILLION: u32 = 1_000_000;
+/// The contenders that can have so many.
+const LIGHT: [&str; 4] = ["mxn", "mxn, 1 slot", "tokio", "tokio, current thread"];
 /// Sleeps of each in a sample.
 const SLEEPS: u64 = 100;
 /// A timeout that does not end.
@@ -47,10 +56,23 @@ fn main() -> ExitCode {
     };
     answer(vec![
         late(1, "late, 1 thread".into()),
+        Question::new("late, 1 thread, 99 of 100", Unit::NanosEach("late"), all(LateByRank { rank: 99 }))
+            .fixed(MANY_SLEEPS),
         late(SLEEPERS, format!("late, {SLEEPERS} threads")),
         trip(0, "round trip with a timeout".into()),
         trip(SLEEPERS, format!("round trip with a timeout, beside {SLEEPERS} others")),
+        Question::new(
+            format!("round trip with a timeout, beside {MILLION} others"),
+            Unit::NanosEach("a round trip"),
+            some(&LIGHT, Beside { waiting: MILLION }),
+        ),
+        burst("a million deadlines at once, the longest that another waits", Figure::Wait),
+        burst("a million deadlines at once, until the last has run", Figure::Whole),
     ])
+}
+
+fn burst(name: &str, figure: Figure) -> Question {
+    Question::new(name, Unit::MillisInAll, some(&LIGHT, Burst { figure })).fixed(1)
 }
 
 /// An operation is one sleep of each thread; the time, by how much all of them were late.
@@ -116,6 +138,197 @@ impl Workload for Late {
 /// By how much a sleep took longer than it should have.
 fn behind(start: Instant, pause: Duration) -> Duration {
     start.elapsed().checked_sub(pause).expect("no thread wakes early")
+}
+
+/// Sleeps of a sample of which one is chosen by its rank.
+const MANY_SLEEPS: u64 = 1_000;
+
+/// An operation is one sleep of 1 ms; the time, by how much that of this rank in a hundred was late.
+#[derive(Clone, Copy)]
+struct LateByRank {
+    rank: usize,
+}
+
+impl LateByRank {
+    /// Returns the figure of these sleeps, for all of them.
+    fn of_all(self, mut late: Vec<Duration>) -> Duration {
+        late.sort_unstable();
+        late[(late.len() - 1) * self.rank / 100] * u32::try_from(late.len()).expect("few sleeps")
+    }
+}
+
+impl Workload for LateByRank {
+    fn threads<C: Contender>(self, sleeps: u64) -> Duration {
+        let sleep = |_| {
+            let start = Instant::now();
+            C::sleep(MS);
+            behind(start, MS)
+        };
+        self.of_all((0..sleeps).map(sleep).collect())
+    }
+
+    async fn tasks(self, sleeps: u64) -> Duration {
+        let mut late = Vec::new();
+        for _ in 0..sleeps {
+            let start = Instant::now();
+            tokio::time::sleep(MS).await;
+            late.push(behind(start, MS));
+        }
+        self.of_all(late)
+    }
+
+    fn equip(self, tokio: &mut tokio::runtime::Builder) {
+        tokio.enable_time();
+    }
+}
+
+const MS: Duration = Duration::from_millis(1);
+
+/// A million threads that sleep until the same moment, beside one that yields.
+#[derive(Clone, Copy)]
+struct Burst {
+    figure: Figure,
+}
+
+/// What is asked of a burst.
+#[derive(Clone, Copy)]
+enum Figure {
+    /// The longest time between two turns of the thread that yields.
+    Wait,
+    /// The time from the deadline to the end of the last sleeper.
+    Whole,
+}
+
+/// What the sleepers of a burst share.
+#[derive(Default)]
+struct Alarm {
+    /// Sleepers that have started.
+    started: AtomicU32,
+    /// When they are to wake.
+    at: OnceLock<Instant>,
+    /// Sleepers that have woken.
+    over: AtomicU32,
+    /// The figure.
+    seen: OnceLock<Duration>,
+}
+
+impl Alarm {
+    /// Sets the moment, late enough for all to be asleep by then.
+    fn set(&self) -> Instant {
+        *self.at.get_or_init(|| Instant::now() + Duration::from_secs(4))
+    }
+
+    /// Returns how long a sleeper has to sleep, once that is known.
+    fn rest(&self) -> Option<Duration> {
+        Some(
+            self.at.get()?.checked_duration_since(Instant::now()).expect("they took too long to fall asleep"),
+        )
+    }
+
+    fn wake(&self) {
+        self.over.fetch_add(1, Ordering::Release);
+    }
+
+    fn is_over(&self) -> bool {
+        self.over.load(Ordering::Acquire) == MILLION
+    }
+}
+
+/// The turns of a thread that yields.
+struct Turns {
+    last: Instant,
+    longest: Duration,
+}
+
+impl Turns {
+    fn new() -> Self {
+        Self { last: Instant::now(), longest: Duration::ZERO }
+    }
+
+    /// Notes a turn. What lies before the deadline does not count.
+    fn note(&mut self, at: Instant) {
+        let now = Instant::now();
+        if now > at {
+            self.longest = self.longest.max(now - self.last.max(at));
+        }
+        self.last = now;
+    }
+
+    fn figure(&self, figure: Figure, at: Instant) -> Duration {
+        match figure {
+            Figure::Wait => self.longest,
+            Figure::Whole => self.last - at,
+        }
+    }
+}
+
+impl Workload for Burst {
+    fn threads<C: Contender>(self, _: u64) -> Duration {
+        let alarm: Arc<Alarm> = Arc::default();
+        let handles: Arc<[OnceLock<C::Handle>]> = (0..MILLION).map(|_| OnceLock::new()).collect();
+        let sleeper = |number: u32| {
+            let (alarm, handles) = (Arc::clone(&alarm), Arc::clone(&handles));
+            C::start(move || {
+                assert!(handles[number as usize].set(C::current()).is_ok());
+                alarm.started.fetch_add(1, Ordering::Release);
+                let rest = loop {
+                    match alarm.rest() {
+                        Some(rest) => break rest,
+                        None => C::park(),
+                    }
+                };
+                C::sleep(rest);
+                alarm.wake();
+            })
+        };
+        let sleepers: Vec<_> = (0..MILLION).map(sleeper).collect();
+        while alarm.started.load(Ordering::Acquire) < MILLION {
+            C::yield_now();
+        }
+        let at = alarm.set();
+        handles.iter().filter_map(OnceLock::get).for_each(C::unpark);
+        let witness = {
+            let alarm = Arc::clone(&alarm);
+            C::start(move || {
+                C::sleep(at.saturating_duration_since(Instant::now() + MS));
+                let mut turns = Turns::new();
+                while !alarm.is_over() {
+                    C::yield_now();
+                    turns.note(at);
+                }
+                alarm.seen.set(turns.figure(self.figure, at)).expect("there is one witness");
+            })
+        };
+        C::join(witness);
+        sleepers.into_iter().for_each(C::join);
+        *alarm.seen.get().expect("the witness has ended")
+    }
+
+    async fn tasks(self, _: u64) -> Duration {
+        let alarm: Arc<Alarm> = Arc::default();
+        let at = alarm.set();
+        for _ in 0..MILLION {
+            let alarm = Arc::clone(&alarm);
+            tokio::spawn(async move {
+                tokio::time::sleep(alarm.rest().expect("it is set")).await;
+                alarm.wake();
+            });
+        }
+        let witness = tokio::spawn(async move {
+            tokio::time::sleep(at.saturating_duration_since(Instant::now() + MS)).await;
+            let mut turns = Turns::new();
+            while !alarm.is_over() {
+                tokio::task::yield_now().await;
+                turns.note(at);
+            }
+            turns.figure(self.figure, at)
+        });
+        witness.await.unwrap()
+    }
+
+    fn equip(self, tokio: &mut tokio::runtime::Builder) {
+        tokio.enable_time();
+    }
 }
 
 /// An operation is one way and back, beside threads that wait for something else.
