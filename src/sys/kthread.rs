@@ -255,6 +255,38 @@ pub(crate) fn ask_for_short_slice(slice: Duration) {
     system::ask_for_short_slice(slice);
 }
 
+/// The least timer slack, in ns.
+const NO_SLACK: u64 = 1;
+
+/// While this exists, timers of the calling kernel thread go off as exactly as the kernel can. (By default,
+/// they may be 50 us late, so that it can wait for several at once.) To drop it restores what was set before,
+/// which may be the program's own choice.
+///
+/// Both ends are a system call or two. So this is for a sleep, which costs many times more.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct ExactTimers {
+    before: u64,
+}
+
+impl ExactTimers {
+    pub(crate) fn begin() -> Self {
+        let before = system::timer_slack();
+        if before > NO_SLACK {
+            system::set_timer_slack(NO_SLACK);
+        }
+        Self { before }
+    }
+}
+
+impl Drop for ExactTimers {
+    fn drop(&mut self) {
+        if self.before > NO_SLACK {
+            system::set_timer_slack(self.before);
+        }
+    }
+}
+
 /// Explains why there may be no more threads: the limits, with their values if they can be read.
 #[cold]
 fn too_many(error: &io::Error) -> io::Error {

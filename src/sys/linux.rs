@@ -28,6 +28,19 @@ pub(super) fn name_mapping(start: *mut u8, len: usize, name: &'static CStr) {
     unsafe { libc::prctl(libc::PR_SET_VMA, libc::PR_SET_VMA_ANON_NAME, start, len, name.as_ptr()) };
 }
 
+/// Returns how late the kernel may make the calling kernel thread's timers, in ns.
+pub(super) fn timer_slack() -> u64 {
+    // SAFETY: no memory is involved.
+    let slack = unsafe { libc::prctl(libc::PR_GET_TIMERSLACK) };
+    u64::try_from(slack).unwrap_or(0)
+}
+
+/// Sets how late the kernel may make the calling kernel thread's timers, in ns. 0 would be its default.
+pub(super) fn set_timer_slack(slack: u64) {
+    // SAFETY: no memory is involved.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, slack) };
+}
+
 /// Names the calling kernel thread.
 pub(super) fn name_thread(name: &CStr) {
     // SAFETY: a valid string.

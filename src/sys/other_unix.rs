@@ -18,6 +18,14 @@ pub(super) const NO_HUGE_PAGES: Option<libc::c_int> = None;
 /// Mappings have no names.
 pub(super) fn name_mapping(_start: *mut u8, _len: usize, _name: &'static CStr) {}
 
+/// The system has no such setting.
+pub(super) fn timer_slack() -> u64 {
+    0
+}
+
+/// The system has no such setting.
+pub(super) fn set_timer_slack(_slack: u64) {}
+
 /// Threads go unnamed.
 pub(super) fn name_thread(_name: &CStr) {}
 
