@@ -30,7 +30,8 @@ use crate::thread::kernel;
 
 impl Backend for Scheduler {
     fn block(&self, me: &ThreadRef, sleep: &dyn Sleep, deadline: Option<Instant>, reason: WaitReason) {
-        if deadline.is_some_and(|deadline| deadline <= shim::now()) && sleep.expire() {
+        let deadline = deadline.map(|deadline| (self.clock.at(deadline), self.clock.now()));
+        if deadline.is_some_and(|(at, now)| at <= now) && sleep.expire() {
             // To leave the LWP would mean to wait behind all queued threads.
             debug_assert!(!sleep.is_asleep(), "it has expired");
             return;
@@ -44,12 +45,12 @@ impl Backend for Scheduler {
                 me.core().wait_state.waits(reason, false);
                 scheduler.leave(green);
             }
-            Some(deadline) => {
+            Some((at, now)) => {
                 me.core().wait_state.waits(reason, true);
                 let timers = &Self::lwp_of(green).timers;
-                let entry = timer::Entry::new(self.clock.at(deadline), *me, sleep);
-                // SAFETY: the entry stays in this frame until it is disarmed, on the same heap.
-                unsafe { timers.arm(&entry) };
+                let entry = timer::Entry::new(at, *me, sleep);
+                // SAFETY: the entry stays in this frame until it is disarmed, with the same timers.
+                unsafe { timers.arm(&entry, now) };
                 scheduler.leave(green);
                 timers.disarm(&entry);
             }

@@ -36,13 +36,12 @@ use self::lwp_history::{Memory, News};
 use self::no_spare::Starved;
 use self::plan::{Action, Facts, Plan, Queued, Sleepers, Wake};
 use self::policy::{MIN_PAUSE, Sample, Task, WOKEN_SLICE};
-use super::green::Green;
 use super::lwp::Lwp;
 use super::lwp::preempt_request::{Manner, Preemption};
 use super::sched::Scheduler;
 use super::sched::poll::LastLook;
 use super::sched::priority::Aging;
-use super::timer::NEVER;
+use super::timer::{self, NEVER};
 use crate::fiber::stack;
 use crate::recorder::event::SlotCause;
 use crate::shim;
@@ -64,6 +63,9 @@ const LINGER: Duration = Duration::from_secs(1);
 const WIDE_RESERVE: usize = 64;
 /// A timer is the monitor's business when it is this late, in ns. LWPs look at their own first.
 const OVERDUE: u64 = 50_000;
+/// How many overdue timers the monitor fires in a round for an LWP that dispatches: no more than that LWP can
+/// run besides its own, if there are a million.
+const HELP: usize = 8;
 
 /// A round takes some 10 us. The kernel lets a monitor that promises this run before threads that compute.
 const KERNEL_SLICE: Duration = Duration::from_micros(100);
@@ -74,7 +76,7 @@ struct Round {
     acted: bool,
     /// When the next slice is over, in ns from now.
     next_slice: u64,
-    /// The earliest deadline of all heaps, on the runtime's clock.
+    /// The earliest deadline of all LWPs, on the runtime's clock.
     next_timer: u64,
 }
 
@@ -82,7 +84,7 @@ struct Round {
 struct Survey {
     /// Threads in rings and next-slots.
     queued: usize,
-    /// The earliest deadline of all heaps, on the runtime's clock.
+    /// The earliest deadline of all LWPs, on the runtime's clock.
     next_timer: u64,
 }
 
@@ -166,7 +168,9 @@ impl Monitor {
             let longest = if scheduler.life.is_open() { MAX_PAUSE } else { CLOSING_PAUSE };
             let next;
             (next, pause) = policy::pause(pause, acted, next_slice, longest);
-            let due = scheduler.clock.instant(next_timer.saturating_add(OVERDUE));
+            // If more is due than could be fired, the next round is not long in coming.
+            let soon = scheduler.clock.now() + MIN_PAUSE;
+            let due = scheduler.clock.instant(next_timer.saturating_add(OVERDUE).max(soon));
             if self.quiet_for_long() {
                 // No thread is queued, so none that was preempted is. The next to be preempted may wait for
                 // the spares again.
@@ -348,7 +352,7 @@ impl Monitor {
                 continue;
             }
             self.awake.push(lwp.index);
-            scheduler.fire_overdue(lwp, time);
+            scheduler.fire_overdue(lwp, time, self.memory[index].sample.tick == lwp.tick.get());
             // If threads have homes, none loses its slice, so LWPs run dry, and steal.
             if !scheduler.placement.has_homes() && lwp.slot.is_none() && lwp.has_stealable() {
                 scheduler.evacuate(lwp);
@@ -385,15 +389,11 @@ impl Monitor {
 }
 
 impl Scheduler {
-    /// Ends sleeps that an LWP has not seen to. Their threads go to the injection queue.
-    fn fire_overdue(&'static self, lwp: &Lwp, now: u64) {
+    /// Ends sleeps that an LWP has not seen to. Their threads go to the injection queue. `is_stuck`: it has
+    /// not dispatched since the last round. Otherwise it comes to them by itself, and is only helped.
+    fn fire_overdue(&'static self, lwp: &Lwp, now: u64, is_stuck: bool) {
         if lwp.timers.next().saturating_add(OVERDUE) <= now {
-            lwp.timers.fire(now, |thread| {
-                // SAFETY: only green threads arm entries in these heaps.
-                let green = unsafe { Green::of(thread) };
-                self.trace_timer(None, green);
-                self.ready_elsewhere(green);
-            });
+            self.fire_elsewhere(lwp, None, if is_stuck { timer::BATCH } else { HELP });
         }
     }
 

@@ -43,7 +43,7 @@ use super::run_queue::local_queue;
 use super::slots::counts::{Moves, SlotCounts};
 use super::slots::pool::LwpPool;
 use super::slots::reserve::ReserveState;
-use super::timer::{Clock, NEVER};
+use super::timer::{self, AT_ONCE, Clock, NEVER};
 use crate::fiber::ThreadRegister;
 use crate::fiber::stack::SizeClass;
 use crate::park::backend::Backend;
@@ -296,18 +296,49 @@ impl Scheduler {
         }
     }
 
-    /// Ends the sleeps that are due on `of`'s heap. The threads go to `on`'s ring. Returns `true` if there
-    /// were any.
+    /// Ends sleeps that are due among `of`'s timers. The threads go to `on`'s ring, as many as have room
+    /// there. Returns `true` if there were any.
     fn fire_timers(&'static self, of: &Lwp, on: &'static Lwp) -> bool {
         if of.timers.next() == NEVER {
             return false;
         }
-        of.timers.fire(self.clock.now(), |thread| {
-            // SAFETY: only green threads arm entries in these heaps.
+        let waiting = on.queue.ring.len();
+        let room = timer::BATCH.saturating_sub(waiting);
+        let (steps, most) = if on.tick.get().is_multiple_of(policy::FAIR_TICK) {
+            // A ring that is always full must not keep sleepers asleep.
+            (timer::BATCH, room.max(policy::LEAST_FIRED))
+        } else {
+            (if waiting == 0 { timer::BATCH } else { policy::STEPS_BETWEEN }, room)
+        };
+        let fired = of.timers.fire(self.clock.now(), steps, most, |thread| {
+            // SAFETY: only green threads arm entries of LWPs.
             let green = unsafe { Green::of(thread) };
             self.trace_timer(Some(on), green);
-            self.queue_behind(on, green);
-        }) > 0
+            if on.queue.ring.len() < local_queue::CAPACITY as usize {
+                self.queue_behind(on, green);
+            } else {
+                // It is the one to wait, and not half of the ring.
+                self.queue_without_slot(green);
+            }
+        });
+        if of.timers.next() == AT_ONCE {
+            // Between two threads, there is time for some more.
+            on.flags.look();
+        }
+        fired > 0
+    }
+
+    /// Ends sleeps that are due on an LWP that runs no threads, or does not see to them. The threads go to
+    /// the shared queues, until `many` wait there. `on`: the LWP that the caller has, if any. If more is due,
+    /// the caller is to do this again after a pause.
+    pub(in crate::mxn) fn fire_elsewhere(&'static self, of: &Lwp, on: Option<&Lwp>, many: usize) {
+        let room = many.saturating_sub(self.inject.len()).max(1);
+        of.timers.fire(self.clock.now(), timer::BATCH, room, |thread| {
+            // SAFETY: only green threads arm entries of LWPs.
+            let green = unsafe { Green::of(thread) };
+            self.trace_timer(on, green);
+            self.ready_elsewhere(green);
+        });
     }
 
     /// Dispatches, searches and sleeps, for all of an LWP's life. Returns when the runtime stops, or when

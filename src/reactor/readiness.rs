@@ -28,6 +28,7 @@ use crate::park::reason::WaitReason;
 use crate::park::wait::{Wait, WaitError};
 use crate::park::wait_queue::{self, Grants, Invalid, Options, Order, Token, Woken};
 use crate::shim::atomic::{AtomicU64, Ordering};
+use crate::shim::store_among_swaps;
 
 /// A thread waits, or is about to.
 const WAITED: u64 = 1;
@@ -67,7 +68,7 @@ impl Readiness {
     /// Begins the entry's life of this number. No thread waits.
     pub(super) fn begin(&self, life: u32) {
         // Release: an event that finds this life finds what was before.
-        self.0.store(u64::from(life) << 32 | READY, Ordering::Release);
+        store_among_swaps!(self.0, u64::from(life) << 32 | READY, Ordering::Release);
     }
 
     /// Does step 1, before the call.

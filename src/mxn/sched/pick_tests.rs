@@ -4,13 +4,13 @@ use std::thread::{sleep, spawn};
 use std::time::Duration;
 
 use super::placement::Placement;
-use super::policy::{FAIR_TICK, GRAIN, HEAD_START, HIGH_RUN, INJECT_BATCH, OWED};
+use super::policy::{FAIR_TICK, GRAIN, HEAD_START, HIGH_RUN, INJECT_BATCH, LEAST_FIRED, OWED, STEPS_BETWEEN};
 use super::{First, Scheduler};
 use crate::mxn::green::Green;
 use crate::mxn::lwp::{HighRun, Lwp};
 use crate::mxn::run_queue::local_queue::CAPACITY;
 use crate::mxn::tests::{Model, Nap, wait_until};
-use crate::mxn::timer::Entry;
+use crate::mxn::timer::{BATCH, Entry};
 use crate::park::priority::Priority::{self, High, Low, Normal};
 
 /// Fills the next-slot of an LWP.
@@ -359,11 +359,11 @@ fn deadlines_that_are_over_make_threads_runnable() {
     assert!(!scheduler.fire_timers(of, on), "there is none");
     let far = Entry::new(u64::MAX - 1, model.green(0).thread(), &Nap);
     // SAFETY: it stays here until it is disarmed.
-    unsafe { of.timers.arm(&far) };
+    unsafe { of.timers.arm(&far, 0) };
     assert!(!scheduler.fire_timers(of, on), "it is far away");
     let due = Entry::new(0, model.green(1).thread(), &Nap);
     // SAFETY: it stays here until it is disarmed.
-    unsafe { of.timers.arm(&due) };
+    unsafe { of.timers.arm(&due, 0) };
     assert!(scheduler.fire_timers(of, on));
     assert_eq!(
         (on.queue.ring.pop(), of.queue.ring.pop()),
@@ -374,13 +374,41 @@ fn deadlines_that_are_over_make_threads_runnable() {
     [&far, &due].into_iter().for_each(|entry| of.timers.disarm(entry));
 }
 
+/// Hundreds of sleeps are due. Their threads wait among the timers, and not in front of others.
+#[test]
+fn no_more_sleeps_end_than_a_queue_has_room_for() {
+    let model = Model::new(1, 0, 300);
+    let (scheduler, lwp) = (model.scheduler, model.lwp(0));
+    let ring = || lwp.queue.ring.len();
+    let entries: Vec<_> = (0..300).map(|n| Entry::new(0, model.green(n).thread(), &Nap)).collect();
+    // SAFETY: they stay here until they are disarmed.
+    entries.iter().for_each(|entry| unsafe { lwp.timers.arm(entry, 0) });
+    go_past_fair_tick(lwp);
+    assert!(scheduler.fire_timers(lwp, lwp));
+    assert_eq!(ring(), BATCH);
+    assert!(!scheduler.fire_timers(lwp, lwp), "as many wait as may");
+    (0..20).for_each(|_| assert!(lwp.queue.ring.pop().is_some()));
+    assert!(scheduler.fire_timers(lwp, lwp));
+    assert_eq!(ring(), BATCH - 20 + STEPS_BETWEEN, "threads wait, so it is not to take long");
+    while lwp.queue.ring.push(model.green(0).ptr()).is_ok() {}
+    assert!(!scheduler.fire_timers(lwp, lwp));
+    go_to_fair_tick(lwp);
+    assert!(scheduler.fire_timers(lwp, lwp), "a ring that is always full does not stop time");
+    assert_eq!((ring(), scheduler.inject.len()), (CAPACITY as usize, LEAST_FIRED), "what waits there stays");
+    scheduler.fire_elsewhere(lwp, None, 50);
+    assert_eq!(scheduler.inject.len(), 50);
+    scheduler.fire_elsewhere(lwp, None, 50);
+    assert_eq!(scheduler.inject.len(), 51, "at least one");
+    entries.iter().for_each(|entry| lwp.timers.disarm(entry));
+}
+
 #[test]
 fn deadlines_are_looked_at_where_turns_are_taken() {
     let model = Model::new(1, 0, 2);
     let (scheduler, lwp) = (model.scheduler, model.lwp(0));
     let due = Entry::new(0, model.green(1).thread(), &Nap);
     // SAFETY: it stays here until it is disarmed.
-    unsafe { lwp.timers.arm(&due) };
+    unsafe { lwp.timers.arm(&due, 0) };
     put_next(lwp, model.green(0));
     go_past_fair_tick(lwp);
     assert_eq!(number(&model, scheduler.pick(lwp)), Some(0));

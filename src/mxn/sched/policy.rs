@@ -91,5 +91,12 @@ pub(crate) const BAND: i64 = 4_000_000;
 pub(crate) const PULL: i64 = 4_000_000;
 /// An LWP adds the run time of its threads to the fair share in portions of at least this much, in ns.
 pub(crate) const GRAIN: u64 = 10_000;
+/// How many sleeps that are due end at a fair tick, at least, if as many threads as a batch has wait already.
+pub(crate) const LEAST_FIRED: usize = 8;
+/// How many steps an LWP takes with timers before each thread, while there are very many (`timer`). With a
+/// batch of threads in its ring, that delays the last by about a quarter of a millisecond.
+pub(crate) const STEPS_BETWEEN: usize = 8;
+/// How long a spare LWP waits, in ns, between two looks at sleeps that are due on it, if there are many.
+pub(crate) const BETWEEN_BATCHES: u64 = 100_000;
 /// How many threads one look at the injection queue takes at most.
 pub(crate) const INJECT_BATCH: usize = 64;

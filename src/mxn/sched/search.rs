@@ -32,12 +32,13 @@ use std::ptr::NonNull;
 use super::{Scheduler, deref, policy};
 use crate::mxn::green::Green;
 use crate::mxn::lwp::{First, Lwp, LwpSnapshot};
-use crate::mxn::timer::NEVER;
+use crate::mxn::timer::{BATCH, NEVER};
 use crate::park::priority::Priority;
 use crate::recorder::event::Kind;
 use crate::shim;
 use crate::shim::atomic::{Ordering, fence};
 use crate::shim::poll_set::Events;
+use crate::sys::kthread::ExactTimers;
 
 impl Scheduler {
     /// Looks for work until there is some. Returns `None` if the slot is gone, or the runtime stops.
@@ -315,9 +316,13 @@ impl Scheduler {
         }
         let others_run = !self.do_nothing(self.pool.slots());
         let watching = others_run && self.idle.watch();
-        let deadline = if watching { self.clock.now() + *nap } else { NEVER }.min(lwp.timers.next());
+        let nap_until = if watching { self.clock.now() + *nap } else { NEVER };
         let mut events = Events::new();
-        let woken = self.trace_sleep(lwp, Kind::Idle, || self.sleep_in_set(lwp, deadline, &mut events));
+        let next = lwp.timers.next();
+        let woken = self.trace_sleep(lwp, Kind::Idle, || {
+            let _exact = (next < nap_until).then(ExactTimers::begin);
+            self.sleep_in_set(lwp, next.min(nap_until), &mut events)
+        });
         if watching {
             self.idle.unwatch();
         }
@@ -345,6 +350,13 @@ impl Scheduler {
         Slept::Napped
     }
 
+    /// Sleeps until woken (`true`), until the deadline `next`, or until the end of a nap. Only a nap may last
+    /// longer.
+    fn wait(&self, lwp: &Lwp, next: u64, nap_until: u64) -> bool {
+        let _exact = (next < nap_until).then(ExactTimers::begin);
+        lwp.sleep.wait(self.clock.instant(next.min(nap_until)))
+    }
+
     /// Looks at all queues once more: step 3 of the idle protocol.
     fn last_look(&'static self, lwp: &'static Lwp) -> Option<Slept> {
         if self.life.is_stopping() || !lwp.slot.is_held() {
@@ -367,6 +379,7 @@ impl Scheduler {
         // What it will be given a slot for may be held up by a thread that was preempted.
         lwp.look_first.set(First::Preempted);
         lwp.show_spare_since(self.clock.now());
+        let mut not_before = 0;
         loop {
             lwp.sleep.prepare();
             let spares = self.pool.enter_spares(lwp);
@@ -383,16 +396,16 @@ impl Scheduler {
                 return true;
             }
             // Timers that were armed on this LWP still fire on it.
-            let deadline = self.clock.instant(lwp.timers.next());
-            let woken = self.trace_sleep(lwp, Kind::Spare, || lwp.sleep.wait(deadline));
+            // If many are due at once, there is a pause between two batches.
+            let next = lwp.timers.next().max(not_before);
+            let woken = self.trace_sleep(lwp, Kind::Spare, || self.wait(lwp, next, NEVER));
             if !woken && self.pool.leave_spares(lwp) {
                 lwp.sleep.cancel();
-                lwp.timers.fire(self.clock.now(), |thread| {
-                    // SAFETY: only green threads arm entries in these heaps.
-                    let green = unsafe { Green::of(thread) };
-                    self.trace_timer(Some(lwp), green);
-                    self.ready_elsewhere(green);
-                });
+                self.fire_elsewhere(lwp, Some(lwp), BATCH);
+                let now = self.clock.now();
+                if lwp.timers.next() <= now {
+                    not_before = now + policy::BETWEEN_BATCHES;
+                }
                 self.wake_searcher();
                 continue;
             }

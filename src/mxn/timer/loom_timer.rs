@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::{Entry, Timers};
+use super::{BATCH, Entry, Timers};
 use crate::park::backend::Sleep;
 use crate::park::tests::loom_model::{Core, model, model_within};
 use crate::park::thread::ThreadRef;
@@ -14,7 +14,7 @@ use crate::shim::futex;
 impl Timers {
     /// Touches its atomics, so that they exist in the model.
     pub(crate) fn touch(&self) {
-        assert_eq!(self.next(), self.heap.with(|heap| heap.earliest()));
+        assert_eq!(self.next(), self.wheel.with(|wheel| wheel.next()));
     }
 }
 
@@ -110,7 +110,7 @@ fn sleep(granted: bool, firers: usize, fire: Fire, disarm: Disarm) {
         let entry = Entry::new(DEADLINE, core.thread(), &*wait);
         // SAFETY: the entry outlives the model's threads. Whether they are done with the sleep is the
         // question.
-        assert!(unsafe { timers.arm(&entry) });
+        unsafe { timers.arm(&entry, 0) };
         let firers: Vec<_> = (0..firers)
             .map(|_| {
                 let (timers, wait) = (timers.clone(), wait.clone());
@@ -131,7 +131,7 @@ fn sleep(granted: bool, firers: usize, fire: Fire, disarm: Disarm) {
 }
 
 fn fire(timers: &Timers, wait: &Wait) {
-    timers.fire(DEADLINE, |_: ThreadRef| wait.ready());
+    timers.fire(DEADLINE, BATCH, BATCH, |_: ThreadRef| wait.ready());
 }
 
 #[test]
@@ -151,20 +151,14 @@ fn negative_returning_without_disarming() {
     sleep(true, 1, fire, |_, _| ());
 }
 
-/// The entry is taken out with the heap locked, and the sleep is ended without the lock. A sleeper that was
+/// The entry is taken out with the wheel locked, and the sleep is ended without the lock. A sleeper that was
 /// granted meanwhile finds nothing armed, and returns.
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn negative_expiring_without_the_lock() {
     let fire: Fire = |timers, wait| {
-        let due = timers.heap.with(|heap| {
-            let first = heap.root?;
-            heap.remove(first);
-            super::get(first).armed.set(false);
-            timers.next.store(heap.earliest(), Ordering::Relaxed);
-            Some(())
-        });
-        if due.is_some() && wait.expire() {
+        let due = timers.with(|wheel| wheel.expire(DEADLINE, BATCH, BATCH, |_| ()));
+        if due > 0 && wait.expire() {
             wait.ready();
         }
     };
@@ -176,16 +170,16 @@ fn negative_expiring_without_the_lock() {
 #[should_panic(expected = "made runnable twice")]
 fn negative_expiring_without_winning() {
     let fire: Fire = |timers, wait| {
-        timers.fire(DEADLINE, |_| ());
+        timers.fire(DEADLINE, BATCH, BATCH, |_| ());
         wait.ready();
     };
     sleep(true, 1, fire, Timers::disarm);
 }
 
-/// Models several deadlines that are armed, disarmed and fired by their sleepers and another thread. The heap
-/// keeps its shape.
+/// Models several deadlines that are armed, disarmed and fired by their sleepers and another thread. The
+/// wheel keeps its order.
 #[test]
-fn a_heap_that_all_pull_at_keeps_its_order() {
+fn a_wheel_that_all_pull_at_keeps_its_order() {
     model(|| {
         let core = Core::new();
         let timers = Arc::new(Timers::new());
@@ -195,12 +189,14 @@ fn a_heap_that_all_pull_at_keeps_its_order() {
         let (first, second, third) = (entry(0, 7), entry(1, 3), entry(2, 5));
         // SAFETY: the entries outlive the model's threads.
         unsafe {
-            assert!(timers.arm(&first) && timers.arm(&second));
-            assert!(!timers.arm(&third));
+            timers.arm(&first, 0);
+            timers.arm(&second, 0);
+            timers.arm(&third, 0);
         }
+        assert_eq!(timers.next(), 3);
         let firer = {
             let timers = timers.clone();
-            loom::thread::spawn(move || timers.fire(5, |_| ()))
+            loom::thread::spawn(move || timers.fire(5, BATCH, BATCH, |_| ()))
         };
         timers.disarm(&third);
         let fired = firer.join().unwrap();

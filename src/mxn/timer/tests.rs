@@ -1,13 +1,15 @@
-//! The heap of deadlines, compared with a sorted list.
+//! Deadlines that end sleeps, compared with a sorted list.
 
 use std::cell::RefCell;
+use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::{Entry, NEVER, Timers};
+use super::{BATCH, Clock, Entry, NEVER, Timers};
 use crate::park::backend::Sleep;
 use crate::park::current::current;
 use crate::park::tests::random;
+use crate::shim;
 use crate::shim::atomic::AtomicU32;
 
 /// A sleep that notes when its deadline ends it.
@@ -53,7 +55,7 @@ enum Op {
     Fire(u64),
 }
 
-/// Applies `ops` to a heap and to a list, and compares after each.
+/// Applies `ops` to timers and to a list, and compares after each.
 fn compare(ops: &[Op]) {
     let timers = Timers::new();
     let fired = RefCell::new(Vec::new());
@@ -68,14 +70,13 @@ fn compare(ops: &[Op]) {
     let entries: Vec<Entry<'_>> = naps.iter().map(|(at, nap)| Entry::new(*at, current(), nap)).collect();
     // The reference: the armed entries, as (deadline, number).
     let mut armed: Vec<(u64, usize)> = Vec::new();
-    let mut next = 0;
+    let (mut next, mut now) = (0, 0);
     for op in ops {
         match *op {
             Op::Arm { at, .. } => {
-                let is_first = armed.iter().all(|&(other, _)| at < other);
                 // SAFETY: the entries stay where they are; those that are armed at the end are never looked
                 // at again.
-                assert_eq!(unsafe { timers.arm(&entries[next]) }, is_first, "the earliest");
+                unsafe { timers.arm(&entries[next], now) };
                 armed.push((at, next));
                 next += 1;
             }
@@ -84,24 +85,25 @@ fn compare(ops: &[Op]) {
                 timers.disarm(&entries[which % next]);
                 armed.retain(|&(_, number)| number != which % next);
             }
-            Op::Fire(now) => {
-                let mut woken = 0;
-                let due = timers.fire(now, |_| woken += 1);
-                let fired = fired.take();
+            Op::Fire(at) => {
+                now = at.max(now);
+                let (mut due, mut woken) = (0, 0);
+                while timers.next() <= now {
+                    due += timers.fire(now, BATCH, BATCH, |_| woken += 1);
+                }
+                let mut fired = fired.take();
                 assert_eq!(due, fired.len());
-                let times: Vec<u64> = fired.iter().map(|&number| naps[number].0).collect();
-                assert!(times.is_sorted(), "fired out of order: {times:?}");
                 let mut expected: Vec<usize> =
                     armed.iter().filter(|&&(at, _)| at <= now).map(|&(_, number)| number).collect();
                 armed.retain(|&(at, _)| at > now);
                 assert_eq!(woken, expected.iter().filter(|&&number| !naps[number].1.is_granted).count());
                 expected.sort_unstable();
-                let mut fired = fired;
                 fired.sort_unstable();
                 assert_eq!(fired, expected, "fired at {now}");
             }
         }
-        assert_eq!(timers.next(), armed.iter().map(|&(at, _)| at).min().unwrap_or(NEVER));
+        let earliest = armed.iter().map(|&(at, _)| at).min().unwrap_or(NEVER);
+        assert!(timers.next() <= earliest && (timers.next() == NEVER) == armed.is_empty());
     }
 }
 
@@ -116,9 +118,38 @@ fn any_order_of_arming_and_disarming_fires_what_a_sorted_list_would() {
     random::check(1000, &prop::collection::vec(op, 0..80), |ops| compare(&ops));
 }
 
-/// The entry behind the removed one is linked to the one before.
+/// What a call leaves can still be disarmed.
 #[test]
-fn neighbours_in_the_heap_leave_one_after_the_other() {
-    let arm = |at| Op::Arm { at, is_granted: false };
-    compare(&[arm(1), arm(2), arm(3), arm(4), Op::Disarm(2), Op::Disarm(1), Op::Fire(9)]);
+fn a_call_ends_as_many_sleeps_as_a_batch_has() {
+    let (timers, fired) = (Timers::new(), RefCell::new(Vec::new()));
+    let naps: Vec<_> = (0..1000).map(|number| Nap { number, is_granted: false, fired: &fired }).collect();
+    let entries: Vec<Entry<'_>> = naps.iter().map(|nap| Entry::new(7, current(), nap)).collect();
+    // SAFETY: the entries stay where they are, and are disarmed or fired below.
+    entries.iter().for_each(|entry| unsafe { timers.arm(entry, 0) });
+    assert_eq!(timers.fire(6, BATCH, BATCH, |_| ()), 0);
+    let mut count = 0;
+    for _ in 0..3 {
+        let due = timers.fire(7, BATCH, BATCH, |_| ());
+        assert!((1..=BATCH).contains(&due));
+        assert!(timers.next() <= 7, "there is more");
+        count += due;
+    }
+    assert_eq!(timers.fire(7, BATCH, 3, |_| ()), 3, "there is no room for more");
+    assert!(fired.take().into_iter().eq(0..count + 3));
+    entries.iter().rev().for_each(|entry| timers.disarm(entry));
+    assert_eq!((timers.next(), timers.fire(7, BATCH, BATCH, |_| ())), (NEVER, 0));
+    assert!(fired.take().is_empty());
+}
+
+/// A clock's last tick stands for all that is later.
+#[test]
+fn what_is_years_ahead_has_a_deadline() {
+    let clock = Clock::new();
+    let year = Duration::from_secs(365 * 24 * 3600);
+    let soon = clock.at(shim::now() + year);
+    assert!((soon as i128 - (clock.now() as i128 + year.as_nanos() as i128)).abs() < 10_000_000_000);
+    let latest = shim::now() + 1_000 * year;
+    assert_eq!(clock.at(latest), NEVER - 1);
+    assert!(clock.instant(NEVER - 1).is_some_and(|at| at > shim::now() + 500 * year && at < latest));
+    assert_eq!(clock.instant(NEVER), None);
 }

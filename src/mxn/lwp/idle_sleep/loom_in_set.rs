@@ -21,17 +21,16 @@ impl Model {
         let this = Self {
             sleep: IdleSleep(AtomicU32::from(AWAKE)),
             set: PollSet::new().unwrap(),
-            listed: AtomicBool::from(false),
+            listed: AtomicBool::from(true),
             events: AtomicU32::from(0),
         };
         this.set.look(&mut Events::new());
+        this.sleep.prepare();
         Arc::new(this)
     }
 
     /// Sleeps until another thread has taken the LWP off the list.
     fn sleep(&self) {
-        self.sleep.prepare();
-        self.listed.store(true, Ordering::Release);
         loop {
             let mut events = Events::new();
             let woken = self.sleep.wait_in(&self.set, None, &mut events);
@@ -49,9 +48,7 @@ impl Model {
     }
 
     fn wake(&self, wake: fn(&Self)) {
-        while !self.listed.swap(false, Ordering::AcqRel) {
-            loom::thread::yield_now();
-        }
+        assert!(self.listed.swap(false, Ordering::AcqRel));
         wake(self);
     }
 }
