@@ -1,8 +1,8 @@
 //! Echo: a thousand connections, with a thread at each end.
 //!
 //! Clients send messages over TCP and wait for each to come back. Both ends are in one process, over the
-//! loopback, or in two: one that listens and one that connects. std's sockets block the kernel thread, so
-//! this is what Selvedge's green threads are *not* made for: see how they bear it. See `-?` for the
+//! loopback, or in two: one that listens and one that connects. The sockets are those of `selvedge::net`. With
+//! `-s std`, they are std's, which block the kernel thread: see how green threads bear it. See `-?` for the
 //! options.
 //!
 //! ```text

@@ -47,6 +47,8 @@
 //! | `std::sync` | [`selvedge::sync::poison`](sync::poison), or [`selvedge::sync`](sync) |
 //! | `std::sync::mpsc` | [`selvedge::sync::mpsc`](sync::mpsc), also as `sync::poison::mpsc` |
 //! | `std::sync::atomic` | `selvedge::sync::atomic`, also as `sync::poison::atomic` |
+//! | `std::net` | [`selvedge::net`](net) |
+//! | `std::os::unix::net` | [`selvedge::os::unix::net`](os::unix::net) |
 //! | `std::os::unix::thread` | [`selvedge::os::unix::thread`](os::unix::thread) |
 //!
 //! [`sync::poison`] has std's signatures. In [`sync`], `lock()` returns the guard itself.

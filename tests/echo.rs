@@ -33,7 +33,7 @@ const PLAN: Plan = Plan {
     connections: 12,
     messages: 70,
     bytes: 64,
-    manners: Manners::Bare,
+    manners: Manners::Net,
     attributes: Attributes { stack_size: None, bound: false },
 };
 
@@ -44,6 +44,7 @@ fn comes_back<N: Network>() {
         Plan { bytes: 1, ..PLAN },
         Plan { bytes: 64 << 10, messages: 3, ..PLAN },
         Plan { manners: Manners::Announced, ..PLAN },
+        Plan { manners: Manners::Bare, ..PLAN },
     ] {
         let said = Default::default();
         let (talk, served) = echo::<N>(plan, &said).unwrap();
@@ -240,9 +241,10 @@ fn the_program_reads_its_options() {
         model: Model::Std,
         json: true,
     };
-    let line = "-n 2 -i 3 -b 4 -a yes -S 65536 -m 5 -c 6 -r std --json --connect 127.0.0.1:7007";
+    let line = "-n 2 -i 3 -b 4 -s std -a yes -S 65536 -m 5 -c 6 -r std --json --connect 127.0.0.1:7007";
     assert_eq!(options(line), Ok(all));
     assert_eq!(all.threads(), 3);
+    assert_eq!(options("-s std").unwrap().plan.manners, Manners::Bare);
     let listens = Options { role: Role::Server(address), ..THOUSAND };
     assert_eq!(options("--listen 127.0.0.1:7007"), Ok(listens));
     assert_eq!(options("-?"), Err(Refusal::Help));
@@ -250,6 +252,8 @@ fn the_program_reads_its_options() {
         "-n 0",
         "-b 65537",
         "-a maybe",
+        "-a yes",
+        "-s ours",
         "-m 2048",
         "-r vax",
         "-x",
@@ -270,7 +274,7 @@ fn the_program_says_how_it_ended() {
     for environment in [None, Some("mxn"), Some("onetoone")] {
         assert_eq!(run("-n 10 -i 20", environment), 0);
     }
-    assert_eq!(run("-n 10 -i 20 -a yes -r mxn --json", None), 0);
+    assert_eq!(run("-n 10 -i 20 -s std -a yes -r mxn --json", None), 0);
     assert_eq!(run("-n 10 -i 20 -r std --json", None), 0);
     assert_eq!(run("-?", None), 0);
     assert_eq!(run("-n none", None), 1);

@@ -3,11 +3,11 @@
 //! # Waits of Selvedge
 //!
 //! A lock, a condition variable, a barrier, a channel, `park`, `sleep` and `join` of Selvedge block the green
-//! thread only. Its LWP runs another thread at once.
+//! thread only. Its LWP runs another thread at once. So does a socket of [`net`](crate::net).
 //!
 //! # Waits in the kernel
 //!
-//! A call that blocks in the kernel (`read`, a lock of std, a page fault) blocks the LWP. The monitor, a
+//! A call that blocks in the kernel (a `read` of std, a lock of std, a page fault) blocks the LWP. The monitor, a
 //! kernel thread of the runtime, notices within milliseconds. It takes the slot from the blocked LWP and
 //! gives it to a spare one, which runs the other threads.
 //!

@@ -27,9 +27,9 @@ pub(crate) struct Conversations {
 }
 
 impl Conversations {
-    /// Between threads that say nothing beforehand.
-    pub(crate) fn bare(connections: u32) -> Self {
-        Self { connections, manners: Manners::Bare }
+    /// Over the sockets that each library has.
+    pub(crate) fn own(connections: u32) -> Self {
+        Self { connections, manners: Manners::Net }
     }
 }
 
