@@ -72,8 +72,10 @@ fn entry(number: u32) -> Option<&'static Entry> {
     if first.is_null() {
         return None;
     }
-    // SAFETY: the page has `FIRST << page` entries, and is never freed.
-    Some(unsafe { &*first.add(place) })
+    // SAFETY: the page has `FIRST << page` entries.
+    let entry = unsafe { first.add(place) };
+    // SAFETY: pages are never freed.
+    Some(unsafe { &*entry })
 }
 
 impl Entry {
@@ -158,25 +160,18 @@ fn make() {
             next: UnsafeCell::new(ptr::null()),
         })
         .collect();
-    let entries = Box::into_raw(entries.into_boxed_slice());
-    let first = entries.cast::<Entry>();
-    let mine = FREE.with(|free| {
+    // What another thread has made unneeded is freed without the lock.
+    let _unneeded = FREE.with(|free| {
         if free.made != before {
-            return false;
+            return Some(entries);
         }
+        let entries: &'static [Entry] = entries.leak();
         // Release: pairs with `entry`.
-        TABLE[page].store(first, Ordering::Release);
-        for at in (0..count).rev() {
-            // SAFETY: within the page, which is never freed from here on.
-            unsafe { &*first.add(at) }.link(free);
-        }
+        TABLE[page].store(entries.as_ptr().cast_mut(), Ordering::Release);
+        entries.iter().rev().for_each(|entry| entry.link(free));
         free.made = before + count;
-        true
+        None
     });
-    if !mine {
-        // SAFETY: made above, and not shared.
-        drop(unsafe { Box::from_raw(entries) });
-    }
 }
 
 /// Frees the list in a child of a fork. If another thread was changing it, gives its entries up.

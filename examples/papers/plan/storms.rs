@@ -264,7 +264,7 @@ fn network(size: Size) -> Experiment {
     let connections: &[u32] = size.pick(&[4], &[1, 200], &[1, 64, 1_000]);
     let names = ["mxn", "onetoone", "std", "may", "tokio"];
     let ask = |&connections: &u32| {
-        let cases = some(&names, Conversations::bare(connections));
+        let cases = some(&names, Conversations::own(connections));
         let name = format!("echo, {connections} connections");
         let question = Question::new(name, Unit::NanosEach("a message"), cases).prepare(allow_all_lwps);
         question.per_operation(connections.into()).first(10)
@@ -277,9 +277,8 @@ fn network(size: Size) -> Experiment {
                 nothing else existed.",
         then: NEW,
         here: "Both ends in one process, 64 bytes there and back over the loopback, a thread at each end of \
-               each connection. Kernel threads and Selvedge's block in `read` (M:N finds that out, and \
-               another kernel thread takes over the others); may and tokio have sockets over epoll, which \
-               block no thread."
+               each connection. Kernel threads block in `read`. M:N, may and tokio have sockets of their own \
+               over epoll, which block no kernel thread."
             .into(),
         quantity: "time, ns a message",
         over: "connections",
@@ -287,7 +286,7 @@ fn network(size: Size) -> Experiment {
         chart: Chart::Bars,
         claims: vec![Claim {
             whose: Whose::Ours,
-            words: "with many connections, M:N that blocks is no slower than kernel threads",
+            words: "with many connections, M:N is no slower than kernel threads",
             ratio: "time of M:N by that of kernel threads",
             bound: Bound::AtMost(1.1),
             checks: by([("mxn", "onetoone"), ("mxn", "std")], last, last),
