@@ -42,6 +42,8 @@ SELVEDGE_REASONS = {
     12: "a message (receive)",
     13: "the first of several events (select)",
     14: "a wait group",
+    15: "a descriptor to be readable",
+    16: "a descriptor to be writable",
 }
 SELVEDGE_PARK, SELVEDGE_SLEEP, SELVEDGE_JOIN, SELVEDGE_MUTEX, SELVEDGE_CONDVAR = 1, 2, 3, 4, 5
 # Waits without a place in the table of wait queues, and without the permit.
