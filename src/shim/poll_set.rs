@@ -45,13 +45,14 @@ impl PollSet {
     }
 
     /// No time passes in the set.
-    pub(crate) fn sleep(&self, events: &mut Events, _timeout: Option<Duration>) {
+    pub(crate) fn sleep(&self, events: &mut Events, _timeout: Option<Duration>) -> bool {
         let mut state = KERNEL.state.lock().unwrap();
         while !state.rung && state.events.is_empty() {
             state = KERNEL.changed.wait(state).unwrap();
         }
         state.rung = false;
         events.0 = std::mem::take(&mut state.events);
+        true
     }
 }
 

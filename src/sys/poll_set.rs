@@ -99,21 +99,23 @@ impl PollSet {
 
     /// Fills `events` with those that there are. One system call.
     pub(crate) fn look(&self, events: &mut Events) {
-        self.wait(events, Some(Duration::ZERO));
+        let _ = self.wait(events, Some(Duration::ZERO));
     }
 
     /// Waits until there are events, the bell rings, a signal comes or the timeout is over (`None`: forever),
-    /// and fills `events`. One system call; if the bell has been rung, another one silences it.
-    pub(crate) fn sleep(&self, events: &mut Events, timeout: Option<Duration>) {
-        self.wait(events, timeout);
+    /// and fills `events`. One system call; if the bell has been rung, another one silences it. Returns `false`
+    /// if the program has closed the set.
+    pub(crate) fn sleep(&self, events: &mut Events, timeout: Option<Duration>) -> bool {
+        let there = self.wait(events, timeout);
         if events.all().any(|(token, _)| token == BELL) {
             let mut rings = 0_u64;
             // SAFETY: eight bytes, which is what the descriptor gives. It does not block.
             let _ = unsafe { libc::read(self.bell.as_raw_fd(), (&raw mut rings).cast(), size_of::<u64>()) };
         }
+        there
     }
 
-    fn wait(&self, events: &mut Events, timeout: Option<Duration>) {
+    fn wait(&self, events: &mut Events, timeout: Option<Duration>) -> bool {
         let count = self.wait_exactly(events, timeout).unwrap_or_else(|| {
             // To the millisecond, and not before the time.
             let millis =
@@ -122,6 +124,7 @@ impl PollSet {
             unsafe { libc::epoll_wait(self.set.as_raw_fd(), events.room(), BATCH as i32, millis) }
         });
         events.count = usize::try_from(count).unwrap_or(0);
+        count >= 0 || io::Error::last_os_error().kind() == io::ErrorKind::Interrupted
     }
 
     /// Waits with nanoseconds. Returns `None` if this kernel (before Linux 5.11) cannot.
@@ -211,7 +214,7 @@ mod tests {
 
     fn wait(set: &PollSet, timeout: Option<Duration>) -> Vec<Event> {
         let mut events = Events::new();
-        set.sleep(&mut events, timeout);
+        assert!(set.sleep(&mut events, timeout));
         events.iter().collect()
     }
 
@@ -265,6 +268,14 @@ mod tests {
             assert_eq!(set.ring(), !tasks.are_private());
         };
         std::thread::scope(|s| s.spawn(monitor).join().unwrap());
+    }
+
+    #[test]
+    fn a_set_that_was_closed_is_not_slept_in() {
+        let bell = PollSet::new().unwrap().bell;
+        let file = std::fs::File::open("/proc/self/exe").unwrap();
+        let set = PollSet { set: file.into(), bell };
+        assert!(!set.sleep(&mut Events::new(), None));
     }
 
     #[test]

@@ -35,7 +35,7 @@ impl PollSet {
         match *self {}
     }
 
-    pub(crate) fn sleep(&self, _events: &mut Events, _timeout: Option<Duration>) {
+    pub(crate) fn sleep(&self, _events: &mut Events, _timeout: Option<Duration>) -> bool {
         match *self {}
     }
 }

@@ -72,9 +72,11 @@ impl IdleSleep {
         if self.0.compare_exchange(ASLEEP, IN_SET, Ordering::Relaxed, Ordering::Acquire).is_err() {
             return true;
         }
-        set.sleep(events, deadline.map(|deadline| deadline.saturating_duration_since(shim::now())));
+        let timeout = deadline.map(|deadline| deadline.saturating_duration_since(shim::now()));
+        let there = set.sleep(events, timeout);
         // Relaxed and Acquire: as above.
-        self.0.compare_exchange(IN_SET, ASLEEP, Ordering::Relaxed, Ordering::Acquire).is_err()
+        let woken = self.0.compare_exchange(IN_SET, ASLEEP, Ordering::Relaxed, Ordering::Acquire).is_err();
+        if there { woken } else { self.wait(deadline) }
     }
 
     /// Wakes an LWP that the caller took off its list. Returns `true` if the caller must ring the bell of the

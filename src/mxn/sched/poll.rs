@@ -120,7 +120,7 @@ impl Scheduler {
         while let Some(thread) = grants.pop_of(self) {
             // SAFETY: a scheduler's threads are green.
             let green = unsafe { Green::of(thread) };
-            self.trace_timer(lwp, green);
+            self.trace_descriptor(lwp, green);
             match lwp {
                 Some(lwp) if lwp.slot.is_held() => self.queue_behind(lwp, green),
                 _ => self.ready_elsewhere(green),
