@@ -1,8 +1,8 @@
 //! Sockets as in [`std::net`], for threads of both runtimes.
 //!
-//! A green thread that waits in a call here blocks only itself: its LWP runs other threads. With std's sockets,
-//! it would block its LWP. A thread that owns a kernel thread, one of `onetoone`, a bound one or a foreign one,
-//! blocks in the system call, as with std. To port a program, change its `use` lines:
+//! A green thread that waits in a call here blocks only itself: its LWP runs other threads. With std's
+//! sockets, it would block its LWP. A thread that owns a kernel thread, one of `onetoone`, a bound one or a
+//! foreign one, blocks in the system call, as with std. To port a program, change its `use` lines:
 //!
 //! | std | Selvedge |
 //! |---|---|
@@ -16,10 +16,10 @@
 //!
 //! - `set_nonblocking` sets what calls of that value do. The mode of a [`TcpListener`]'s descriptor is always
 //!   not to block, also for its copies. Other descriptors block.
-//! - If there are no descriptors or no memory for a connection, `accept` waits for 10 ms before it returns the
-//!   error. A loop that goes on after an error then leaves the CPU to the threads that close connections.
-//! - A timeout of a call, as in std, is an error of the kind `WouldBlock`. The error of a deadline in a `Wait`
-//!   is `TimedOut`.
+//! - If there are no descriptors or no memory for a connection, `accept` waits for 10 ms before it returns
+//!   the error. A loop that goes on after an error then leaves the CPU to the threads that close connections.
+//! - A timeout of a call, as in std, is an error of the kind `WouldBlock`. The error of a deadline in a
+//!   `Wait` is `TimedOut`.
 //! - If a descriptor cannot be polled, or there are no descriptors for that, a green thread blocks its LWP.
 //!
 //! # Examples

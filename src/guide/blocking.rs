@@ -7,9 +7,9 @@
 //!
 //! # Waits in the kernel
 //!
-//! A call that blocks in the kernel (a `read` of std, a lock of std, a page fault) blocks the LWP. The monitor, a
-//! kernel thread of the runtime, notices within milliseconds. It takes the slot from the blocked LWP and
-//! gives it to a spare one, which runs the other threads.
+//! A call that blocks in the kernel (a `read` of std, a lock of std, a page fault) blocks the LWP. The
+//! monitor, a kernel thread of the runtime, notices within milliseconds. It takes the slot from the blocked
+//! LWP and gives it to a spare one, which runs the other threads.
 //!
 //! [`thread::blocking`](crate::thread::blocking) announces such a call. The slot is released immediately,
 //! unless the thread's recent blocking calls were short. In that case it is released only if this one

@@ -8,8 +8,8 @@
 //!   own. So the process gets its share (what Cantrill missed in section 5.3).
 //! - While threads wait, it takes the LWP, or at least its slot, from a thread after its slice
 //!   (`mxn::preempt`).
-//! - It fires timers that are overdue on an LWP that does not dispatch. If no LWP looks at the descriptors, it
-//!   has the reserve's thread do so.
+//! - It fires timers that are overdue on an LWP that does not dispatch. If no LWP looks at the descriptors,
+//!   it has the reserve's thread do so.
 //! - It wakes a sleeper for work that no LWP looks at (rule 6 of `sched::wake`).
 //! - While no thread waits, it marks the slots of LWPs that have slept in the kernel for long
 //!   (`mxn::slots::rest`).

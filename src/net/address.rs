@@ -9,8 +9,8 @@ use crate::thread::blocking;
 ///
 /// # Blocks
 ///
-/// The thread. The C library resolves names, and blocks the caller's kernel thread meanwhile. The caller's LWP
-/// gives its slot to others (as in [`thread::blocking`](crate::thread::blocking)).
+/// The thread. The C library resolves names, and blocks the caller's kernel thread meanwhile. The caller's
+/// LWP gives its slot to others (as in [`thread::blocking`](crate::thread::blocking)).
 ///
 /// # Errors
 ///

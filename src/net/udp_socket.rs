@@ -47,7 +47,8 @@ impl UdpSocket {
         address::each(at, |at| net::UdpSocket::bind(at)).map(|socket| Self(Socket::new(socket)))
     }
 
-    /// Takes messages only from the first of the addresses that can be had, and sends to it without naming it.
+    /// Takes messages only from the first of the addresses that can be had, and sends to it without naming
+    /// it.
     ///
     /// # Errors
     ///

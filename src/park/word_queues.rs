@@ -46,8 +46,8 @@ pub(crate) struct Queues<'a> {
 }
 
 impl WaitReason {
-    /// Returns the address of the object that a thread waits for at `at`. A read-write lock has a queue at each
-    /// of its four bytes.
+    /// Returns the address of the object that a thread waits for at `at`. A read-write lock has a queue at
+    /// each of its four bytes.
     pub(crate) fn object(self, at: usize) -> usize {
         if self == Self::RwLock { at & !(QUEUES - 1) } else { at }
     }

@@ -14,8 +14,8 @@
 //! 3. stores the next version by release.
 //!
 //! A reader loads the version by acquire, copies the words, does an acquire fence, and loads the version
-//! again. If the row was being written, or the version is another one, the reader skips the row. A writer does
-//! not wait either. It tries another row, or leaves the change to the thread that has the row.
+//! again. If the row was being written, or the version is another one, the reader skips the row. A writer
+//! does not wait either. It tries another row, or leaves the change to the thread that has the row.
 //!
 //! A key is in one of [`NEAR`] rows. If all of them are in use, a row that was [let go](Notes::let_go) is
 //! used again. If there is none, the table has no room.

@@ -7,9 +7,9 @@
 //! - A descriptor leaves the set when its last copy is closed. An event that is on its way then, or that a
 //!   copy in another process causes, may still come. So an event has the token that its descriptor was added
 //!   with, and the caller knows the tokens that are out of use.
-//! - [`PollSet::ring`] ends a sleep in the set: one that has begun, or the next one. At most one thread sleeps
-//!   in a set at a time. Others that only look do not hear the bell: if it were an edge, a look would take it
-//!   away.
+//! - [`PollSet::ring`] ends a sleep in the set: one that has begun, or the next one. At most one thread
+//!   sleeps in a set at a time. Others that only look do not hear the bell: if it were an edge, a look would
+//!   take it away.
 //! - The monitor has a table of descriptors of its own (`task_state.rs`), so it can neither ring nor look.
 
 use std::io;
@@ -83,8 +83,8 @@ impl PollSet {
         if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// Ends a sleep in the set: the one of now, or the next one. Returns `false` if the caller cannot, because
-    /// the set is not in its table of descriptors.
+    /// Ends a sleep in the set: the one of now, or the next one. Returns `false` if the caller cannot,
+    /// because the set is not in its table of descriptors.
     #[must_use]
     pub(crate) fn ring(&self) -> bool {
         if task_state::has_own_descriptors() {
@@ -103,8 +103,8 @@ impl PollSet {
     }
 
     /// Waits until there are events, the bell rings, a signal comes or the timeout is over (`None`: forever),
-    /// and fills `events`. One system call; if the bell has been rung, another one silences it. Returns `false`
-    /// if the program has closed the set.
+    /// and fills `events`. One system call; if the bell has been rung, another one silences it. Returns
+    /// `false` if the program has closed the set.
     pub(crate) fn sleep(&self, events: &mut Events, timeout: Option<Duration>) -> bool {
         let there = self.wait(events, timeout);
         if events.all().any(|(token, _)| token == BELL) {

@@ -164,8 +164,8 @@ pub struct RuntimeFacts {
     pub concurrency: usize,
     /// How many LWPs there might be; `None` without a bound.
     pub max_lwps: Option<usize>,
-    /// How many kernel threads ran its threads at the end. In a recording of a crash, for `onetoone`: when the
-    /// runtime was built, or the level of the trace last changed.
+    /// How many kernel threads ran its threads at the end. In a recording of a crash, for `onetoone`: when
+    /// the runtime was built, or the level of the trace last changed.
     pub lwps: usize,
     /// How often an LWP was missing, and there could be no more.
     pub bound_reached: u64,

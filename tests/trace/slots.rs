@@ -73,8 +73,8 @@ fn one_keeps_the_lwp(
     (ids.0, ids.1, Recording::take())
 }
 
-/// Plays until the slot of the first thread's LWP goes to that of the second for this cause. If the machine is
-/// busy, it may go for another one. Returns where that happened.
+/// Plays until the slot of the first thread's LWP goes to that of the second for this cause. If the machine
+/// is busy, it may go for another one. Returns where that happened.
 #[track_caller]
 fn moved(play: impl Fn() -> (ThreadId, ThreadId, Recording), cause: SlotCause) -> Track {
     let mut seen = Vec::new();

@@ -47,7 +47,8 @@ pub(crate) fn perform(options: &Options, text: &mut Text<'_>) -> io::Result<Outc
     Ok(outcome(options, &found, stats.as_ref()))
 }
 
-/// An M:N runtime that lets every thread block in the kernel at once, if it can and std's sockets are asked for.
+/// An M:N runtime that lets every thread block in the kernel at once, if it can and std's sockets are asked
+/// for.
 fn runtime(options: &Options) -> io::Result<Mxn> {
     let mut builder = Mxn::builder();
     if options.concurrency > 0 {

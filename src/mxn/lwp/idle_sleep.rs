@@ -3,9 +3,9 @@
 //! To sleep, an LWP prepares (ASLEEP), enters a list where others find it (the idle list or the spare list),
 //! looks once more, and waits on the word. The thread that takes it off its list wakes it, exactly once.
 //!
-//! One LWP of a runtime may sleep in the runtime's set of descriptors instead (`reactor/poller.rs`). Its waker
-//! then rings the bell of the set. A waker that is late rings for nothing: the next LWP to sleep in the set
-//! wakes up once, and looks at its own word.
+//! One LWP of a runtime may sleep in the runtime's set of descriptors instead (`reactor/poller.rs`). Its
+//! waker then rings the bell of the set. A waker that is late rings for nothing: the next LWP to sleep in the
+//! set wakes up once, and looks at its own word.
 //!
 //! Each state, and the transitions out of it:
 //!

@@ -1,7 +1,7 @@
 //! Descriptors that have become ready: which kernel thread looks at them, and where their threads go.
 //!
-//! The first idle LWP sleeps in the set. LWPs without work look at the set before they sleep, and busy ones at
-//! their fair ticks. If all LWPs compute, the reserve's thread looks, because the monitor cannot
+//! The first idle LWP sleeps in the set. LWPs without work look at the set before they sleep, and busy ones
+//! at their fair ticks. If all LWPs compute, the reserve's thread looks, because the monitor cannot
 //! (`sys/poll_set.rs`): it asks in its rounds. If all LWPs are idle or at rest, the monitor does not sleep
 //! before one is in the set.
 //!

@@ -227,8 +227,8 @@ impl Scheduler {
         trace_ready(Some(lwp.map_or(&self.monitor_trace, |lwp| &lwp.trace)), green);
     }
 
-    /// Notes that a descriptor has woken a thread. Called by the dispatcher of `lwp`, or by the reserve's thread,
-    /// which has no ring.
+    /// Notes that a descriptor has woken a thread. Called by the dispatcher of `lwp`, or by the reserve's
+    /// thread, which has no ring.
     pub(super) fn trace_descriptor(&self, lwp: Option<&Lwp>, green: &'static Green) {
         trace_ready(lwp.map(|lwp| &lwp.trace), green);
     }

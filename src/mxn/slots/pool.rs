@@ -235,8 +235,8 @@ impl LwpPool {
         })
     }
 
-    /// Moves the slot that `take` takes to a spare LWP, and wakes and returns that. Returns `None` if there is
-    /// no spare, or nothing to take.
+    /// Moves the slot that `take` takes to a spare LWP, and wakes and returns that. Returns `None` if there
+    /// is no spare, or nothing to take.
     pub(crate) fn hand_off(&self, take: impl FnOnce() -> Option<InHand>) -> Option<&'static Lwp> {
         // `take` is one compare-and-swap, so it runs with the list locked. If a spare were taken off and put
         // back, it could miss a deadline of its own meanwhile, and then sleep without one.
