@@ -287,7 +287,9 @@ impl Recording {
                 }
             }
         }
-        all.sort_by_key(|(event, _)| event.count);
+        // A dispatch has the time of the wake-up if another LWP reads an earlier one
+        // (`recorder/account.rs`, `not_before`). The wake-up came first.
+        all.sort_by_key(|(event, _)| (event.count, event.kind == Kind::Dispatch));
         tracks.sort();
         let start = all.first().map_or(0, |(event, _)| event.count);
         let end = raw.scale.map(|scale| scale.end()).or(all.last().map(|(event, _)| event.count));
