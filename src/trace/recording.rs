@@ -287,9 +287,8 @@ impl Recording {
                 }
             }
         }
-        // A dispatch has the time of the wake-up if another LWP reads an earlier one
-        // (`recorder/account.rs`, `not_before`). The wake-up came first.
-        all.sort_by_key(|(event, _)| (event.count, event.kind == Kind::Dispatch));
+        all.sort_by_key(|(event, _)| event.count);
+        all.chunk_by_mut(|(one, _), (next, _)| one.count == next.count).for_each(wake_first);
         tracks.sort();
         let start = all.first().map_or(0, |(event, _)| event.count);
         let end = raw.scale.map(|scale| scale.end()).or(all.last().map(|(event, _)| event.count));
@@ -446,5 +445,20 @@ impl Names {
             String::from_utf8_lossy(&bytes).trim_end_matches('\u{fffd}').to_owned()
         };
         self.0.into_iter().map(|(id, parts)| (id, text(parts))).filter(|(_, name)| !name.is_empty()).collect()
+    }
+}
+
+/// Puts wake-ups before the dispatches of the same threads, among events of one time. If an LWP reads an
+/// earlier time than the waker, its dispatch gets the time of the wake-up (`not_before` of an account).
+fn wake_first(events: &mut [(event::Event, Track)]) {
+    for late in 1..events.len() {
+        let (woken, _) = events[late];
+        let dispatch =
+            |(it, _): &(event::Event, Track)| it.kind == Kind::Dispatch && it.thread == woken.thread;
+        if woken.kind == Kind::Ready
+            && let Some(early) = events[..late].iter().position(dispatch)
+        {
+            events[early..=late].rotate_right(1);
+        }
     }
 }
