@@ -103,6 +103,20 @@ pub(crate) trait Backend: Sync {
     }
 }
 
+/// Runs `f`, which may block the kernel thread of `me`, the running thread, for long. Its slot may be released
+/// meanwhile.
+pub(crate) fn blocking<R>(me: ThreadRef, f: impl FnOnce() -> R) -> R {
+    struct Leave(ThreadRef);
+    impl Drop for Leave {
+        fn drop(&mut self) {
+            self.0.backend().exit_blocking(&self.0);
+        }
+    }
+    me.backend().enter_blocking(&me);
+    let _leave = Leave(me);
+    f()
+}
+
 /// What becomes of a thread that has ended. Not a part of [`Backend`]: a handle may outlive the runtime that
 /// was the backend. A pool is as static as its cores.
 pub(crate) trait CorePool: Sync {

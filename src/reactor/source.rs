@@ -7,6 +7,7 @@ use std::ptr;
 use super::entries::Entry;
 use super::kernel_wait;
 use super::readiness::Readiness;
+use crate::park::backend::blocking;
 use crate::park::current::current;
 use crate::park::no_preempt::NoPreempt;
 use crate::park::reason::WaitReason;
@@ -151,17 +152,4 @@ fn is_watched(me: ThreadRef, descriptor: BorrowedFd<'_>, entry: &Entry) -> bool 
     // The set may be made in this call, and other threads wait for that.
     let _no_preempt = NoPreempt::hold();
     me.backend().watch(descriptor.as_raw_fd(), entry.token(), &entry.watched_by).unwrap_or(false)
-}
-
-/// Runs `f`, which blocks the kernel thread, so that others run meanwhile.
-fn blocking<R>(me: ThreadRef, f: impl FnOnce() -> R) -> R {
-    struct Leave(ThreadRef);
-    impl Drop for Leave {
-        fn drop(&mut self) {
-            self.0.backend().exit_blocking(&self.0);
-        }
-    }
-    me.backend().enter_blocking(&me);
-    let _leave = Leave(me);
-    f()
 }

@@ -10,7 +10,7 @@ use crate::park::priority::Priority;
 use crate::park::reason::WaitReason;
 use crate::park::thread::ThreadRef;
 use crate::park::wait::{Wait, WaitError};
-use crate::park::{current, permit};
+use crate::park::{backend, current, permit};
 
 /// A handle to a thread: its name, its identity, and the right to unpark it. Two handles are equal if they
 /// are of one thread. Any thread has one, also a kernel thread that Selvedge did not start.
@@ -455,14 +455,5 @@ pub fn yield_now() {
 /// Whatever `f` blocks; then the running thread, until a slot is free again. The call is announced, so other
 /// threads run on.
 pub fn blocking<T>(f: impl FnOnce() -> T) -> T {
-    struct Leave(ThreadRef);
-    impl Drop for Leave {
-        fn drop(&mut self) {
-            self.0.backend().exit_blocking(&self.0);
-        }
-    }
-    let me = current::current();
-    me.backend().enter_blocking(&me);
-    let _leave = Leave(me);
-    f()
+    backend::blocking(current::current(), f)
 }
