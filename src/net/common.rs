@@ -258,3 +258,92 @@ macro_rules! stream {
     };
 }
 pub(super) use stream;
+
+/// Defines a listener, around std's type, whose connections are of type `$stream`.
+macro_rules! listener {
+    ($name:ident, $std:ty, $stream:ident) => {
+        impl $name {
+            /// Waits for a connection. Returns it, and the address of its other end.
+            ///
+            /// # Blocks
+            ///
+            /// The thread only.
+            ///
+            /// # Errors
+            ///
+            /// As std's method. If descriptors or memory are short, it waits for 10 ms before it returns the
+            /// error.
+            pub fn accept(&self) -> std::io::Result<($stream, SocketAddr)> {
+                self.accept_as(None)
+            }
+
+            /// Waits for a connection as `wait` says.
+            ///
+            /// # Errors
+            ///
+            /// As [`accept`](Self::accept), and the [`WaitError`](crate::WaitError) as an
+            /// [`io::Error`](std::io::Error) of the kind `TimedOut` or `Interrupted`.
+            pub fn accept_with(
+                &self,
+                wait: crate::park::wait::Wait,
+            ) -> std::io::Result<($stream, SocketAddr)> {
+                self.accept_as(Some(wait))
+            }
+
+            fn accept_as(
+                &self,
+                wait: Option<crate::park::wait::Wait>,
+            ) -> std::io::Result<($stream, SocketAddr)> {
+                let (stream, peer) = $crate::net::socket::accept(&self.0, wait, <$std>::accept)?;
+                Ok(($stream::new(stream), peer))
+            }
+
+            /// Returns an iterator over connections, which never ends.
+            pub fn incoming(&self) -> Incoming<'_> {
+                Incoming { listener: self }
+            }
+
+            /// Returns another handle to the same listener.
+            ///
+            /// # Errors
+            ///
+            /// As std's method.
+            pub fn try_clone(&self) -> std::io::Result<Self> {
+                Ok(Self(self.0.copy(self.0.inner().try_clone()?)))
+            }
+
+            /// Sets if `accept` returns an error of the kind `WouldBlock` instead of waiting.
+            ///
+            /// # Errors
+            ///
+            /// None today; std's method returns them.
+            pub fn set_nonblocking(&self, nonblocking: bool) -> std::io::Result<()> {
+                self.0.set_nonblocking(nonblocking);
+                Ok(())
+            }
+        }
+
+        $crate::net::common::conversions!(
+            $name,
+            $std,
+            |listener| Self($crate::net::socket::Socket::adopt_shared(listener)),
+            |listener| { listener.0.into_blocking() }
+        );
+
+        #[doc = concat!("An iterator over the connections of a [`", stringify!($name), "`].")]
+        #[derive(Debug)]
+        #[must_use = "it accepts nothing until it is asked for the next connection"]
+        pub struct Incoming<'a> {
+            listener: &'a $name,
+        }
+
+        impl Iterator for Incoming<'_> {
+            type Item = std::io::Result<$stream>;
+
+            fn next(&mut self) -> Option<Self::Item> {
+                Some(self.listener.accept().map(|(stream, _)| stream))
+            }
+        }
+    };
+}
+pub(super) use listener;

@@ -6,9 +6,8 @@ use std::os::unix::net::{self, SocketAddr};
 use std::path::Path;
 
 use super::stream::UnixStream;
-use crate::net::common::{conversions, delegate};
-use crate::net::socket::{Socket, accept};
-use crate::park::wait::Wait;
+use crate::net::common::{delegate, listener};
+use crate::net::socket::Socket;
 use crate::sys::socket;
 
 /// Where connections within the machine arrive: [`std::os::unix::net::UnixListener`], in whose calls a green
@@ -56,81 +55,13 @@ impl UnixListener {
         Ok(Self(Socket::new(listener)))
     }
 
-    /// Waits for a connection. Returns it, and the address of its other end.
-    ///
-    /// # Blocks
-    ///
-    /// The thread only.
-    ///
-    /// # Errors
-    ///
-    /// As [`TcpListener::accept`](crate::net::TcpListener::accept).
-    pub fn accept(&self) -> io::Result<(UnixStream, SocketAddr)> {
-        self.accept_as(None)
-    }
-
-    /// Waits for a connection as `wait` says.
-    ///
-    /// # Errors
-    ///
-    /// As [`TcpListener::accept_with`](crate::net::TcpListener::accept_with).
-    pub fn accept_with(&self, wait: Wait) -> io::Result<(UnixStream, SocketAddr)> {
-        self.accept_as(Some(wait))
-    }
-
-    fn accept_as(&self, wait: Option<Wait>) -> io::Result<(UnixStream, SocketAddr)> {
-        let (stream, peer) = accept(&self.0, wait, net::UnixListener::accept)?;
-        Ok((UnixStream::new(stream), peer))
-    }
-
-    /// Returns an iterator over connections, which never ends.
-    pub fn incoming(&self) -> Incoming<'_> {
-        Incoming { listener: self }
-    }
-
-    /// Returns another handle to the same listener.
-    ///
-    /// # Errors
-    ///
-    /// As std's method.
-    pub fn try_clone(&self) -> io::Result<Self> {
-        Ok(Self(self.0.copy(self.0.inner().try_clone()?)))
-    }
-
-    /// Sets if `accept` returns an error of the kind `WouldBlock` instead of waiting.
-    ///
-    /// # Errors
-    ///
-    /// None today; std's method returns them.
-    pub fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()> {
-        self.0.set_nonblocking(nonblocking);
-        Ok(())
-    }
-
     delegate! {
         local_addr() -> SocketAddr;
         take_error() -> Option<io::Error>;
     }
 }
 
-conversions!(UnixListener, net::UnixListener, |listener| Self(Socket::adopt_shared(listener)), |listener| {
-    listener.0.into_blocking()
-});
-
-/// An iterator over the connections of a [`UnixListener`].
-#[derive(Debug)]
-#[must_use = "it accepts nothing until it is asked for the next connection"]
-pub struct Incoming<'a> {
-    listener: &'a UnixListener,
-}
-
-impl Iterator for Incoming<'_> {
-    type Item = io::Result<UnixStream>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        Some(self.listener.accept().map(|(stream, _)| stream))
-    }
-}
+listener!(UnixListener, net::UnixListener, UnixStream);
 
 impl<'a> IntoIterator for &'a UnixListener {
     type Item = io::Result<UnixStream>;
