@@ -133,7 +133,9 @@ fn a_reader_is_served_beside_hogs<L: Leg>() {
         // The reader waits for its home, which a hog never leaves.
         return;
     }
-    rt.run(|| {
+    // One for each slot: with more, some would wait, and the others would lose their slices.
+    let slots = rt.info().concurrency;
+    rt.run(move || {
         let (mut one, mut other) = pair();
         let stop = Arc::new(AtomicBool::new(false));
         let reader = thread::spawn({
@@ -143,7 +145,7 @@ fn a_reader_is_served_beside_hogs<L: Leg>() {
                 stop.store(true, Relaxed);
             }
         });
-        let hogs: Vec<_> = (0..3)
+        let hogs: Vec<_> = (0..slots)
             .map(|_| {
                 let stop = Arc::clone(&stop);
                 thread::spawn(move || {
