@@ -20,9 +20,15 @@ pub(crate) enum Request {
 
 impl App {
     /// Does what a key asks for.
-    pub(crate) fn key(&mut self, key: KeyEvent) -> Option<Request> {
+    pub(crate) fn key(&mut self, mut key: KeyEvent) -> Option<Request> {
         if key.kind == KeyEventKind::Release {
             return None;
+        }
+        // A terminal sends Alt and a key as Escape and the key. If the program reads late, it cannot tell the two
+        // apart, and no key here has a meaning with Alt.
+        if key.modifiers.contains(KeyModifiers::ALT) {
+            key.modifiers.remove(KeyModifiers::ALT);
+            self.key(KeyEvent::new(KeyCode::Esc, KeyModifiers::NONE));
         }
         if key.modifiers.contains(KeyModifiers::CONTROL) {
             return (key.code == KeyCode::Char('c')).then_some(Request::Quit);

@@ -207,6 +207,15 @@ fn keys_sort_filter_and_ask() {
 }
 
 #[test]
+fn escape_and_a_key_that_are_read_at_once_are_two_keys() {
+    let mut app = busy();
+    press(&mut app, "/waiter");
+    app.key(KeyEvent::new(KeyCode::Char('/'), KeyModifiers::ALT));
+    press(&mut app, "hog-0\n");
+    has(&screen(&app, 100, 30), &["filter: hog-0 ("]);
+}
+
+#[test]
 fn the_selection_stays_with_its_thread() {
     let mut app = busy();
     press(&mut app, "jjj");
