@@ -72,6 +72,12 @@ pub(crate) struct SavedSp(*mut u8);
 impl SavedSp {
     /// The value for a context that runs, or has not been made yet.
     pub(crate) const NONE: Self = Self(std::ptr::null_mut());
+
+    /// Begins to fetch what the switch to it reads first.
+    #[inline(always)]
+    pub(crate) fn fetch(self) {
+        fetch_to_write(self.0);
+    }
 }
 
 /// The first function of a context. `arg` is that of the first switch to it, and `data` that of [`init`].

@@ -101,6 +101,15 @@ impl Fiber {
         self.stack.set(Some(stack));
     }
 
+    /// Begins to fetch what a switch to this fiber reads first, unless a kernel thread still stands on its
+    /// stack. The caller has taken the fiber off a queue.
+    #[inline]
+    pub(crate) fn fetch(&self) {
+        if self.mounted.is_saved() {
+            self.context.sp.get().fetch();
+        }
+    }
+
     /// Reads what only the owner may read otherwise: the saved stack pointer, and what is usable of the
     /// stack. For a look from outside, which must find out if the fiber was left alone meanwhile. Returns
     /// `None` without a stack.

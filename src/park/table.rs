@@ -101,6 +101,12 @@ fn lock_of(key: usize) -> &'static QueueLock<Bucket> {
     &TABLE[bucket_of(key)]
 }
 
+/// Begins to fetch the bucket of `key`.
+#[inline]
+pub(super) fn fetch(key: usize) {
+    crate::shim::fetch_to_write(ptr::from_ref(lock_of(key)).cast());
+}
+
 /// Runs `f` with the lock of `key`'s bucket held.
 #[inline]
 pub(super) fn with<R>(no_preempt: &NoPreempt, key: usize, f: impl FnOnce(&mut Bucket) -> R) -> R {

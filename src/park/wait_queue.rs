@@ -305,6 +305,12 @@ pub(crate) fn grant_all(key: usize, token: Token, f: impl FnOnce() -> bool) -> O
     })
 }
 
+/// Begins to fetch the bucket of `key`.
+#[inline]
+pub(crate) fn fetch(key: usize) {
+    table::fetch(key);
+}
+
 /// Takes waiters off the queue of `key` in turn, for as long as `takes` accepts the demand of the next one.
 /// All three closures run with the bucket lock held: `begin` first, `done` last. `done` is told if waiters
 /// are left, and changes the state that `validate` reads.

@@ -24,8 +24,9 @@ const FIRST: usize = 64;
 /// Enough pages for any number of descriptors.
 const PAGES: usize = 26;
 
-/// What is known of one descriptor.
+/// What is known of one descriptor. It has a cache line of its own, as two CPUs may serve two descriptors.
 #[derive(Debug)]
+#[repr(align(64))]
 pub(crate) struct Entry {
     pub(crate) read: Readiness,
     pub(crate) write: Readiness,
@@ -123,6 +124,15 @@ impl Entry {
     pub(crate) fn token(&self) -> u64 {
         // Relaxed: the caller keeps this life.
         u64::from(self.life.load(Ordering::Relaxed)) << 32 | u64::from(self.number)
+    }
+
+    /// Begins to fetch what [`event`](Self::event) needs of this event.
+    #[inline]
+    pub(crate) fn fetch(event: Event) {
+        if let Some(entry) = entry(event.token as u32) {
+            let direction = if event.readable { &entry.read } else { &entry.write };
+            direction.fetch();
+        }
     }
 
     /// Calls `wake` with the threads that an event ends the sleep of.

@@ -24,11 +24,13 @@
 //!
 //! An event of an earlier life of the entry finds another number in the word, and does nothing.
 
+use std::ptr;
+
 use crate::park::reason::WaitReason;
 use crate::park::wait::{Wait, WaitError};
 use crate::park::wait_queue::{self, Grants, Invalid, Options, Order, Token, Woken};
 use crate::shim::atomic::{AtomicU64, Ordering};
-use crate::shim::store_among_swaps;
+use crate::shim::{fetch_to_write, store_among_swaps};
 
 /// A thread waits, or is about to.
 const WAITED: u64 = 1;
@@ -87,8 +89,15 @@ impl Readiness {
         }
     }
 
+    /// Begins to fetch what [`notify`](Self::notify) needs.
+    #[inline]
+    pub(super) fn fetch(&self) {
+        fetch_to_write(ptr::from_ref(self).cast());
+        wait_queue::fetch(self.key());
+    }
+
     fn key(&self) -> usize {
-        std::ptr::from_ref(self).addr()
+        ptr::from_ref(self).addr()
     }
 
     /// Does step 2: waits until the descriptor is ready, or as `wait` says. Returns at once if it is.

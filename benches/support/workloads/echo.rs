@@ -11,13 +11,14 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::support::contender::{Contender, Workload};
 use crate::support::echo::{Plan, compose, echo};
+use crate::support::latency::Latencies;
 use crate::support::library::Attributes;
 use crate::support::open_files;
 use crate::support::peers::May;
 use crate::support::sockets::{Manners, Network, lengthen};
 
 /// Of a message.
-const BYTES: usize = 64;
+pub(super) const BYTES: usize = 64;
 
 /// An operation is a message of each connection, and its way back.
 #[derive(Clone, Copy)]
@@ -91,17 +92,7 @@ async fn talk_tasks(connections: u32, messages: u64) -> Duration {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     lengthen(&listener, connections).unwrap();
     let address = listener.local_addr().unwrap();
-    let server = tokio::spawn(async move {
-        let mut servers = Vec::new();
-        for _ in 0..connections {
-            let (stream, _) = listener.accept().await.unwrap();
-            stream.set_nodelay(true).unwrap();
-            servers.push(tokio::spawn(repeat(stream)));
-        }
-        for server in servers {
-            server.await.unwrap();
-        }
-    });
+    let server = tokio::spawn(serve_tasks(listener, connections));
     let all_here = Arc::new(tokio::sync::Barrier::new(connections as usize));
     let client = |number| {
         let all_here = Arc::clone(&all_here);
@@ -110,7 +101,8 @@ async fn talk_tasks(connections: u32, messages: u64) -> Duration {
             stream.set_nodelay(true).unwrap();
             all_here.wait().await;
             let start = Instant::now();
-            converse(stream, number, messages as u32).await;
+            let latencies = converse(stream, number, messages as u32).await;
+            assert_eq!(latencies.count(), messages);
             (start, Instant::now())
         })
     };
@@ -125,6 +117,19 @@ async fn talk_tasks(connections: u32, messages: u64) -> Duration {
     *ends.iter().max().expect("a client") - *starts.iter().min().expect("a client")
 }
 
+/// Accepts so many connections, and sends back what comes until each is closed.
+pub(super) async fn serve_tasks(listener: TcpListener, connections: u32) {
+    let mut servers = Vec::new();
+    for _ in 0..connections {
+        let (stream, _) = listener.accept().await.unwrap();
+        stream.set_nodelay(true).unwrap();
+        servers.push(tokio::spawn(repeat(stream)));
+    }
+    for server in servers {
+        server.await.unwrap();
+    }
+}
+
 /// Sends back what comes.
 async fn repeat(mut stream: TcpStream) {
     let mut buffer = vec![0; 16 << 10];
@@ -136,13 +141,17 @@ async fn repeat(mut stream: TcpStream) {
     }
 }
 
-/// One client's conversation.
-async fn converse(mut stream: TcpStream, number: u32, messages: u32) {
+/// One client's conversation. Returns how long each message took.
+pub(super) async fn converse(mut stream: TcpStream, number: u32, messages: u32) -> Latencies {
+    let mut latencies = Latencies::default();
     let (mut said, mut heard) = ([0; BYTES], [0; BYTES]);
     for message in 0..messages {
         compose(&mut said, number, message);
+        let start = Instant::now();
         stream.write_all(&said).await.unwrap();
         stream.read_exact(&mut heard).await.unwrap();
+        latencies.record(start.elapsed());
         assert_eq!(said, heard);
     }
+    latencies
 }

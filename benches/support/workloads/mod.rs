@@ -12,5 +12,6 @@ pub(crate) mod nt_solaris;
 pub(crate) mod open;
 pub(crate) mod park;
 pub(crate) mod pingpong;
+pub(crate) mod server;
 pub(crate) mod spawn;
 pub(crate) mod switch;

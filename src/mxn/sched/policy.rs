@@ -34,6 +34,9 @@ pub(crate) const ROBBED: u64 = 3_000;
 pub(crate) const SOON: u64 = STEAL_PAYS;
 /// How long an LWP looks for work before it sleeps, in ns. Above the price of one wake-up.
 pub(crate) const SPIN: u64 = 50_000;
+/// How long an LWP that looks for work leaves the set of descriptors alone between two looks, in ns. A look
+/// is a system call, and takes about a tenth of this.
+pub(crate) const BETWEEN_POLLS: u64 = 8_000;
 /// How long the watching sleeper looks around between two naps, in ns. That is long enough to see the same
 /// thing twice, `MIN_AGE` apart.
 pub(crate) const GLIMPSE: u64 = 3 * MIN_AGE;

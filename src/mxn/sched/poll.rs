@@ -19,6 +19,10 @@ use crate::shim::poll_set::{Events, PollSet};
 /// If no LWP has looked at the descriptors for so long, in ns, another thread does.
 const NEGLECTED: u64 = 10_000_000;
 
+/// So many events ahead, the memory that they lead to is fetched. The threads of a thousand connections have
+/// left it to the second cache, or to another CPU's.
+const AHEAD: usize = 4;
+
 /// What the monitor knows of looks at the descriptors.
 #[derive(Default)]
 pub(in crate::mxn) struct LastLook {
@@ -109,7 +113,10 @@ impl Scheduler {
     /// the monitor.
     pub(super) fn descriptors_are_ready(&'static self, events: &Events, lwp: Option<&'static Lwp>) -> usize {
         let mut count = 0;
+        let mut ahead = events.iter();
+        ahead.by_ref().take(AHEAD).for_each(Entry::fetch);
         for event in events.iter() {
+            ahead.by_ref().take(1).for_each(Entry::fetch);
             Entry::event(event, |grants| count += self.wake_granted(grants, lwp));
         }
         count
@@ -122,7 +129,10 @@ impl Scheduler {
             let green = unsafe { Green::of(thread) };
             self.trace_descriptor(lwp, green);
             match lwp {
-                Some(lwp) if lwp.slot.is_held() => self.queue_behind(lwp, green),
+                Some(lwp) if lwp.slot.is_held() => {
+                    green.fiber.fetch();
+                    self.queue_behind(lwp, green);
+                }
                 _ => self.ready_elsewhere(green),
             }
             count += 1;

@@ -56,16 +56,20 @@ impl Scheduler {
         if spin == 0 {
             self.idle.be_quiet_until(now + age);
         }
+        let mut next_poll = 0;
         loop {
             let until = now + spin;
             while searching && now < until {
                 if let Some(green) = self.look_around(lwp, now, age) {
                     return Some(self.found(lwp, green));
                 }
-                if self.poll_descriptors(lwp)
-                    && let Some(green) = lwp.queue.ring.pop()
-                {
-                    return Some(self.found(lwp, green));
+                if now >= next_poll {
+                    next_poll = now + policy::BETWEEN_POLLS;
+                    if self.poll_descriptors(lwp)
+                        && let Some(green) = lwp.queue.ring.pop()
+                    {
+                        return Some(self.found(lwp, green));
+                    }
                 }
                 if lwp.search.in_the_way.take() {
                     searching = self.step_aside();
