@@ -86,6 +86,8 @@ pub mod channel;
 mod fatal;
 mod fiber;
 pub mod guide;
+#[cfg(all(feature = "net", unix))]
+pub mod io;
 pub mod mxn;
 #[cfg(all(feature = "net", unix))]
 pub mod net;

@@ -36,10 +36,11 @@ pub(crate) fn until_ready(
         }
         let poll = || poll::until_ready(descriptor.as_raw_fd(), direction == Direction::Write, bell, timeout);
         if me.is_kernel() {
-            kernel_park::in_call(me, direction.reason(), timeout.is_some(), poll)
+            kernel_park::in_call(me, direction.reason(), timeout.is_some(), poll)?;
         } else {
-            poll()
+            poll()?;
         }
+        Ok(())
     };
     if !wait.interruptible {
         return once(None);

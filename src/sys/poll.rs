@@ -1,7 +1,7 @@
 //! Waiting for several descriptors at once, and the user at the other end of a socket.
 
 use std::io;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::time::Duration;
 
 /// What to wait for.
@@ -42,6 +42,7 @@ pub(crate) fn wait(on: &[Interest], timeout: Option<Duration>) -> io::Result<Vec
 
 /// Waits until `descriptor` is ready (to be written to, or else to be read from), the `bell` can be read, or
 /// the time is over; `None` is forever. The time is rounded up to milliseconds. A signal may end the wait.
+/// Returns `true` if the descriptor is ready, or has ended.
 ///
 /// # Errors
 ///
@@ -51,7 +52,7 @@ pub(crate) fn until_ready(
     write: bool,
     bell: Option<RawFd>,
     timeout: Option<Duration>,
-) -> io::Result<()> {
+) -> io::Result<bool> {
     let events = if write { libc::POLLOUT } else { libc::POLLIN };
     let mut polled = [
         libc::pollfd { fd: descriptor, events, revents: 0 },
@@ -63,12 +64,32 @@ pub(crate) fn until_ready(
     let ready = unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, millis) };
     match ready {
         0.. if polled[0].revents & libc::POLLNVAL != 0 => Err(io::Error::from_raw_os_error(libc::EBADF)),
-        0.. => Ok(()),
+        0.. => Ok(polled[0].revents != 0),
         _ => Err(io::Error::last_os_error()).or_else(|error| match error.kind() {
-            io::ErrorKind::Interrupted => Ok(()),
+            io::ErrorKind::Interrupted => Ok(false),
             _ => Err(error),
         }),
     }
+}
+
+/// Returns `true` if the kernel reports events of the descriptor. Of a file on a disk, it reports none.
+///
+/// # Errors
+///
+/// If there are no descriptors to find that out with.
+#[cfg(target_os = "linux")]
+pub(crate) fn is_pollable(descriptor: BorrowedFd<'_>) -> io::Result<bool> {
+    use super::poll_set::PollSet;
+    match PollSet::new()?.add(descriptor.as_raw_fd(), 0) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(false),
+        other => other.map(|()| true),
+    }
+}
+
+/// Returns `true`: kernel threads wait here, and `poll` takes any descriptor.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn is_pollable(_: BorrowedFd<'_>) -> io::Result<bool> {
+    Ok(true)
 }
 
 /// Returns the effective user of this process.

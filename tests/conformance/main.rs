@@ -24,6 +24,7 @@ mod condvar;
 mod forked;
 mod forms;
 mod interrupt;
+mod io;
 mod join;
 mod keys;
 mod lifetime;

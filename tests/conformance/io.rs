@@ -1,0 +1,185 @@
+//! Descriptors that are no sockets: pipes, files, another process.
+
+use std::fs::File;
+use std::io::{ErrorKind, PipeReader, PipeWriter, Read, Write, pipe};
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use selvedge::io::Async;
+use selvedge::{Runtime, Wait, thread};
+
+use crate::legs::Leg;
+use crate::net::{LONG, SHORT, is};
+
+both! {
+    a_pipe_is_read_by_a_thread_that_waits,
+    a_reader_of_a_pipe_holds_up_no_other,
+    a_writer_waits_for_room_in_a_pipe,
+    a_wait_for_a_pipe_ends_as_it_says,
+    a_process_says_something,
+    a_file_is_read_though_it_cannot_be_polled,
+    the_mode_of_a_descriptor_comes_back,
+    a_closed_end_ends_both_waits,
+}
+
+fn ends() -> (Async<PipeReader>, Async<PipeWriter>) {
+    let (reader, writer) = pipe().unwrap();
+    (Async::new(reader).unwrap(), Async::new(writer).unwrap())
+}
+
+fn a_pipe_is_read_by_a_thread_that_waits<L: Leg>() {
+    L::new().run(|| {
+        let (mut reader, mut writer) = ends();
+        let heard = thread::spawn(move || {
+            let mut heard = String::new();
+            reader.read_to_string(&mut heard).unwrap();
+            heard
+        });
+        for word in ["one ", "two ", "three"] {
+            thread::yield_now();
+            writer.write_all(word.as_bytes()).unwrap();
+        }
+        drop(writer);
+        assert_eq!(heard.join().unwrap(), "one two three");
+    });
+}
+
+fn a_reader_of_a_pipe_holds_up_no_other<L: Leg>() {
+    L::new().run(|| {
+        // More than run at once, and each waits for the one before it: to and fro through shared references.
+        let pipes: Vec<_> = (0..20).map(|_| Arc::new(ends())).collect();
+        let readers: Vec<_> = pipes
+            .windows(2)
+            .map(|pair| {
+                let (from, to) = (Arc::clone(&pair[0]), Arc::clone(&pair[1]));
+                thread::spawn(move || {
+                    let mut byte = [0];
+                    (&from.0).read_exact(&mut byte).unwrap();
+                    (&to.1).write_all(&[byte[0] + 1]).unwrap();
+                })
+            })
+            .collect();
+        (&pipes[0].1).write_all(&[1]).unwrap();
+        let mut byte = [0];
+        (&pipes[19].0).read_exact(&mut byte).unwrap();
+        assert_eq!(byte, [20]);
+        readers.into_iter().for_each(|reader| reader.join().unwrap());
+    });
+}
+
+fn a_writer_waits_for_room_in_a_pipe<L: Leg>() {
+    L::new().run(|| {
+        const LENGTH: usize = 1 << 20;
+        let (mut reader, mut writer) = ends();
+        let writes = thread::spawn(move || {
+            let bytes: Vec<u8> = (0..LENGTH).map(|at| (at / 251) as u8).collect();
+            writer.write_all(&bytes).unwrap();
+            writer.flush().unwrap();
+        });
+        let mut heard = Vec::new();
+        reader.read_to_end(&mut heard).unwrap();
+        assert!(
+            heard.len() == LENGTH && heard.iter().enumerate().all(|(at, &byte)| byte == (at / 251) as u8)
+        );
+        writes.join().unwrap();
+    });
+}
+
+fn a_wait_for_a_pipe_ends_as_it_says<L: Leg>() {
+    L::new().run(|| {
+        let (reader, writer) = ends();
+        is(reader.readable_with(Wait::timeout(SHORT)), ErrorKind::TimedOut);
+        writer.writable_with(Wait::timeout(LONG)).unwrap();
+        let read = |mut pipe: &PipeReader| pipe.read(&mut [0]);
+        is(reader.when_readable_with(read, Wait::timeout(SHORT)), ErrorKind::TimedOut);
+        let reader = Arc::new(reader);
+        let waits = thread::spawn({
+            let reader = Arc::clone(&reader);
+            move || reader.readable_with(Wait::timeout(LONG).interruptible()).unwrap_err().kind()
+        });
+        waits.thread().interrupt();
+        assert_eq!(waits.join().unwrap(), ErrorKind::Interrupted);
+        (&writer).write_all(b"x").unwrap();
+        reader.readable_with(Wait::timeout(LONG)).unwrap();
+        assert_eq!(reader.when_readable(|mut pipe| pipe.read(&mut [0; 2])).unwrap(), 1);
+        is(reader.readable_with(Wait::timeout(SHORT)), ErrorKind::TimedOut);
+    });
+}
+
+fn a_process_says_something<L: Leg>() {
+    L::new().run(|| {
+        let mut child = Command::new("cat");
+        let mut child = child.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut input = Async::new(child.stdin.take().unwrap()).unwrap();
+        let mut output = Async::new(child.stdout.take().unwrap()).unwrap();
+        let writes = thread::spawn(move || input.write_all(&[b'x'; 300_000]).unwrap());
+        let mut heard = Vec::new();
+        output.read_to_end(&mut heard).unwrap();
+        assert_eq!(heard, [b'x'; 300_000]);
+        writes.join().unwrap();
+        assert!(child.wait().unwrap().success());
+    });
+}
+
+fn a_file_is_read_though_it_cannot_be_polled<L: Leg>() {
+    L::new().run(|| {
+        let (reader, _) = ends();
+        assert!(reader.is_pollable().unwrap());
+        let path = std::env::current_exe().unwrap();
+        let file = Async::new(File::open(&path).unwrap()).unwrap();
+        assert_eq!(file.is_pollable().unwrap(), !cfg!(target_os = "linux"));
+        file.readable().unwrap();
+        let mut start = [0; 4];
+        (&file).read_exact(&mut start).unwrap();
+        let mut again = [0; 4];
+        File::open(path).unwrap().read_exact(&mut again).unwrap();
+        assert_eq!(start, again);
+    });
+}
+
+fn the_mode_of_a_descriptor_comes_back<L: Leg>() {
+    L::new().run(|| {
+        let (reader, mut writer) = pipe().unwrap();
+        let copy = reader.try_clone().unwrap();
+        let reader = Async::new(reader).unwrap();
+        is((&copy).read(&mut [0]), ErrorKind::WouldBlock);
+        let reader = reader.into_inner().unwrap();
+        // Both block again.
+        let reads = std::thread::spawn(move || (&copy).read(&mut [0]).unwrap());
+        writer.write_all(b"x").unwrap();
+        assert_eq!(reads.join().unwrap(), 1);
+        // One that did not block before does not now.
+        let descriptor = OwnedFd::from(reader);
+        let copy = PipeReader::from(descriptor.try_clone().unwrap());
+        let first = Async::new(descriptor).unwrap();
+        let second = Async::new(copy).unwrap();
+        let mut copy = second.into_inner().unwrap();
+        is(copy.read(&mut [0]), ErrorKind::WouldBlock);
+        assert_eq!(first.as_fd().try_clone_to_owned().is_ok(), first.into_inner().is_ok());
+    });
+}
+
+fn a_closed_end_ends_both_waits<L: Leg>() {
+    L::new().run(|| {
+        let (reader, writer) = ends();
+        let waits = thread::spawn(move || {
+            reader.readable().unwrap();
+            (&reader).read(&mut [0; 8]).unwrap()
+        });
+        drop(writer);
+        assert_eq!(waits.join().unwrap(), 0);
+        let (reader, writer) = ends();
+        let fills = thread::spawn(move || {
+            let error = loop {
+                if let Err(error) = (&writer).write(&[0; 4096]) {
+                    break error.kind();
+                }
+            };
+            writer.writable().unwrap();
+            error
+        });
+        drop(reader);
+        assert_eq!(fills.join().unwrap(), ErrorKind::BrokenPipe);
+    });
+}
