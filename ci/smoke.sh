@@ -13,6 +13,35 @@ run() {
     echo "+ $*"
     timeout "${patience:-60}" "$@"
 }
+# Starts a server, has one answer of it, and ends it.
+serve() {
+    local name=$1 runtime options=() port server said=$scratch/$1.txt
+    for runtime in mxn onetoone; do
+        case $name in
+            http_server) options=(-r "$runtime" docs) ;;
+            proxy) options=(localhost:9) ;;
+        esac
+        echo "+ $name on $runtime"
+        : >"$said"
+        SELVEDGE_RUNTIME=$runtime timeout 60 "$bin/$name" --listen 127.0.0.1:0 "${options[@]}" >"$said" &
+        server=$!
+        until grep -q listening "$said"; do
+            kill -0 "$server"
+            sleep 0.05
+        done
+        port=$(sed -n 's/^listening at .*:\([0-9]*\)\/*$/\1/p' "$said")
+        exec 3<>"/dev/tcp/127.0.0.1/$port"
+        case $name in
+            http_server)
+                printf 'GET /api.txt HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n' >&3
+                head -n 1 <&3 | grep -q ' 200 OK'
+                ;;
+        esac
+        exec 3>&-
+        kill -TERM "$server"
+        wait "$server" || [ "$name" != http_server ]
+    done
+}
 for file in examples/*.rs examples/*/main.rs; do
     [ -e "$file" ] || continue
     name=$(basename "${file%/main.rs}" .rs)
@@ -65,6 +94,9 @@ for file in examples/*.rs examples/*/main.rs; do
             for runtime in mxn onetoone std; do
                 run "$bin/$name" -n 40 -i 50 -r "$runtime"
             done
+            ;;
+        http_server | proxy | tls_echo)
+            serve "$name"
             ;;
         papers)
             # A process for each sample. Branch and bound is left out: it cannot be made small.

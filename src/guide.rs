@@ -6,6 +6,7 @@
 //! |---|---|
 //! | [`choosing`] | Which runtime, how is it set up, and how does it end? |
 //! | [`blocking`] | What happens to the other threads when one blocks? |
+//! | [`servers`] | How does a server have a thread for each connection? |
 //! | [`time_slices`] | How do threads that compute share the CPUs? |
 //! | [`priorities`] | What goes first, and why does no thread starve? |
 //! | [`debugging`] | How does one look at green threads with gdb, perf and heap profilers? |
@@ -26,5 +27,6 @@ pub mod blocking;
 pub mod choosing;
 pub mod debugging;
 pub mod priorities;
+pub mod servers;
 pub mod thread_register;
 pub mod time_slices;

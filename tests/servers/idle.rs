@@ -1,0 +1,82 @@
+//! Idle connections cost little memory, few kernel threads, and no wake-ups.
+
+use std::time::{Duration, Instant};
+
+use crate::client::Client;
+use crate::target::{PAGE, Site, Target};
+use crate::watchdog::Watchdog;
+use crate::{full, open_files};
+
+/// The runtime's own kernel threads: two slots' LWPs, two spares, the monitor, the reserve's; the program's
+/// first thread, and the one that waits for signals; and spares that took over while a file was opened. These
+/// stay while deadlines of waiting threads lie with them. Each connection has such a deadline here.
+const MOST_KERNEL_THREADS: usize = 8 + 6;
+/// The reserve's thread looks every few seconds whether such a spare may end.
+const MAY_WAKE: &str = "selvedge-rsv";
+/// What a connection that has been used may take of the server's memory, without optimizations: three pages
+/// of stack, and what the C library and the server have for the thread. (With them it is 14 KB.)
+const MOST_BYTES: u64 = 24 << 10;
+/// How long it may take until nothing happens any more.
+const SETTLED: Duration = Duration::from_secs(60);
+
+#[test]
+fn idle_connections_cost_little() {
+    let _watchdog = Watchdog::start("idle connections");
+    hold(1_000);
+}
+
+#[test]
+#[ignore = "ten thousand connections take a while, and files; run it with `--ignored`"]
+fn ten_thousand_idle_connections_cost_little() {
+    let _watchdog = Watchdog::start("many idle connections");
+    hold(10_000);
+}
+
+fn hold(connections: usize) {
+    if let Err(error) = open_files::make_room(connections as u64) {
+        println!("skipped: {error}");
+        return;
+    }
+    let site = Site::new();
+    let server = site.serve(&["-r", "mxn", "--idle", "600000"]);
+    // The first ones bring along what all need.
+    let mut clients: Vec<_> = (0..20).map(|_| used(&server)).collect();
+    let before = server.resident();
+    clients.extend((0..connections).map(|_| used(&server)));
+    let each = (server.resident() - before) / connections as u64;
+    let quiet = quiet(&server);
+    println!("{connections} connections: {each} bytes each, {} kernel threads: {quiet:?}", quiet.len());
+    assert!(each <= MOST_BYTES, "{each} bytes for a connection");
+    // Each is as good as at first.
+    for client in &mut clients {
+        assert_eq!(client.get("/").body, PAGE);
+    }
+}
+
+/// A connection that has been used.
+fn used(server: &Target) -> Client {
+    let mut client = Client::connect(server.address);
+    assert_eq!(client.get("/").body, PAGE);
+    client
+}
+
+/// Waits until there are no more kernel threads than there may be, and none but one wakes up for a while.
+/// Returns them.
+fn quiet(server: &Target) -> Vec<(String, u64)> {
+    let deadline = Instant::now() + SETTLED;
+    let length = Duration::from_secs(if full() { 10 } else { 2 });
+    loop {
+        let before = server.sleeps();
+        std::thread::sleep(length);
+        let after = server.sleeps();
+        if asleep(&before).eq(asleep(&after)) && after.len() <= MOST_KERNEL_THREADS {
+            return after;
+        }
+        assert!(Instant::now() < deadline, "too many, or never quiet: {before:?}, then {after:?}");
+    }
+}
+
+/// Those that must not wake up.
+fn asleep(threads: &[(String, u64)]) -> impl Iterator<Item = &(String, u64)> {
+    threads.iter().filter(|(name, _)| name != MAY_WAKE)
+}
