@@ -30,6 +30,7 @@ mod scope;
 pub(crate) mod shutdown_report;
 pub(crate) mod snapshot;
 pub(crate) mod task;
+mod task_group;
 pub(crate) mod times;
 
 use std::io;
@@ -56,6 +57,7 @@ pub use self::page::{ThreadCursor, ThreadPage};
 pub use self::scope::{Scope, ScopedJoinHandle, scope};
 pub use self::shutdown_report::{KernelThreadInfo, ShutdownTimeout};
 pub use self::task::Result;
+pub use self::task_group::{TaskGroup, TaskGroupBuilder, TaskHandle, task_group};
 pub use self::times::ThreadTimes;
 pub use crate::park::interrupt::Interrupted;
 pub use crate::park::priority::Priority;

@@ -136,7 +136,8 @@ impl Thread {
     /// wait succeeds, and the next one is interrupted.
     ///
     /// These waits are interruptible if their [`Wait`] says so: [`sleep_with`], [`park_with`],
-    /// [`join_with`](super::JoinHandle::join_with), `lock_with` of a mutex, and all others that take one.
+    /// [`join_with`](super::JoinHandle::join_with), `lock_with` of a mutex, and all others that take one. The
+    /// waits of a [`TaskGroup`](super::TaskGroup) always are.
     ///
     /// These end as usual, and so do their timed forms:
     ///

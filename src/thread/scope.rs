@@ -26,7 +26,7 @@ use crate::park::observed;
 use crate::park::reason::WaitReason;
 use crate::park::thread::ThreadRef;
 use crate::park::wait::{Wait, WaitError, timed};
-use crate::park::wait_queue::{self, Options, Token};
+use crate::park::wait_queue::{self, Options, Token, Woken};
 use crate::shim::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// What the threads of a scope share with it.
@@ -59,17 +59,23 @@ impl Shared {
     }
 
     fn wait(&self) {
+        let endless = self.wait_with(Wait::forever());
+        debug_assert!(endless.is_ok());
+    }
+
+    /// Waits until the count is zero, unless `wait` ends before. If an interrupt ends the wait, the caller's
+    /// flag is still set.
+    fn wait_with(&self, wait: Wait) -> Result<(), WaitError> {
         // Acquire: pairs with `uncount`.
         while self.running.load(Ordering::Acquire) != 0 {
             // Relaxed: `uncount` lowers the count before it takes the queue lock, which is held here.
             let some_run = || self.running.load(Ordering::Relaxed) != 0;
-            let _ = wait_queue::wait(
-                self.key(),
-                &Options::new(WaitReason::Scope, Wait::forever()),
-                some_run,
-                || (),
-            );
+            let options = Options::new(WaitReason::Scope, wait);
+            if let Ok(Woken::Ended { why, .. }) = wait_queue::wait(self.key(), &options, some_run, || ()) {
+                return Err(why);
+            }
         }
+        Ok(())
     }
 }
 
@@ -137,23 +143,53 @@ pub fn scope<'env, F, T>(f: F) -> T
 where
     F: for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T,
 {
-    let scope = Scope { shared: Arc::<Shared>::default(), scope: PhantomData, env: PhantomData };
-    if observed::are_owners_recorded() {
-        // Left by a forgotten guard of a lock that had this address before.
-        lock_owners::clear(scope.shared.key());
-    }
+    let scope = Scope::new();
     let result = catch_unwind(AssertUnwindSafe(|| f(&scope)));
     scope.shared.wait();
     match result {
         Err(panic) => resume_unwind(panic),
-        // Relaxed: `wait` has synchronized with every thread, and handles are dropped inside `f` or in such
-        // a thread.
-        Ok(_) if scope.shared.unread_panic.load(Ordering::Relaxed) => panic!("a scoped thread panicked"),
-        Ok(value) => value,
+        Ok(value) => {
+            scope.panic_if_one_has();
+            value
+        }
     }
 }
 
 impl<'scope> Scope<'scope, '_> {
+    /// Creates a scope without threads. Before it ends, its owner calls `wait`.
+    pub(super) fn new() -> Self {
+        let shared = Arc::<Shared>::default();
+        if observed::are_owners_recorded() {
+            // Left by a forgotten guard of a lock that had this address before.
+            lock_owners::clear(shared.key());
+        }
+        Self { shared, scope: PhantomData, env: PhantomData }
+    }
+
+    /// Waits until all threads have ended.
+    pub(super) fn wait(&self) {
+        self.shared.wait();
+    }
+
+    /// Waits until all threads have ended, unless `wait` ends before. If none runs, an interrupt that came
+    /// before is left alone.
+    pub(super) fn wait_with(&self, wait: Wait) -> Result<(), WaitError> {
+        // Acquire: pairs with `uncount`.
+        if self.shared.running.load(Ordering::Acquire) == 0 {
+            return Ok(());
+        }
+        wait.run(|wait| self.shared.wait_with(wait))
+    }
+
+    /// Panics if a thread has panicked that was not joined. Called after `wait`.
+    pub(super) fn panic_if_one_has(&self) {
+        // Relaxed: `wait` has synchronized with every thread, and handles are dropped before it, or in such
+        // a thread.
+        if self.shared.unread_panic.load(Ordering::Relaxed) {
+            panic!("a scoped thread panicked");
+        }
+    }
+
     /// Starts a thread in this scope, on the runtime of the calling thread.
     ///
     /// # Examples

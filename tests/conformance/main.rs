@@ -51,6 +51,8 @@ mod select;
 mod semaphore;
 mod shutdown;
 mod statistics;
+mod task_group;
+mod task_limits;
 mod threads;
 mod time;
 mod tsd;

@@ -1,0 +1,308 @@
+//! `TaskGroup`: threads that end together.
+//!
+//! A group is a [`scope`](super::scope()) in which threads return results. So soundness is the scope's:
+//! nothing that the threads borrow ends before they do. What a group adds is when they are told to end, and
+//! why:
+//!
+//! - The first error, panic, interrupt or deadline cancels the group. One word says which it was, and the
+//!   party that sets it interrupts all threads that run tasks (`members.rs`).
+//! - No thread watches the deadline. It is the limit of each wait in the group: of the wait for the end, of
+//!   joins, and of those that a task makes with `Wait::within`. The first that ends by it cancels the group.
+//! - A group inherits the deadline of the group in which its thread is (`inherited.rs`). An interrupt needs
+//!   no such inheritance: it ends the inner group's wait, which cancels the inner group.
+//!
+//! After a group is cancelled, its owner waits for the threads without a limit, as a scope does, and leaves
+//! interrupts to its next wait.
+
+use std::fmt;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Instant;
+
+use super::builder::Builder;
+use super::scope::Scope;
+use crate::park::current::current;
+use crate::park::queue_lock::QueueLock;
+use crate::park::wait::{Wait, WaitError};
+use crate::recorder::crash;
+use crate::time;
+
+mod builder;
+mod control;
+mod handle;
+mod inherited;
+mod members;
+mod places;
+
+pub use self::builder::TaskGroupBuilder;
+use self::control::Control;
+pub use self::handle::TaskHandle;
+use self::members::Cause;
+
+/// Runs `f` with a [`TaskGroup`], without a deadline of its own and without a limit on the number of threads.
+/// [`TaskGroupBuilder`] sets these.
+///
+/// Returns once all tasks of the group have ended: what `f` has returned, or the first error. This function
+/// and the type of `f` are those of [`scope`](super::scope()), apart from the results.
+///
+/// # Examples
+///
+/// ```
+/// use selvedge::{Wait, thread};
+/// use std::io;
+///
+/// let sizes = [1, 2, 3];
+/// let sum = thread::task_group(|group| {
+///     let halves = sizes.each_ref().map(|size| group.spawn(move || io::Result::Ok(size * 10)));
+///     let mut sum = 0;
+///     for half in halves {
+///         sum += half.join()?;
+///     }
+///     io::Result::Ok(sum)
+/// });
+/// assert_eq!(sum?, 60);
+///
+/// // The first error interrupts the other tasks, and is the result.
+/// let failed = thread::task_group(|group| {
+///     group.spawn(|| Ok(thread::sleep_with(Wait::forever().interruptible())?));
+///     group.spawn(|| Err::<(), _>(io::Error::other("out of thread")));
+///     Ok(())
+/// });
+/// assert_eq!(failed.unwrap_err().to_string(), "out of thread");
+/// # io::Result::Ok(())
+/// ```
+///
+/// # Errors
+///
+/// - The error of the first task that failed, or of `f` if that was earlier.
+/// - [`WaitError::TimedOut`], as an `E`, if the deadline of an outer group passed first.
+/// - [`WaitError::Interrupted`], as an `E`, if a thread was interrupted first while it waited in the group.
+///
+/// # Panics
+///
+/// With the payload of the first task that panicked. If `f` panics, its panic goes on once all tasks have
+/// ended.
+///
+/// # Blocks
+///
+/// The running thread, until all tasks have ended.
+pub fn task_group<'env, F, T, E>(f: F) -> Result<T, E>
+where
+    F: for<'scope> FnOnce(&'scope TaskGroup<'scope, 'env, E>) -> Result<T, E>,
+    E: From<WaitError> + Send,
+{
+    TaskGroupBuilder::new().run(f)
+}
+
+/// A group of tasks, each on a thread of its own, that may borrow what outlives the group. See
+/// [`task_group`].
+///
+/// A group is *cancelled* by the first of these:
+///
+/// - A task, or the closure that runs the group, returns an error, or panics.
+/// - The group's deadline passes.
+/// - A thread is [interrupted](super::Thread::interrupt) while it waits in the group: in
+///   [`spawn`](Self::spawn), in [`TaskHandle::join`], or for the end of the group.
+///
+/// The threads of all tasks are then interrupted, once. This ends their interruptible waits. Tasks that have
+/// not begun do not run. A task that computes can ask [`is_cancelled`](Self::is_cancelled). The group waits
+/// for all of them in any case. What they return after that is dropped.
+///
+/// The closure that runs the group is not interrupted, because its thread's interrupts are the caller's. It
+/// should wait by `join`, or with [`Wait::within`].
+///
+/// Groups nest. A group that is run by a task, or by another group's closure, has the earlier of both
+/// deadlines. If the task is interrupted while it waits in the inner group, that is cancelled, too.
+pub struct TaskGroup<'scope, 'env, E> {
+    scope: Scope<'scope, 'env>,
+    control: Control,
+    /// The error that has cancelled the group.
+    error: QueueLock<Option<E>>,
+}
+
+impl<'scope, E> TaskGroup<'scope, '_, E> {
+    /// Starts a task in this group, on the runtime of the calling thread.
+    ///
+    /// If the group is cancelled, or is cancelled while this waits for room, `f` is dropped and does not run;
+    /// to join it is an error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::thread;
+    /// use std::io;
+    ///
+    /// let text = String::from("warp and weft");
+    /// let words = thread::task_group(|group| {
+    ///     // Tasks may start others.
+    ///     let words = group.spawn(|| Ok(group.spawn(|| io::Result::Ok(text.split(' ').count())).join()?));
+    ///     Ok(words.join()?)
+    /// });
+    /// assert_eq!(words?, 3);
+    /// # io::Result::Ok(())
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If the thread cannot be started. [`spawn_with`](Self::spawn_with) returns an error instead.
+    ///
+    /// # Blocks
+    ///
+    /// The calling thread, until fewer tasks run than the [limit](TaskGroupBuilder::limit) allows; and as
+    /// [`Builder::spawn`].
+    pub fn spawn<F, T>(&'scope self, f: F) -> TaskHandle<'scope, T>
+    where
+        F: FnOnce() -> Result<T, E> + Send + 'scope,
+        T: Send + 'scope,
+        E: Send + 'scope,
+    {
+        self.spawn_with(Builder::new(), f).expect("failed to spawn thread")
+    }
+
+    /// Starts a task in this group, on a thread that `builder` describes.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::thread::{self, Builder};
+    /// use std::io;
+    ///
+    /// thread::task_group(|group| {
+    ///     let name = || io::Result::Ok(thread::current().name().map(str::to_owned));
+    ///     let named = group.spawn_with(Builder::new().name("shuttle".into()), name)?;
+    ///     assert_eq!(named.join()?.as_deref(), Some("shuttle"));
+    ///     io::Result::Ok(())
+    /// })?;
+    /// # io::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Builder::spawn`].
+    ///
+    /// # Blocks
+    ///
+    /// As [`spawn`](Self::spawn).
+    pub fn spawn_with<F, T>(&'scope self, builder: Builder, f: F) -> io::Result<TaskHandle<'scope, T>>
+    where
+        F: FnOnce() -> Result<T, E> + Send + 'scope,
+        T: Send + 'scope,
+        E: Send + 'scope,
+    {
+        let control = &self.control;
+        let Some(place) = control.admit() else {
+            return Ok(TaskHandle::not_started(control));
+        };
+        let run = move || {
+            // Given back before the scope lets the group go.
+            let _place = place;
+            self.run_task(f)
+        };
+        Ok(TaskHandle::new(builder.spawn_scoped(&self.scope, run)?, control))
+    }
+
+    /// Runs a task. Called by its thread.
+    fn run_task<T>(&self, f: impl FnOnce() -> Result<T, E>) -> Option<T> {
+        let me = current();
+        let run = || inherited::with(me, self.control.deadline, || catch_unwind(AssertUnwindSafe(f)));
+        match self.control.members.run(me, run)? {
+            Ok(Ok(value)) => return Some(value),
+            Ok(Err(error)) => drop(self.fail(error)),
+            Err(payload) => {
+                crash::write(crash::Reason::Panic);
+                self.control.panicked(payload);
+            }
+        }
+        None
+    }
+
+    /// Cancels the group for an error. Returns the error if that was not the first reason.
+    fn fail(&self, error: E) -> Option<E> {
+        if !self.control.members.cancel(Cause::Failed) {
+            return Some(error);
+        }
+        self.error.with(|first| first.replace(error))
+    }
+
+    /// Returns `true` if the group is cancelled, or its deadline has passed. For tasks that compute.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::thread;
+    /// use std::io;
+    ///
+    /// let failed: io::Result<()> = thread::task_group(|group| {
+    ///     group.spawn(|| {
+    ///         while !group.is_cancelled() {
+    ///             thread::yield_now(); // compute
+    ///         }
+    ///         Ok(())
+    ///     });
+    ///     Err(io::Error::other("not needed any more"))
+    /// });
+    /// assert!(failed.is_err());
+    /// ```
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.control.members.cause().is_some() || time::has_passed(self.control.deadline)
+    }
+
+    /// Returns the moment at which the group is cancelled: the earlier one of its own deadline and that of
+    /// the group outside.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::thread::{self, TaskGroupBuilder};
+    /// use selvedge::WaitError;
+    /// use std::time::{Duration, Instant};
+    ///
+    /// let deadline = Instant::now() + Duration::from_secs(60);
+    /// TaskGroupBuilder::new().deadline(deadline).run(|outer| {
+    ///     outer.spawn(|| {
+    ///         thread::task_group(|inner| {
+    ///             assert_eq!(inner.deadline(), Some(deadline));
+    ///             Ok(())
+    ///         })
+    ///     });
+    ///     Ok::<_, WaitError>(())
+    /// })?;
+    /// # Ok::<_, WaitError>(())
+    /// ```
+    #[must_use]
+    pub fn deadline(&self) -> Option<Instant> {
+        self.control.deadline
+    }
+}
+
+impl Wait {
+    /// Creates a wait for use in a [`TaskGroup`]: it ends at the group's deadline, if there is one, and is
+    /// interruptible. In a task, that ends it when the group is cancelled.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::{Wait, WaitError, channel, thread};
+    ///
+    /// let failed = thread::task_group(|group| {
+    ///     let (_sender, receiver) = channel::unbounded::<u32>();
+    ///     group.spawn(move || Ok(assert!(receiver.recv_with(Wait::within(group)).is_err())));
+    ///     Err::<(), _>(WaitError::TimedOut)
+    /// });
+    /// assert!(failed.is_err());
+    /// ```
+    pub fn within<E>(group: &TaskGroup<'_, '_, E>) -> Self {
+        group.control.wait()
+    }
+}
+
+impl<E> fmt::Debug for TaskGroup<'_, '_, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TaskGroup")
+            .field("scope", &self.scope)
+            .field("deadline", &self.control.deadline)
+            .field("cancelled", &self.control.members.cause())
+            .finish_non_exhaustive()
+    }
+}

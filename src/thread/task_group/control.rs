@@ -1,0 +1,81 @@
+//! `Control`: what the threads of a group share, whatever the type of its errors.
+
+use std::any::Any;
+use std::time::Instant;
+
+use super::members::{Cause, Members};
+use super::places::{Place, Places};
+use crate::park::queue_lock::{QueueLock, Rank};
+use crate::park::wait::{Wait, WaitError};
+use crate::time;
+
+/// See the module.
+pub(super) struct Control {
+    pub(super) members: Members,
+    pub(super) deadline: Option<Instant>,
+    places: Option<Places>,
+    /// The payload of the first task that panicked.
+    panic: QueueLock<Option<Payload>>,
+}
+
+/// What a panic is about.
+type Payload = Box<dyn Any + Send>;
+
+impl Control {
+    pub(super) fn new(deadline: Option<Instant>, limit: Option<usize>) -> Self {
+        Self {
+            members: Members::new(),
+            deadline,
+            places: limit.map(Places::new),
+            panic: QueueLock::new(Rank::Pool, None),
+        }
+    }
+
+    /// Returns the limits of all waits in the group.
+    pub(super) fn wait(&self) -> Wait {
+        Wait::by(self.deadline).interruptible()
+    }
+
+    /// Cancels the group because a wait in it has ended.
+    pub(super) fn cancel_by(&self, why: WaitError) {
+        self.members.cancel(match why {
+            WaitError::TimedOut => Cause::TimedOut,
+            WaitError::Interrupted => Cause::Interrupted,
+        });
+    }
+
+    /// Returns what a wait in the group reports after the group was cancelled.
+    pub(super) fn why(&self) -> WaitError {
+        match self.members.cause() {
+            Some(Cause::TimedOut) => WaitError::TimedOut,
+            _ => WaitError::Interrupted,
+        }
+    }
+
+    /// Keeps the payload of a task that has panicked, and cancels the group.
+    pub(super) fn panicked(&self, payload: Payload) {
+        // A later payload is dropped after the lock is free.
+        let _later = self.panic.with(|first| match first {
+            None => first.replace(payload),
+            Some(_) => Some(payload),
+        });
+        self.members.cancel(Cause::Panicked);
+    }
+
+    /// Returns the payload of the first task that panicked.
+    pub(super) fn take_panic(&self) -> Option<Payload> {
+        self.panic.with(Option::take)
+    }
+
+    /// Waits for a place, if the number of threads is limited. Returns `None` if no task may begin any more.
+    pub(super) fn admit(&self) -> Option<Option<Place<'_>>> {
+        if time::has_passed(self.deadline) {
+            self.cancel_by(WaitError::TimedOut);
+        }
+        if self.members.cause().is_some() {
+            return None;
+        }
+        let place = self.places.as_ref().map(|places| places.take(self.wait())).transpose();
+        place.map_err(|why| self.cancel_by(why)).ok()
+    }
+}
