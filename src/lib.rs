@@ -85,6 +85,7 @@ mod backtrace;
 pub mod channel;
 mod fatal;
 mod fiber;
+pub mod future;
 pub mod guide;
 pub mod mxn;
 #[cfg(all(feature = "net", unix))]

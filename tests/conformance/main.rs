@@ -23,6 +23,8 @@ mod checked;
 mod condvar;
 mod forked;
 mod forms;
+mod futures;
+mod futures_join;
 mod interrupt;
 mod join;
 mod keys;
