@@ -13,6 +13,7 @@ mod as_std;
 mod blocking;
 mod builder;
 mod channel;
+mod channel_async;
 mod channel_events;
 mod channel_flow;
 
