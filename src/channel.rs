@@ -1,12 +1,13 @@
 //! Channels: messages from any number of threads to any number of threads.
 //!
 //! Names, errors and behaviour are those of crossbeam-channel ([`sync::mpsc`](crate::sync::mpsc) has those of
-//! `std::sync::mpsc`). There are three differences:
+//! `std::sync::mpsc`). There are four differences:
 //!
 //! * Threads of any kind may use them, of both runtimes and of none. A green thread that waits leaves its LWP
 //!   to others.
 //! * An interrupt can end a wait.
 //! * [`select!`](crate::channel::select!) can also wait for the end of a thread.
+//! * Async tasks send and receive, too, by [`Sender::send_async`] and [`Receiver::recv_async`].
 //!
 //! | made by | holds | `send` waits |
 //! |---|---|---|
@@ -81,12 +82,14 @@ macro_rules! opaque {
 mod clock;
 mod core;
 mod error;
+mod futures;
 mod handles;
 mod head_tail;
 mod receiver;
 mod reservation;
 mod segments;
 mod staging;
+mod task;
 #[macro_use]
 mod select;
 mod buffer;
@@ -108,6 +111,7 @@ pub use self::error::{
     ReadyTimeoutError, RecvError, RecvTimeoutError, RecvWithError, SelectTimeoutError, SendError,
     SendTimeoutError, SendWithError, TryReadyError, TryRecvError, TrySelectError, TrySendError,
 };
+pub use self::futures::{RecvFuture, SendFuture};
 pub use self::receiver::{IntoIter, Iter, Receiver, TryIter};
 #[doc(hidden)]
 pub use self::select::internal;

@@ -85,6 +85,7 @@ mod backtrace;
 pub mod channel;
 mod fatal;
 mod fiber;
+pub mod future;
 pub mod guide;
 #[cfg(all(feature = "net", unix))]
 pub mod io;

@@ -32,6 +32,7 @@ pub(crate) mod sleeper;
 pub(crate) mod specific;
 pub(crate) mod spin;
 pub(crate) mod table;
+pub(crate) mod task_sleep;
 pub(crate) mod thread;
 pub(crate) mod traced;
 pub(crate) mod wait;

@@ -14,12 +14,14 @@
 //!
 //! `thread_local!`, and with it everything that uses it, is std's own: each green thread has its own values.
 
+pub(crate) mod awaited;
 pub(crate) mod builder;
 pub(crate) mod current;
 pub(crate) mod deadlock;
 pub(crate) mod handle;
 pub(crate) mod id;
 pub(crate) mod info;
+mod join_future;
 pub(crate) mod kernel;
 mod map_headroom;
 mod no_preempt;
@@ -29,6 +31,7 @@ pub(crate) mod pthread;
 mod scope;
 pub(crate) mod shutdown_report;
 pub(crate) mod snapshot;
+pub(crate) mod spawning;
 pub(crate) mod task;
 mod task_group;
 pub(crate) mod times;
@@ -52,6 +55,7 @@ pub use self::deadlock::{Blocked, Cycle, Deadlocks, EndsBy, Standstill, record_o
 pub use self::handle::JoinHandle;
 pub use self::id::ThreadId;
 pub use self::info::{ThreadInfo, ThreadState};
+pub use self::join_future::{JoinFuture, ScopedJoinFuture};
 pub use self::no_preempt::no_preempt;
 pub use self::page::{ThreadCursor, ThreadPage};
 pub use self::scope::{Scope, ScopedJoinHandle, scope};

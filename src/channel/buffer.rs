@@ -4,10 +4,12 @@
 //! which end it shuts. That end stays shut until the lock is freed, and longer if a thread waits for what
 //! would be claimed there.
 
-use std::mem::MaybeUninit;
+use std::mem::{self, MaybeUninit};
+use std::ptr::NonNull;
 
 use super::core::Locked;
 use super::segments::{Block, Garbage, TICKET, free};
+use super::staging::Returned;
 
 impl<T> Locked<'_, T> {
     /// Returns `true` if there is room that is neither filled nor reserved. Shuts the senders' end. If
@@ -112,6 +114,28 @@ impl<T> Locked<'_, T> {
         unsafe { self.state.store.retire(block, garbage) };
     }
 
+    /// Puts a message that a receiver got, and did not take, before all others. Shuts the receivers' end: its
+    /// messages come later.
+    ///
+    /// # Safety
+    /// As for [`Returned::put`].
+    pub(super) unsafe fn put_returned(&mut self, cell: NonNull<()>) {
+        self.ends.head.shut();
+        // SAFETY: the caller's promise.
+        unsafe { self.returned.put(cell) };
+        self.ends.count_returned(1);
+    }
+
+    /// Takes the first of those messages, in its cell.
+    #[inline]
+    pub(super) fn take_returned(&mut self) -> Option<NonNull<()>> {
+        if self.returned.is_empty() {
+            return None;
+        }
+        self.ends.count_returned(-1);
+        self.returned.take()
+    }
+
     /// Opens the ends that are shut, unless something forbids it.
     #[inline]
     pub(super) fn open_ends(&mut self) {
@@ -143,9 +167,9 @@ impl<T> Locked<'_, T> {
     }
 
     /// Returns `true` if the receivers' end must stay shut. Threads that wait for room get what there
-    /// will be.
+    /// will be, and returned messages are received first.
     fn keeps_head(&self) -> bool {
-        !self.senders.waiting.is_empty() || !self.senders.watching.is_empty()
+        !self.senders.waiting.is_empty() || !self.senders.watching.is_empty() || !self.returned.is_empty()
     }
 
     /// Takes all messages out of a channel that has lost its receivers. Both ends stay shut for good.
@@ -154,7 +178,9 @@ impl<T> Locked<'_, T> {
         let (tail, head) = (&self.ends.tail, &self.ends.head);
         tail.shut();
         head.shut();
-        let rest = Rest { block: head.block(), first: head.ticket(), end: tail.ticket() };
+        let returned = mem::replace(&mut self.returned, Returned::new());
+        let rest =
+            Rest { block: head.block(), first: head.ticket(), end: tail.ticket(), _returned: returned };
         head.set_block(std::ptr::null_mut());
         tail.set_block(std::ptr::null_mut());
         head.move_to(rest.end);
@@ -168,6 +194,7 @@ pub(super) struct Rest<T> {
     block: *mut Block<T>,
     first: usize,
     end: usize,
+    _returned: Returned<T>,
 }
 
 impl<T> Rest<T> {

@@ -62,7 +62,7 @@ use std::ptr;
 use super::head_tail::Ends;
 use super::segments::{Garbage, OwnedBlock, Store};
 use super::side::Side;
-use super::staging::{Cell, Cells};
+use super::staging::{Cell, Cells, Returned};
 use super::waiters::{Deal, Entry, List, Party, Role, next_won};
 use crate::park::no_preempt::NoPreempt;
 use crate::park::queue_lock::{QueueLock, Rank};
@@ -89,6 +89,8 @@ pub(super) struct ChannelState<T> {
     pub(super) store: Store<T>,
     /// Cells for the messages that selected receives have got.
     pub(super) cells: Cells<T>,
+    /// Messages that come before those between the ends. While there are some, the receivers' end is shut.
+    pub(super) returned: Returned<T>,
     /// How much room is kept for selected sends.
     pub(super) reserved: usize,
     /// `usize::MAX`: any number.
@@ -199,6 +201,7 @@ impl<T> Channel<T> {
         let state = ChannelState {
             store: Store::new(),
             cells: Cells::new(),
+            returned: Returned::new(),
             reserved: 0,
             capacity: most,
             senders: Party::new(),
@@ -369,6 +372,11 @@ impl<T> Locked<'_, T> {
     /// `into` may be written.
     #[inline]
     pub(super) unsafe fn receive(&mut self, into: *mut T, mine: Option<&Entry>, after: &mut After) -> Step {
+        if let Some(cell) = self.take_returned() {
+            // SAFETY: a cell with a message, which is taken once; the caller's promise.
+            unsafe { self.cells.take(cell, into) };
+            return Step::Done;
+        }
         if !self.keeps_message() {
             if !self.senders.waiting.is_empty() {
                 // SAFETY: the caller's promise.

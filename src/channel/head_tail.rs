@@ -288,6 +288,8 @@ pub(super) struct Ends<T> {
     pub(super) head: CachePadded<End<T>>,
     /// How far the tail may be ahead of the head, in tickets.
     span: usize,
+    /// How many messages were returned, which come before those between the ends. Changed with the lock held.
+    returned: AtomicUsize,
 }
 
 // SAFETY: messages are passed from thread to thread, and never shared.
@@ -304,6 +306,7 @@ impl<T> Ends<T> {
             tail: CachePadded::new(End::new(first, first.wrapping_add(span))),
             head: CachePadded::new(End::new(first, first)),
             span,
+            returned: AtomicUsize::new(0),
         }
     }
 
@@ -356,9 +359,17 @@ impl<T> Ends<T> {
             let head = self.head.ticket();
             // If the tail has not moved, both were so at the moment of the look at the head.
             if self.tail.ticket() == tail {
-                return tail.wrapping_sub(head) / TICKET;
+                // Relaxed: only a look.
+                return tail.wrapping_sub(head) / TICKET + self.returned.load(Ordering::Relaxed);
             }
         }
+    }
+
+    /// Notes that so many messages more were returned. The lock is held.
+    pub(super) fn count_returned(&self, more: isize) {
+        // Relaxed, both: the lock orders them.
+        let returned = self.returned.load(Ordering::Relaxed);
+        self.returned.store(returned.wrapping_add_signed(more), Ordering::Relaxed);
     }
 }
 

@@ -50,19 +50,16 @@ impl<T> Locked<'_, T> {
     pub(super) fn give_back(&mut self, deal: Deal, after: &mut After) -> Step {
         match deal {
             Deal::Message(cell) => {
-                if !self.has_slot() {
-                    return Step::NeedsBlock;
-                }
-                let mut message = MaybeUninit::<T>::uninit();
-                // SAFETY: the deal's cell, used once.
-                unsafe { self.cells.take(cell, message.as_mut_ptr()) };
                 if let Some(receiver) = self.receivers.waiting.pop() {
+                    let mut message = MaybeUninit::<T>::uninit();
+                    // SAFETY: the deal's cell, used once.
+                    unsafe { self.cells.take(cell, message.as_mut_ptr()) };
                     // SAFETY: we have won it; there is a message in `message`, and the cell that it was in.
                     unsafe { self.deliver(receiver, message.as_ptr(), after) };
                     return Step::Done;
                 }
-                // SAFETY: there is a free position, and a message in `message`.
-                unsafe { self.push(message.as_ptr()) };
+                // SAFETY: the deal's cell, used once.
+                unsafe { self.put_returned(cell) };
                 after.tell(&mut self.receivers.watching);
             }
             Deal::Room => {

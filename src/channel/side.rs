@@ -141,7 +141,7 @@ impl Side for Receives {
     }
 
     fn look<T>(state: &mut Locked<'_, T>) -> Deal {
-        if state.has_message() || state.senders.waiting.has_some() {
+        if !state.returned.is_empty() || state.has_message() || state.senders.waiting.has_some() {
             Deal::Ready
         } else if state.senders.gone {
             Deal::Disconnected

@@ -1,4 +1,4 @@
-//! Messages on their way to threads that select.
+//! Messages on their way to threads that select, and back.
 //!
 //! A message may have been given to a selected receive that is not completed. It belongs to that one
 //! thread. If it were still among the others, the next thread to complete would take the first of them,
@@ -19,6 +19,59 @@ impl<T> Cell<T> {
     #[cold]
     pub(super) fn new() -> Box<Self> {
         Box::new(Self { next: ptr::null_mut(), message: MaybeUninit::uninit() })
+    }
+}
+
+/// A message in a cell of its own, on its way back into the channel.
+pub(super) fn message_in_cell<T>(message: MaybeUninit<T>) -> NonNull<()> {
+    let cell = Box::new(Cell { next: ptr::null_mut(), message });
+    NonNull::from(Box::leak(cell)).cast()
+}
+
+/// Messages that a receiver got, and did not take: in order, before all others.
+pub(super) struct Returned<T>(*mut Cell<T>);
+
+// SAFETY: the cells are its own, and so are the messages in them.
+unsafe impl<T: Send> Send for Returned<T> {}
+
+impl<T> Returned<T> {
+    pub(super) const fn new() -> Self {
+        Self(ptr::null_mut())
+    }
+
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_null()
+    }
+
+    /// Puts the message of a cell before the others.
+    ///
+    /// # Safety
+    /// The cell is one of a channel of this type, has a message, and is no other code's.
+    pub(super) unsafe fn put(&mut self, cell: NonNull<()>) {
+        let mut cell = cell.cast::<Cell<T>>();
+        // SAFETY: the caller's promise.
+        unsafe { cell.as_mut() }.next = self.0;
+        self.0 = cell.as_ptr();
+    }
+
+    /// Takes the cell of the first message.
+    pub(super) fn take(&mut self) -> Option<NonNull<()>> {
+        let cell = NonNull::new(self.0)?;
+        // SAFETY: it is in the list.
+        self.0 = unsafe { cell.as_ref() }.next;
+        Some(cell.cast())
+    }
+}
+
+impl<T> Drop for Returned<T> {
+    fn drop(&mut self) {
+        while let Some(cell) = self.take() {
+            // SAFETY: made by `Box`, and out of the list.
+            let cell = unsafe { Box::from_raw(cell.cast::<Cell<T>>().as_ptr()) };
+            // SAFETY: a cell in the list has a message.
+            drop(unsafe { cell.message.assume_init() });
+        }
     }
 }
 

@@ -169,7 +169,7 @@ impl<T> Channel<T> {
     /// A send: there is a message, which is moved away from `frame` if the answer is yes. A receive: `frame`
     /// may be written, and a message is moved there if the answer is yes.
     #[inline]
-    unsafe fn pass<S: Side>(&self, frame: *mut T) -> Passed {
+    pub(super) unsafe fn pass<S: Side>(&self, frame: *mut T) -> Passed {
         // Held from the claim to the stamp (I9).
         let _no_preempt = NoPreempt::hold();
         // SAFETY: the caller's promise.

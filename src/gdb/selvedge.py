@@ -44,10 +44,11 @@ SELVEDGE_REASONS = {
     14: "a wait group",
     15: "a descriptor to be readable",
     16: "a descriptor to be writable",
+    17: "a future (block_on)",
 }
 SELVEDGE_PARK, SELVEDGE_SLEEP, SELVEDGE_JOIN, SELVEDGE_MUTEX, SELVEDGE_CONDVAR = 1, 2, 3, 4, 5
 # Waits without a place in the table of wait queues, and without the permit.
-SELVEDGE_ELSEWHERE = (SELVEDGE_SLEEP, SELVEDGE_JOIN, 11, 12, 13)
+SELVEDGE_ELSEWHERE = (SELVEDGE_SLEEP, SELVEDGE_JOIN, 11, 12, 13, 17)
 # `park/wait_state/word.rs`: the wait has a deadline.
 SELVEDGE_TIMED = 0x80
 # `park/exit/word.rs`, `park/permit/word.rs`, `fiber/on_cpu.rs`.

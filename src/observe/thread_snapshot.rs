@@ -95,7 +95,8 @@ pub(crate) fn all() -> Vec<Snapshot> {
         let Some(wait) = wait else { continue };
         let queue = queued.get(&thread.address());
         wait.asleep = match wait.reason {
-            WaitReason::Join | WaitReason::Sleep => true,
+            // A thread that waits for a future needs no other thread, as far as can be known.
+            WaitReason::Join | WaitReason::Sleep | WaitReason::Future => true,
             // In the kernel, for the end of a runtime (`until_all_end`).
             WaitReason::Scope if homes.contains(&wait.at) => true,
             _ => queue.is_some() || thread.permit.is_parked(),

@@ -19,6 +19,7 @@
 //! | null | the thread runs or will run; no thread waits | `wait_done`: its [`Joiner`]; `detach`; `finish` |
 //! | a joiner | the same; it sleeps until it is taken out | `finish`; a deadline or an interrupt: null |
 //! | a watch, with `SEVERAL` | the same, but the sleeper may leave | `finish`; its thread: null |
+//! | an awaiter, with `AWAITED` | the same; a future waits, and no thread does | `finish`; the future: null |
 //! | these with `LEFT` | the same; the result is the handle's for good | as above, `LEFT` stays; `detach` |
 //! | `DETACHED` | the handle is gone; the thread owns what they shared | `finish` |
 //! | `DONE` | the thread has run, with its thread-local destructors | `begin`, of the core's next life |
@@ -41,6 +42,23 @@
 //! came in between, the ending thread holds the watch, and says when it is through with it. Until then the
 //! other thread stays. Both have a few steps to go, and neither can be preempted by signal there.
 //!
+//! A future puts an [`Awaiter`] there, marked by another bit: a waker, and counted references to itself and
+//! to the core. The word has one of the references to the awaiter. The party that takes the awaiter out of
+//! the word gets it: `finish`, or the future, which has a new waker or is dropped. So a waker in the word
+//! never changes.
+//!
+//! A waker is code of the user's, or of an executor. It may want thread-locals, and those of the ending
+//! thread are gone. So `finish` only gives the awaiter to its caller, which has a new thread of the same
+//! runtime call the waker (`thread/awaited.rs`). Until then the awaiter keeps the core, so the ending
+//! thread can start one. Rejected:
+//!
+//! - *To call the waker before the thread-locals are destroyed*: the future would find the thread alive.
+//! - *To call it in the ending thread, as far as a destroyed thread-local is no error*: a waker that panics
+//!   there wakes nothing.
+//! - *A thread of the process that calls all wakers*: one more kernel thread, in forks too, and the ends of
+//!   green threads would wait for the kernel. A new green thread costs less than a wake-up across threads.
+//! - *A thread that joins from the start, for each future*: it would have a stack for as long as it waits.
+//!
 //! Cost in read-modify-writes:
 //!
 //! - an end: 1
@@ -48,11 +66,13 @@
 //! - a handle that is dropped: 1, or 2 if the thread has left its result; none after the end
 
 use std::ptr;
+use std::sync::Arc;
+use std::task::Waker;
 
 pub(super) mod word;
 
 pub(crate) use self::word::Detached;
-use self::word::{Exit, LEFT, SEVERAL};
+use self::word::{AWAITED, Exit, LEFT, SEVERAL};
 use super::current::current;
 use super::no_preempt::NoPreempt;
 use super::reason::WaitReason;
@@ -65,6 +85,7 @@ use crate::shim::{spin_hint, yield_cpu};
 
 // The marks of the word are free in their addresses.
 const _: () = assert!(align_of::<Joiner>() > LEFT && align_of::<Watch>() > LEFT);
+const _: () = assert!(align_of::<Awaiter>() > LEFT);
 
 /// A thread that waits for the end of another. It lives on the waiting thread's stack.
 #[derive(Debug)]
@@ -165,6 +186,67 @@ impl Watch {
     }
 }
 
+/// A future that waits for the end of a thread. It does not change.
+#[derive(Debug)]
+#[repr(align(8))]
+pub(crate) struct Awaiter {
+    /// Counted.
+    thread: ThreadRef,
+    waker: Waker,
+}
+
+impl Awaiter {
+    /// Creates an awaiter of the end of `thread`, of which the caller has a counted reference.
+    pub(crate) fn new(thread: ThreadRef, waker: &Waker) -> Arc<Self> {
+        Arc::new(Self { thread: thread.retain(), waker: waker.clone() })
+    }
+
+    /// Returns the thread.
+    pub(crate) fn thread(&self) -> ThreadRef {
+        self.thread
+    }
+
+    /// Returns `true` if it would wake what `waker` does.
+    pub(crate) fn will_wake(&self, waker: &Waker) -> bool {
+        self.waker.will_wake(waker)
+    }
+
+    /// Calls the waker. The awaiter was in the word, and the thread has ended.
+    pub(crate) fn wake(&self) {
+        self.waker.wake_by_ref();
+    }
+
+    /// Puts the awaiter into the exit word. Returns `false` if the thread has ended. Called by the future,
+    /// which has the thread's handle to itself and no other awaiter in the word.
+    pub(crate) fn enter(self: &Arc<Self>) -> bool {
+        let theirs = Arc::into_raw(Arc::clone(self));
+        let entered = self.thread.core().exit.enter(self.link());
+        if !entered {
+            // SAFETY: from `into_raw` just above, and not in the word.
+            drop(unsafe { Arc::from_raw(theirs) });
+        }
+        entered
+    }
+
+    /// Takes the awaiter out of the exit word, unless the thread has ended. It had been entered.
+    pub(crate) fn leave(self: &Arc<Self>) {
+        if self.thread.core().exit.take_out(self.link()) {
+            // SAFETY: from `into_raw` in `enter`, and out of the word again.
+            drop(unsafe { Arc::from_raw(Arc::as_ptr(self)) });
+        }
+    }
+
+    fn link(self: &Arc<Self>) -> *mut () {
+        Arc::as_ptr(self).cast_mut().cast::<()>().map_addr(|awaiter| awaiter | AWAITED)
+    }
+}
+
+impl Drop for Awaiter {
+    fn drop(&mut self) {
+        self.thread.release();
+    }
+}
+
 impl ThreadCore {
     /// Returns `true` if the handle is gone. Of use to the thread itself only: for it, `true` is a lasting
     /// answer.
@@ -189,17 +271,24 @@ impl ThreadCore {
     /// Says that the thread has ended. Called once, by the thread itself or for it, after everything that it
     /// will ever run, with no queue lock held. If it returns `true`, the handle is gone, and what they
     /// shared is the thread's. Otherwise the core may be used again at once, unless the caller has a counted
-    /// reference of its own.
+    /// reference of its own. If a future waits, calls `awaited` with its awaiter, which keeps the core, and
+    /// which a thread is to wake.
     #[inline]
     #[must_use]
-    pub(crate) fn finish(&self) -> bool {
+    pub(crate) fn finish_with(&self, awaited: impl FnOnce(Arc<Awaiter>)) -> bool {
         let Some(waiter) = self.exit.finish() else {
             return true;
         };
-        if waiter.addr() & SEVERAL != 0 {
-            // SAFETY: a watch that this call has taken out of the word. It stays until this call is through
-            // with it.
-            unsafe { Watch::tell(waiter.map_addr(|watch| watch & !SEVERAL).cast()) };
+        if waiter.addr() & (SEVERAL | AWAITED) != 0 {
+            let at = waiter.map_addr(|waiter| waiter & !(SEVERAL | AWAITED));
+            if waiter.addr() & AWAITED != 0 {
+                // SAFETY: from `into_raw` in `Awaiter::enter`. This call has taken it out of the word.
+                awaited(unsafe { Arc::from_raw(at.cast_const().cast()) });
+            } else {
+                // SAFETY: a watch that this call has taken out of the word. It stays until this call is
+                // through with it.
+                unsafe { Watch::tell(at.cast()) };
+            }
             return false;
         }
         // SAFETY: null, or a joiner that this call has taken out of the word. It sleeps until it is settled.
@@ -214,6 +303,13 @@ impl ThreadCore {
             }
         }
         false
+    }
+
+    /// Does what [`finish_with`](Self::finish_with) does, and wakes what awaits the thread.
+    #[cfg(test)]
+    #[must_use]
+    pub(crate) fn finish(&self) -> bool {
+        self.finish_with(|awaiter| awaiter.wake())
     }
 
     /// Waits until the thread has ended. Called by one thread at a time.

@@ -39,10 +39,12 @@ pub enum WaitReason {
     Readable,
     /// Room to send bytes at a descriptor, or the end of a connect.
     Writable,
+    /// A future that it runs itself (`future::block_on`).
+    Future,
 }
 
 impl WaitReason {
-    const ALL: [Self; 16] = [
+    const ALL: [Self; 17] = [
         Self::Park,
         Self::Sleep,
         Self::Join,
@@ -59,6 +61,7 @@ impl WaitReason {
         Self::WaitGroup,
         Self::Readable,
         Self::Writable,
+        Self::Future,
     ];
 
     /// Returns it in a word or two, as data have it.
@@ -87,12 +90,13 @@ impl WaitReason {
             Self::WaitGroup => "wait group",
             Self::Readable => "readable",
             Self::Writable => "writable",
+            Self::Future => "future",
         }
     }
 
     /// Returns `true` if what ends the wait may come from outside the process.
     pub(crate) fn is_outside(self) -> bool {
-        matches!(self, Self::Readable | Self::Writable)
+        matches!(self, Self::Readable | Self::Writable | Self::Future)
     }
 
     /// Returns the reason of this number.
@@ -120,6 +124,7 @@ impl fmt::Display for WaitReason {
             Self::WaitGroup => "a wait group",
             Self::Readable => "a descriptor to be readable",
             Self::Writable => "a descriptor to be writable",
+            Self::Future => "a future (block_on)",
         })
     }
 }
@@ -134,6 +139,6 @@ mod tests {
         for reason in WaitReason::ALL {
             assert_eq!(WaitReason::from_number(reason as u8), Some(reason));
         }
-        assert_eq!(WaitReason::from_number(17), None);
+        assert_eq!(WaitReason::from_number(18), None);
     }
 }

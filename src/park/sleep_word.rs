@@ -43,7 +43,7 @@ impl SleepWord {
     }
 
     #[inline]
-    fn is_settled(&self) -> bool {
+    pub(super) fn is_settled(&self) -> bool {
         // Relaxed: only a look. A sleeper that finds it settled reads the `outcome`, which acquires.
         self.0.load(Ordering::Relaxed) > COMMITTED
     }

@@ -103,6 +103,25 @@ impl Sleeper {
         }
     }
 
+    /// Creates the sleep of an async task that the running thread polls. `backend` wakes it.
+    pub(super) fn of_task(backend: &'static dyn Backend) -> Self {
+        Self {
+            word: SleepWord::new(),
+            claim: Claim(AtomicBool::from(false)),
+            thread: current(),
+            backend,
+            kernel: false,
+        }
+    }
+
+    /// Where its word lies.
+    pub(super) const WORD: usize = std::mem::offset_of!(Self, word);
+
+    /// Returns the winner's code, if the winner has settled the sleep, which is a task's.
+    pub(crate) fn settled(&self) -> Option<u32> {
+        self.word.is_settled().then(|| self.word.outcome() >> CODE_SHIFT)
+    }
+
     /// Tries to win the sleep, which is in several lists. Returns `true` if the caller has won it. Called
     /// with the lock of one of these lists held.
     #[inline]

@@ -6,10 +6,10 @@
 use std::io;
 use std::time::Duration;
 
-use super::current::Thread;
 use super::handle::{JoinHandle, Joining};
 use super::scope::{Scope, ScopedJoinHandle};
-use super::task::{self, Ending, NewTask};
+use super::spawning::spawn_unchecked;
+use super::task;
 use crate::park::backend::{Cpus, SpawnOptions, Spawner};
 use crate::park::current::try_current;
 use crate::park::priority::Priority;
@@ -53,8 +53,8 @@ impl Builder {
         Self::default()
     }
 
-    /// Names the thread, for [`Thread::name`], panic messages and dumps. If the name has a zero byte,
-    /// `spawn` fails.
+    /// Names the thread, for [`Thread::name`](super::Thread::name), panic messages and dumps. If the name has
+    /// a zero byte, `spawn` fails.
     ///
     /// # Examples
     ///
@@ -336,36 +336,6 @@ pub(super) fn here() -> io::Result<&'static dyn Spawner> {
         Some(spawner) => Ok(spawner),
         None => process_default::spawner(),
     }
-}
-
-/// Starts a thread on `spawner`.
-///
-/// # Safety
-/// `f` and `T` are fit to be used on another thread, and what they borrow is alive until `ending` is told.
-pub(super) unsafe fn spawn_unchecked<F, T, E>(
-    spawner: &dyn Spawner,
-    options: &mut SpawnOptions,
-    f: F,
-    ending: E,
-) -> io::Result<Joining<T>>
-where
-    F: FnOnce() -> T,
-    E: Ending,
-{
-    let mut new_task = NewTask::new(f, ending);
-    // SAFETY: the caller's promise.
-    let task = unsafe { new_task.task() };
-    let core = spawner.spawn(task, options)?;
-    Ok(Joining::new(Thread::from_counted(core), new_task.into_result_cell()))
-}
-
-/// Runs `f` as a thread of `spawner` that is not waited for.
-pub(crate) fn spawn_detached<F>(spawner: &dyn Spawner, f: F) -> io::Result<()>
-where
-    F: FnOnce() + Send + 'static,
-{
-    // SAFETY: `F` is `Send`, and borrows nothing that ends.
-    unsafe { spawn_unchecked(spawner, &mut SpawnOptions::default(), f, ()) }.map(drop)
 }
 
 /// Runs `f` as a thread of `spawner` and waits for it, so `f` may borrow.

@@ -108,7 +108,7 @@ pub enum EndsBy {
     UnknownOwner,
     /// Any thread that notifies, unparks, sends or arrives, even from outside the runtime.
     AnyThread,
-    /// The other end of a connection, or whatever else is behind a descriptor.
+    /// The other end of a connection, or whatever else is behind a descriptor or a future.
     Outside,
 }
 
@@ -265,7 +265,7 @@ impl fmt::Display for EndsBy {
             Self::Owner => "the owner may go on",
             Self::UnknownOwner => "the owner is not known",
             Self::AnyThread => "any thread may end it",
-            Self::Outside => "its descriptor may be ready at any time",
+            Self::Outside => "what it waits for may come from outside at any time",
         })
     }
 }

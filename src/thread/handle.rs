@@ -38,7 +38,7 @@ impl<T> Joining<T> {
     }
 
     /// Returns `true` if the thread is a parent process's, so its end cannot be waited for.
-    fn is_lost(&self) -> bool {
+    pub(super) fn is_lost(&self) -> bool {
         let core = self.thread.core();
         let me = current::try_current();
         assert!(me != Some(core), "a thread cannot join itself: it would wait forever");
@@ -79,7 +79,7 @@ impl<T> Joining<T> {
 
     /// Takes the result of the thread, which has ended.
     #[inline]
-    fn take(self) -> task::Result<T> {
+    pub(super) fn take(self) -> task::Result<T> {
         let mut this = ManuallyDrop::new(self);
         let core = this.thread.core();
         if core.is_kernel() {
@@ -133,6 +133,8 @@ impl<T> Drop for Joining<T> {
 
 /// The right to join a thread: to wait for its end, and to take its result.
 ///
+/// A thread joins by [`join`](Self::join). An async task awaits the handle ([`JoinFuture`](super::JoinFuture)).
+///
 /// Both runtimes have this one type. A handle that is dropped detaches its thread. The thread runs on, and
 /// its result is dropped when it ends. A handle does not keep its runtime alive, and may outlive it.
 ///
@@ -157,6 +159,10 @@ pub struct JoinHandle<T>(Joining<T>);
 impl<T> JoinHandle<T> {
     pub(super) fn new(joining: Joining<T>) -> Self {
         Self(joining)
+    }
+
+    pub(super) fn into_joining(self) -> Joining<T> {
+        self.0
     }
 
     /// Returns the thread, if it owns a kernel thread that exists.

@@ -27,6 +27,7 @@ use crate::park::{core_pool, observed, reaper, traced};
 use crate::sys::affinity;
 use crate::sys::kthread::{self, own_share_of_stacks};
 use crate::sys::sigstack;
+use crate::thread::awaited;
 use crate::thread::current::blocking;
 use crate::thread::map_headroom::{self, Headroom};
 
@@ -183,7 +184,8 @@ impl Drop for LastWords {
         if observed::is_traced() {
             traced::ends(self.core);
         }
-        let detached = self.core.finish();
+        let awaited = |awaiter| awaited::hand_over(&*self.host, awaiter);
+        let detached = self.core.finish_with(awaited);
         if self.host.is_here() {
             reaper::ended(self.core, self.host.reaper());
             self.host.thread_ended();

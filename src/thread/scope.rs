@@ -16,9 +16,10 @@ use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
-use super::builder::{Builder, spawn_unchecked};
+use super::builder::Builder;
 use super::current::Thread;
 use super::handle::Joining;
+use super::spawning::spawn_unchecked;
 use super::task::{self, Ending};
 use crate::observe::lock_owners;
 use crate::park::backend::{SpawnOptions, Spawner};
@@ -267,7 +268,7 @@ pub struct ScopedJoinHandle<'scope, T> {
     shared: &'scope Shared,
 }
 
-impl<T> ScopedJoinHandle<'_, T> {
+impl<'scope, T> ScopedJoinHandle<'scope, T> {
     fn joining(&self) -> &Joining<T> {
         self.joining.as_ref().expect("joined only by value")
     }
@@ -314,6 +315,11 @@ impl<T> ScopedJoinHandle<'_, T> {
 
     fn take(&mut self) -> Joining<T> {
         self.joining.take().expect("joined only by value")
+    }
+
+    /// Returns what the future of the thread is made of.
+    pub(super) fn into_parts(mut self) -> (Joining<T>, Unread<'scope>) {
+        (self.take(), Unread(self.shared))
     }
 
     timed! {
@@ -402,14 +408,24 @@ impl<T> ScopedJoinHandle<'_, T> {
     }
 }
 
+/// Where a scope is told of panics that nothing has seen.
+pub(super) struct Unread<'scope>(&'scope Shared);
+
+impl Unread<'_> {
+    /// Notes that a result was dropped, and was a panic.
+    pub(super) fn note(&self) {
+        // Relaxed: the handle is dropped in the scope's own closure or in one of its threads, before
+        // `wait` returns.
+        self.0.unread_panic.store(true, Ordering::Relaxed);
+    }
+}
+
 impl<T> Drop for ScopedJoinHandle<'_, T> {
     fn drop(&mut self) {
         if let Some(joining) = self.joining.take()
             && joining.abandon()
         {
-            // Relaxed: the handle is dropped in the scope's own closure or in one of its threads, before
-            // `wait` returns.
-            self.shared.unread_panic.store(true, Ordering::Relaxed);
+            Unread(self.shared).note();
         }
     }
 }

@@ -350,7 +350,7 @@ impl Unclaimed {
     /// Drops the result, which may run code of the user's.
     ///
     /// # Safety
-    /// [`ThreadCore::finish`](crate::park::thread::ThreadCore::finish) has said that the handle is gone.
+    /// [`finish_with`](crate::park::thread::ThreadCore::finish_with) has said that the handle is gone.
     #[cold]
     pub(crate) unsafe fn discard(self) {
         // SAFETY: the handle has gone while the thread ran, so the result is the thread's. No ending is

@@ -13,6 +13,7 @@ mod as_std;
 mod blocking;
 mod builder;
 mod channel;
+mod channel_async;
 mod channel_events;
 mod channel_flow;
 
@@ -23,6 +24,8 @@ mod checked;
 mod condvar;
 mod forked;
 mod forms;
+mod futures;
+mod futures_join;
 mod interrupt;
 mod io;
 mod join;

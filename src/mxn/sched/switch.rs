@@ -13,6 +13,8 @@
 //! the tick, the thread that the LWP shows, the thread's LWP and its hint. Two thread-locals of the thread
 //! follow (`park/current.rs`). The machine part is `arch`'s.
 
+use std::sync::Arc;
+
 use super::{Scheduler, deref};
 use crate::fiber::Context;
 use crate::fiber::tls;
@@ -20,11 +22,12 @@ use crate::mxn::green::Green;
 use crate::mxn::lwp::Lwp;
 use crate::mxn::preempt;
 use crate::park::current;
+use crate::park::exit::Awaiter;
 use crate::park::mutex_handoff::{self, HeldMutex};
 use crate::park::no_preempt::NoPreempt;
 use crate::park::thread::ThreadRef;
-use crate::thread::builder;
 use crate::thread::task::Unclaimed;
+use crate::thread::{awaited, spawning};
 
 /// Set in the argument of a switch when the thread that leaves has ended. Green threads are aligned, so the
 /// bits are free.
@@ -338,7 +341,8 @@ pub(crate) unsafe extern "C" fn begin(arg: usize, data: *mut ()) -> ! {
     // Held until the block is renewed.
     std::mem::forget(NoPreempt::hold());
     me.ends.set(true);
-    let tag = if me.core.finish() { end_detached(me, unclaimed) } else { ENDED };
+    let detached = me.core.finish_with(|awaiter| end_awaited(me, awaiter));
+    let tag = if detached { end_detached(me, unclaimed) } else { ENDED };
     // What is left of the thread is its context and the flag. It is not used again before the flag is clear.
     scheduler.leave_for_good(me, tag)
 }
@@ -361,11 +365,23 @@ fn end_detached(me: &'static Green, unclaimed: Option<Unclaimed>) -> usize {
     let orphan = Orphan { result: Some(result), of: me.thread() };
     me.ends.set(false);
     // If no thread can be started, the result has been dropped here.
-    let _ = builder::spawn_detached(scheduler, move || drop(orphan));
+    let _ = spawning::spawn_detached(scheduler, move || drop(orphan));
     // SAFETY: no user code runs after this. Spawning may have allocated.
     unsafe { tls::exit(scheduler.rung) };
     me.ends.set(true);
     ENDED
+}
+
+/// Ends a thread that has found at its end that a future waits for it. Code that wakes a future may want
+/// thread-locals, so a new thread runs it.
+#[cold]
+fn end_awaited(me: &'static Green, awaiter: Arc<Awaiter>) {
+    let scheduler = Scheduler::of(me.thread());
+    me.ends.set(false);
+    awaited::hand_over(scheduler, awaiter);
+    // SAFETY: no user code runs after this. Spawning may have allocated.
+    unsafe { tls::exit(scheduler.rung) };
+    me.ends.set(true);
 }
 
 /// The result of a thread that has ended without a handle, and the reference that keeps the thread's memory.

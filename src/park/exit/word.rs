@@ -18,6 +18,8 @@ const DETACHED: *mut () = ptr::without_provenance_mut(2);
 pub(super) const LEFT: usize = 4;
 /// A bit that is free in the address of every watch. `DONE` has it too, but nothing else.
 pub(super) const SEVERAL: usize = 1;
+/// A bit that is free in the address of every awaiter. `DETACHED` has it too, but nothing else.
+pub(super) const AWAITED: usize = 2;
 
 /// What a dropped handle finds. `R` is what it got from dropping the result, if the result was the handle's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,6 +160,8 @@ impl Exit {
     }
 }
 
+#[cfg(all(test, loom))]
+mod loom_awaiter;
 #[cfg(all(test, loom))]
 mod loom_exit;
 

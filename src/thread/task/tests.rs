@@ -6,8 +6,8 @@ use std::sync::{Arc, OnceLock};
 use super::*;
 use crate::park::backend::{SpawnOptions, Spawner};
 use crate::park::core_pool;
-use crate::thread::builder::spawn_unchecked;
 use crate::thread::handle::Joining;
+use crate::thread::spawning::spawn_unchecked;
 
 /// Counts what is dropped.
 #[derive(Clone, Default)]

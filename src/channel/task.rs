@@ -1,0 +1,277 @@
+//! Sending and receiving by async tasks.
+//!
+//! **Problem.** A task takes its turn among threads that wait. What is given to it must not be lost if its
+//! future is dropped before it is polled again, and no entry of a dropped future may stay in a list. A task
+//! may be polled by another thread each time, with another waker, while it is being served.
+//!
+//! **Rejected.**
+//!
+//! - To tell a task only that it may try again: threads that came later would be served before it, and a
+//!   future that is dropped would have to find another task to tell.
+//! - To put a message that was given to a dropped future behind the others: a task that receives in a loop,
+//!   and each time gives up at a deadline, would get its messages in another order.
+//!
+//! **Protocol.** A task waits by the same entry as a thread (`waiters.rs`), in counted memory of its own,
+//! with its message (`park/task_sleep.rs`). The list has one share of it, and the party that wins the entry
+//! gets that share. The waker lies under a lock, with the state of the future:
+//!
+//! | state | meaning | left by |
+//! |---|---|---|
+//! | `Waits` | the future waits, with this waker | a poll: another one; the winner: `Told`; a drop: `Left` |
+//! | `Told` | the winner has taken the waker | none |
+//! | `Left` | the future was dropped before the sleep was settled | the winner: `Told`, and it cleans up |
+//!
+//! The winner settles the sleep, and then takes what the state has. A poll looks if the sleep is settled,
+//! then leaves its waker, and looks again. A future that is dropped takes its entry out of the list. If it is
+//! out already, the party that comes second cleans up: the drop if the sleep is settled, otherwise the
+//! winner.
+//!
+//! To clean up is to return the message that a receiver got, or to drop the one that a sender has kept. A
+//! returned message goes to the next receiver that waits, or else comes before all others in the channel
+//! (`staging.rs`). While there is one, the receivers' end is shut.
+//!
+//! **Proof.** *No wake-up is lost*: of a poll and the winner, one comes first at the lock. If the winner
+//! does, it has settled the sleep before, and the poll's second look finds that. Otherwise the winner takes
+//! the poll's waker. *One party cleans up*: the drop looks at the sleep with the lock held, and says `Left`
+//! only if it is not settled. The winner settles it before it takes the lock.
+//!
+//! **Cost**: a task that need not wait pays what a thread pays. One that waits allocates once.
+
+use std::cell::OnceCell;
+use std::mem::{self, MaybeUninit};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use super::core::{AGAIN, After, SERVED, Step};
+use super::handles::Handle;
+use super::head_tail::Passed;
+use super::side::{Receives, Side};
+use super::staging::message_in_cell;
+use super::waiters::{Deal, Entry};
+use crate::park::queue_lock::{QueueLock, Rank};
+use crate::park::task_sleep::TaskSleep;
+use crate::shim::UnsafeCell;
+
+/// A task that waits at a channel. `repr(C)`, with the sleep first.
+#[repr(C)]
+struct Waiter<T, S: Side> {
+    sleep: TaskSleep,
+    state: QueueLock<State<T, S>>,
+    /// Made when the waiter has its place.
+    entry: OnceCell<Entry>,
+    /// The message.
+    frame: UnsafeCell<MaybeUninit<T>>,
+}
+
+/// See the header.
+enum State<T, S: Side> {
+    Waits(Waker),
+    Told,
+    Left(Handle<T, S>),
+}
+
+// SAFETY: the entry is made before the waiter is shared, and used with the channel's lock held. The frame
+// belongs to the future; to the winner until the sleep is settled; then to the party that cleans up.
+unsafe impl<T: Send, S: Side> Sync for Waiter<T, S> {}
+// SAFETY: nothing in it belongs to the thread that created it.
+unsafe impl<T: Send, S: Side> Send for Waiter<T, S> {}
+
+impl<T, S: Side> Waiter<T, S> {
+    fn new(frame: MaybeUninit<T>, waker: Waker) -> Arc<Self> {
+        let this = Arc::new(Self {
+            sleep: TaskSleep::new(told::<T, S>),
+            state: QueueLock::new(Rank::Pool, State::Told),
+            entry: OnceCell::new(),
+            frame: UnsafeCell::new(frame),
+        });
+        this.state.with(|state| *state = State::Waits(waker));
+        TaskSleep::expose(Arc::as_ptr(&this).cast());
+        this.entry.get_or_init(|| Entry::alone(this.sleep.sleeper(), &this.frame));
+        this
+    }
+
+    fn entry(&self) -> &Entry {
+        self.entry.get().expect("it is made with the waiter")
+    }
+
+    fn at(&self) -> *mut T {
+        self.frame.with_mut(|frame| frame.cast())
+    }
+
+    /// Moves out what is in the frame.
+    ///
+    /// # Safety
+    /// The frame is the caller's.
+    unsafe fn frame(&self) -> MaybeUninit<T> {
+        // SAFETY: the caller's promise.
+        self.frame.with(|frame| unsafe { frame.read() })
+    }
+
+    /// Returns the winner's code. If there is none yet, the winner will call `waker`.
+    fn poll(&self, waker: &Waker) -> Option<u32> {
+        let settled = || self.sleep.sleeper().settled();
+        if let Some(code) = settled() {
+            return Some(code);
+        }
+        let is_there = |state: &mut State<T, S>| matches!(state, State::Waits(old) if old.will_wake(waker));
+        if self.state.with(is_there) {
+            return None;
+        }
+        let new = State::Waits(waker.clone());
+        // The old waker is dropped without the lock.
+        let _old = self.state.with(|state| match state {
+            State::Waits(_) => mem::replace(state, new),
+            _ => new,
+        });
+        settled()
+    }
+
+    /// Disposes of what a future that was dropped would have had.
+    ///
+    /// # Safety
+    /// The sleep is settled, and the frame is the caller's.
+    unsafe fn clean_up(&self, handle: &Handle<T, S>) {
+        let code = self.sleep.sleeper().settled();
+        // SAFETY: the caller's promise.
+        let frame = unsafe { self.frame() };
+        match (S::INDEX == Receives::INDEX, code) {
+            (true, Some(SERVED)) => {
+                let cell = message_in_cell(frame);
+                let _done = handle.attempt(|state, after| state.give_back(Deal::Message(cell), after));
+            }
+            (true, _) | (false, Some(SERVED)) => {}
+            // SAFETY: its message was not sent.
+            (false, _) => drop(unsafe { frame.assume_init() }),
+        }
+    }
+}
+
+/// Wakes the task that is waiting here, or cleans up after it.
+///
+/// # Safety
+/// `sleep` is that of a waiter of these types. The caller has won and settled it, and gives up its share.
+unsafe fn told<T, S: Side>(sleep: *const TaskSleep) {
+    // SAFETY: the share of the list, which the winner has got.
+    let waiter = unsafe { Arc::from_raw(sleep.cast::<Waiter<T, S>>()) };
+    match waiter.state.with(|state| mem::replace(state, State::Told)) {
+        State::Waits(waker) => {
+            drop(waiter);
+            // A panic has been reported by its hook. The caller has other threads to wake.
+            let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
+        }
+        // SAFETY: settled by the caller, and the future is gone.
+        State::Left(handle) => unsafe { waiter.clean_up(&handle) },
+        State::Told => {}
+    }
+}
+
+/// One operation of a task, from its first poll to its end.
+pub(super) struct Operation<'a, T, S: Side> {
+    handle: &'a Handle<T, S>,
+    waiter: Option<Arc<Waiter<T, S>>>,
+}
+
+/// A frame with a message that was received or not sent, and `true` if the operation was done.
+type Outcome<T> = (MaybeUninit<T>, bool);
+
+impl<'a, T, S: Side> Operation<'a, T, S> {
+    pub(super) fn new(handle: &'a Handle<T, S>) -> Self {
+        Self { handle, waiter: None }
+    }
+
+    /// Goes on with the operation. `first` is its frame, at the first poll. If the operation waits, the frame
+    /// is in its keeping.
+    ///
+    /// # Safety
+    /// A send: there is a message in the frame.
+    pub(super) unsafe fn poll(
+        &mut self,
+        context: &Context<'_>,
+        first: Option<MaybeUninit<T>>,
+    ) -> Poll<Outcome<T>> {
+        let mut again = None;
+        if let Some(waiter) = &self.waiter {
+            let Some(code) = waiter.poll(context.waker()) else { return Poll::Pending };
+            // SAFETY: settled, and the future is here.
+            let frame = unsafe { waiter.frame() };
+            self.waiter = None;
+            if code != AGAIN {
+                return Poll::Ready((frame, code == SERVED));
+            }
+            again = Some(frame);
+        }
+        let mut frame = again.or(first).expect("polled after it was ready");
+        let at = frame.as_mut_ptr();
+        // SAFETY: the caller's promise.
+        if unsafe { self.handle.pass::<S>(at) } == Passed::Yes {
+            return Poll::Ready((frame, true));
+        }
+        // SAFETY: the caller's promise.
+        match self.handle.attempt(|state, after| unsafe { S::step(state, at, None, after) }) {
+            Step::Done => return Poll::Ready((frame, true)),
+            Step::Disconnected => return Poll::Ready((frame, false)),
+            _ => {}
+        }
+        let waiter = Waiter::<T, S>::new(frame, context.waker().clone());
+        loop {
+            let mut after = After::nothing();
+            let step = self.handle.with(|state| {
+                // SAFETY: the caller's promise.
+                let step = unsafe { S::step(state, waiter.at(), Some(waiter.entry()), &mut after) };
+                if step == Step::Waits {
+                    // SAFETY: in no list; the share of the list keeps it where it is.
+                    unsafe { state.link::<S>(waiter.entry(), &mut after) };
+                }
+                if matches!(step, Step::Waits | Step::Won) {
+                    // The share of the list, or of the selected sender that has won the entry.
+                    mem::forget(Arc::clone(&waiter));
+                }
+                step
+            });
+            after.finish();
+            match step {
+                Step::Waits | Step::Won => {
+                    self.waiter = Some(waiter);
+                    return Poll::Pending;
+                }
+                // SAFETY: no other party knows the waiter.
+                Step::Done | Step::Disconnected => unsafe {
+                    return Poll::Ready((waiter.frame(), step == Step::Done));
+                },
+                step => self.handle.supply(step),
+            }
+        }
+    }
+}
+
+impl<T, S: Side> Drop for Operation<'_, T, S> {
+    fn drop(&mut self) {
+        let Some(waiter) = self.waiter.take() else { return };
+        if self.handle.with(|state| S::parties(state).0.waiting.unlink(waiter.entry())) {
+            // SAFETY: the share of the list, in which the entry is no more.
+            drop(unsafe { Arc::from_raw(Arc::as_ptr(&waiter)) });
+            if S::INDEX != Receives::INDEX {
+                // SAFETY: no other party knows the waiter.
+                let frame = unsafe { waiter.frame() };
+                // SAFETY: its message was not sent.
+                drop(unsafe { frame.assume_init() });
+            }
+            return;
+        }
+        let left = State::Left(self.handle.clone());
+        let settled = || waiter.sleep.sleeper().settled().is_some();
+        // What is not needed is dropped without the lock.
+        let (_unused, mine) = waiter.state.with(|state| match settled() {
+            true => (left, true),
+            false => (mem::replace(state, left), false),
+        });
+        if mine {
+            // SAFETY: settled, and the future is here.
+            unsafe { waiter.clean_up(self.handle) };
+        }
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_async;
