@@ -7,10 +7,13 @@
 //! `instructions --list` says how many make a good difference.
 
 use std::hint::black_box;
+use std::io::{Read, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use selvedge::ThreadRegister;
+use selvedge::os::unix::net::UnixStream;
 use selvedge::sync::{Condvar, Mutex, RwLock, Semaphore};
 use selvedge::tsd::Key;
 use selvedge::{Mxn, Runtime, channel, thread};
@@ -24,7 +27,7 @@ struct Path {
     run: fn(u64),
 }
 
-const PATHS: [Path; 11] = [
+const PATHS: [Path; 13] = [
     // A yield to another thread, which yields too.
     Path { name: "switch", times: 250_000, run: switch },
     // A thread that does nothing.
@@ -42,6 +45,14 @@ const PATHS: [Path; 11] = [
     Path { name: "send+recv", times: 250_000, run: send_and_receive },
     // Through two channels without room.
     Path { name: "channel round trip", times: 40_000, run: channel },
+    // A byte there and back through two sockets, of which both ends wait. Without the kernel's part.
+    Path { name: "socket round trip", times: 10_000, run: |times| socket(times, None) },
+    // The same, and each read has a time limit.
+    Path {
+        name: "socket, limited",
+        times: 10_000,
+        run: |times| socket(times, Some(Duration::from_secs(60))),
+    },
     // Of a thread's own value.
     Path { name: "tsd get", times: 4_000_000, run: get },
 ];
@@ -101,6 +112,23 @@ fn park_and_unpark(times: u64) {
     for _ in 0..times {
         other.thread().unpark();
         thread::park();
+    }
+    other.join().unwrap();
+}
+
+fn socket(times: u64, limit: Option<Duration>) {
+    let (mut here, mut there) = UnixStream::pair().unwrap();
+    let other = thread::spawn(move || {
+        there.set_read_timeout(limit).unwrap();
+        for _ in 0..times {
+            there.read_exact(&mut [0]).unwrap();
+            there.write_all(&[1]).unwrap();
+        }
+    });
+    here.set_read_timeout(limit).unwrap();
+    for _ in 0..times {
+        here.write_all(&[1]).unwrap();
+        here.read_exact(&mut [0]).unwrap();
     }
     other.join().unwrap();
 }
