@@ -6,7 +6,7 @@ use std::mem::{self, ManuallyDrop, MaybeUninit};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, Waker};
 
 use super::{Operation, State, Waiter};
 use crate::channel::core::loom_channel::{Letter, channel};
@@ -16,34 +16,8 @@ use crate::channel::{Receiver, Select, Sender};
 use crate::future::block_on;
 use crate::park::permit;
 use crate::park::reason::WaitReason;
-use crate::park::tests::loom_model::{Core, model, model_within, on, together};
-use crate::park::thread::ThreadRef;
+use crate::park::tests::loom_model::{Core, Unparks, model, model_within, on, together};
 use crate::park::wait::Wait;
-
-/// A waker that unparks a thread. It counts its life.
-struct Unparks {
-    thread: ThreadRef,
-    alive: Arc<AtomicUsize>,
-}
-
-impl Unparks {
-    fn new(thread: ThreadRef, alive: &Arc<AtomicUsize>) -> Waker {
-        alive.fetch_add(1, Relaxed);
-        Waker::from(Arc::new(Self { thread, alive: Arc::clone(alive) }))
-    }
-}
-
-impl Drop for Unparks {
-    fn drop(&mut self) {
-        self.alive.fetch_sub(1, Relaxed);
-    }
-}
-
-impl Wake for Unparks {
-    fn wake(self: Arc<Self>) {
-        permit::unpark(self.thread);
-    }
-}
 
 type Receive<'a> = Operation<'a, Letter, Receives>;
 type LetterWaiter = Waiter<Letter, Receives>;

@@ -6,7 +6,9 @@
 
 use std::cell::Cell;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
+use std::task::{Wake, Waker};
 use std::time::{Duration, Instant};
 
 use loom::sync::{Condvar, Mutex};
@@ -15,6 +17,7 @@ use crate::park::backend::{Backend, CorePool, Sleep};
 use crate::park::core_pool;
 use crate::park::current::set_current;
 use crate::park::mutex_handoff::{self, HeldMutex};
+use crate::park::permit;
 use crate::park::reason::WaitReason;
 use crate::park::thread::{ThreadCore, ThreadRef};
 use crate::park::wait_queue;
@@ -65,7 +68,7 @@ fn check(preemptions: usize, time: Option<Duration>, body: &Arc<impl Fn() + Send
     let executions = Arc::new(std::sync::atomic::AtomicU64::new(0));
     let (counter, body) = (executions.clone(), body.clone());
     builder.check(move || {
-        counter.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        counter.fetch_add(1, Relaxed);
         // The globals must exist before the threads do, so that which thread is first at them is no step of
         // the model.
         wait_queue::if_empty(0, || ());
@@ -73,7 +76,7 @@ fn check(preemptions: usize, time: Option<Duration>, body: &Arc<impl Fn() + Send
         futex::wake(std::ptr::null(), 1);
         body();
     });
-    println!("{} executions", executions.load(std::sync::atomic::Ordering::Relaxed));
+    println!("{} executions", executions.load(Relaxed));
 }
 
 /// Runs the body of a large model twice. The first run has at most two preemptions, and loads that do not
@@ -92,11 +95,11 @@ pub(crate) struct Outcomes(Arc<[std::sync::atomic::AtomicBool; 2]>);
 
 impl Outcomes {
     pub(crate) fn saw(&self, expired: bool) {
-        self.0[usize::from(expired)].store(true, std::sync::atomic::Ordering::Relaxed);
+        self.0[usize::from(expired)].store(true, Relaxed);
     }
 
     pub(crate) fn are_both(&self) {
-        assert!(self.0.iter().all(|seen| seen.load(std::sync::atomic::Ordering::Relaxed)), "{:?}", self.0);
+        assert!(self.0.iter().all(|seen| seen.load(Relaxed)), "{:?}", self.0);
     }
 }
 
@@ -381,4 +384,29 @@ struct Once;
 
 impl CorePool for Once {
     fn recycle(&self, _core: ThreadRef) {}
+}
+
+/// A waker that unparks a thread. It counts its life.
+pub(crate) struct Unparks {
+    thread: ThreadRef,
+    alive: Arc<AtomicUsize>,
+}
+
+impl Unparks {
+    pub(crate) fn new(thread: ThreadRef, alive: &Arc<AtomicUsize>) -> Waker {
+        alive.fetch_add(1, Relaxed);
+        Waker::from(Arc::new(Self { thread, alive: Arc::clone(alive) }))
+    }
+}
+
+impl Drop for Unparks {
+    fn drop(&mut self) {
+        self.alive.fetch_sub(1, Relaxed);
+    }
+}
+
+impl Wake for Unparks {
+    fn wake(self: Arc<Self>) {
+        permit::unpark(self.thread);
+    }
 }

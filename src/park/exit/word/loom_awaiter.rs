@@ -4,41 +4,15 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::task::{Wake, Waker};
+use std::task::Waker;
 
 use super::Detached;
 use crate::park::exit::Awaiter;
 use crate::park::permit;
 use crate::park::reason::WaitReason;
-use crate::park::tests::loom_model::{Core, Letter, model, on};
-use crate::park::thread::ThreadRef;
+use crate::park::tests::loom_model::{Core, Letter, Unparks, model, on};
 use crate::park::wait::Wait;
 use crate::shim::atomic::Ordering;
-
-/// A waker that unparks a thread. It counts its life.
-struct Unparks {
-    thread: ThreadRef,
-    alive: Arc<AtomicUsize>,
-}
-
-impl Unparks {
-    fn new(thread: ThreadRef, alive: &Arc<AtomicUsize>) -> Waker {
-        alive.fetch_add(1, Relaxed);
-        Waker::from(Arc::new(Self { thread, alive: Arc::clone(alive) }))
-    }
-}
-
-impl Drop for Unparks {
-    fn drop(&mut self) {
-        self.alive.fetch_sub(1, Relaxed);
-    }
-}
-
-impl Wake for Unparks {
-    fn wake(self: Arc<Self>) {
-        permit::unpark(self.thread);
-    }
-}
 
 /// How a future puts another awaiter into the word.
 type Change = fn(&Arc<Awaiter>, &Arc<Awaiter>) -> bool;
