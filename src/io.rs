@@ -1,7 +1,7 @@
 //! Descriptors of any kind, in threads that wait for them: pipes, terminals, processes, counters of events.
 //!
-//! Sockets have types of their own, in [`net`](crate::net). For all other descriptors that can be polled there
-//! is [`Async`]. A green thread that waits in it blocks only itself.
+//! Sockets have types of their own, in [`net`](crate::net). For all other descriptors that can be polled
+//! there is [`Async`]. A green thread that waits in it blocks only itself.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::time::Duration;
 
 use crate::park::wait::Wait;
-use crate::reactor::source::{Direction, Done, Source};
+use crate::reactor::source::{Direction, Source};
 use crate::sys::poll;
 use crate::sys::socket;
 
@@ -175,12 +175,7 @@ impl<T: AsFd> Async<T> {
         wait: Option<Wait>,
         mut attempt: impl FnMut(&T) -> io::Result<R>,
     ) -> io::Result<R> {
-        if let Some(wait) = wait {
-            wait.begin()?;
-        }
-        let wait = || wait.unwrap_or(Wait::forever());
-        let attempt = || Ok(Done { value: attempt(&self.inner)?, all: false });
-        self.source.call(self.inner.as_fd(), direction, wait, attempt)
+        self.source.call_by_mode(self.inner.as_fd(), direction, wait, || attempt(&self.inner))
     }
 
     fn until(&self, direction: Direction, wait: Option<Wait>) -> io::Result<()> {

@@ -154,16 +154,18 @@ impl<T, S: Side> Waiter<T, S> {
 unsafe fn told<T, S: Side>(sleep: *const TaskSleep) {
     // SAFETY: the share of the list, which the winner has got.
     let waiter = unsafe { Arc::from_raw(sleep.cast::<Waiter<T, S>>()) };
-    match waiter.state.with(|state| mem::replace(state, State::Told)) {
+    let state = waiter.state.with(|state| mem::replace(state, State::Told));
+    // Wakers, and messages that are dropped, run code of the user's. A panic there has been reported by its
+    // hook. The caller has other threads to wake.
+    let _ = catch_unwind(AssertUnwindSafe(|| match state {
         State::Waits(waker) => {
             drop(waiter);
-            // A panic has been reported by its hook. The caller has other threads to wake.
-            let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
+            waker.wake();
         }
         // SAFETY: settled by the caller, and the future is gone.
         State::Left(handle) => unsafe { waiter.clean_up(&handle) },
         State::Told => {}
-    }
+    }));
 }
 
 /// One operation of a task, from its first poll to its end.
@@ -275,3 +277,39 @@ impl<T, S: Side> Drop for Operation<'_, T, S> {
 
 #[cfg(all(test, loom))]
 mod loom_async;
+
+#[cfg(test)]
+mod tests {
+    use std::ptr;
+
+    use super::*;
+    use crate::channel::core::DISCONNECTED;
+    use crate::channel::rendezvous;
+    use crate::channel::side::Sends;
+    use crate::park::sleeper::Sleeper;
+
+    /// The future was dropped when its sleep was won and not settled. So the winner drops the message, and has
+    /// other threads to wake.
+    #[test]
+    fn a_message_that_panics_does_not_reach_the_winner() {
+        struct Message {
+            _counted: Arc<()>,
+        }
+        impl Drop for Message {
+            fn drop(&mut self) {
+                panic!("as the test wants");
+            }
+        }
+        let (s, _r) = rendezvous();
+        let dropped = Arc::new(());
+        let message = MaybeUninit::new(Message { _counted: Arc::clone(&dropped) });
+        let waiter = Waiter::<_, Sends>::new(message, Waker::noop().clone());
+        waiter.state.with(|state| mem::replace(state, State::Left(s.channel.clone())));
+        let sleeper = ptr::from_ref(waiter.sleep.sleeper());
+        // The share of the winner.
+        mem::forget(Arc::clone(&waiter));
+        // SAFETY: in no list, so it is won, and this settles it once.
+        unsafe { Sleeper::settle(sleeper, DISCONNECTED) }.wake();
+        assert_eq!((Arc::strong_count(&dropped), Arc::strong_count(&waiter)), (1, 1));
+    }
+}

@@ -262,19 +262,11 @@ impl<T: AsFd> Socket<T> {
         wait: Option<Wait>,
         mut attempt: impl FnMut(&T) -> io::Result<R>,
     ) -> io::Result<R> {
-        if let Some(wait) = wait {
-            wait.begin()?;
-        }
         // Relaxed: a setting.
         if wait.is_none() && self.nonblocking.load(Ordering::Relaxed) {
             return attempt(&self.inner);
         }
-        self.source.call(
-            self.descriptor(),
-            direction,
-            || wait.unwrap_or(Wait::forever()),
-            || Ok(Done { value: attempt(&self.inner)?, all: false }),
-        )
+        self.source.call_by_mode(self.descriptor(), direction, wait, || attempt(&self.inner))
     }
 
     pub(crate) fn shutdown(&self, how: Shutdown) -> io::Result<()> {

@@ -136,6 +136,22 @@ impl Source {
             }
         }
     }
+
+    /// Does what [`call`](Self::call) does, on a descriptor whose mode is not to block. Without a `wait`, waits
+    /// for as long as it takes.
+    pub(crate) fn call_by_mode<T>(
+        &self,
+        descriptor: BorrowedFd<'_>,
+        direction: Direction,
+        wait: Option<Wait>,
+        mut attempt: impl FnMut() -> io::Result<T>,
+    ) -> io::Result<T> {
+        if let Some(wait) = wait {
+            wait.begin()?;
+        }
+        let wait = || wait.unwrap_or(Wait::forever());
+        self.call(descriptor, direction, wait, || Ok(Done { value: attempt()?, all: false }))
+    }
 }
 
 impl Drop for Source {

@@ -133,7 +133,8 @@ impl<T> Drop for Joining<T> {
 
 /// The right to join a thread: to wait for its end, and to take its result.
 ///
-/// A thread joins by [`join`](Self::join). An async task awaits the handle ([`JoinFuture`](super::JoinFuture)).
+/// A thread joins by [`join`](Self::join). An async task awaits the handle, which becomes a
+/// [`JoinFuture`](super::JoinFuture).
 ///
 /// Both runtimes have this one type. A handle that is dropped detaches its thread. The thread runs on, and
 /// its result is dropped when it ends. A handle does not keep its runtime alive, and may outlive it.

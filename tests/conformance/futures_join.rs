@@ -189,7 +189,8 @@ fn scoped_threads_are_awaited<L: Leg>() {
             block_on(async { one.await.unwrap() + other.await.unwrap() })
         });
         assert_eq!(sum, 6);
-        // A panic that nothing has seen: of a thread that has ended when its future is dropped, or ends later.
+        // A panic that nothing has seen: of a thread that has ended when its future is dropped, or ends
+        // later.
         for ended in [true, false] {
             let unread = catch_unwind(|| {
                 thread::scope(|s| {

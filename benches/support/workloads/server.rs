@@ -5,8 +5,8 @@
 //!
 //! By hand, a client may visit any server:
 //! `SELVEDGE_BENCH_CLIENT='echo 127.0.0.1:7007 1000 100' BENCH` sends 100 messages over each of 1,000
-//! connections. It prints the nanoseconds in all, and the 99th percentile. `visits 127.0.0.1:7007 10000` makes
-//! so many visits.
+//! connections. It prints the nanoseconds in all, and the 99th percentile. `visits 127.0.0.1:7007 10000`
+//! makes so many visits.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr};

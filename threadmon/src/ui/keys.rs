@@ -24,8 +24,8 @@ impl App {
         if key.kind == KeyEventKind::Release {
             return None;
         }
-        // A terminal sends Alt and a key as Escape and the key. If the program reads late, it cannot tell the two
-        // apart, and no key here has a meaning with Alt.
+        // A terminal sends Alt and a key as Escape and the key. If the program reads late, it cannot tell the
+        // two apart, and no key here has a meaning with Alt.
         if key.modifiers.contains(KeyModifiers::ALT) {
             key.modifiers.remove(KeyModifiers::ALT);
             self.key(KeyEvent::new(KeyCode::Esc, KeyModifiers::NONE));
