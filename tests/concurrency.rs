@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 
 use lwps::*;
 use pipe::Pipe;
-use selvedge::{LwpState, Mxn, OneToOne, Runtime, RuntimeStats, mxn, thread};
+use selvedge::{LwpState, Mxn, OneToOne, Runtime, RuntimeStats, Wait, WaitError, mxn, thread};
 use watchdog::Watchdog;
 
 /// How long to wait for what must happen.
@@ -397,6 +397,8 @@ isolated!(
     a_fork_is_told,
     a_runtime_goes_while_it_grows,
     a_wide_reserve_ages_too,
+    deadlines_keep_no_lwp,
+    deadlines_outlive_their_lwps,
     lwps_may_stay,
     what_cannot_be_done_is_tried_rarely,
     a_child_outlives_idleness,

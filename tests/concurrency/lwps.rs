@@ -44,6 +44,45 @@ pub(super) fn lwps_age_and_are_used_again() {
     storm(&rt, 30);
 }
 
+/// Starts threads that need an LWP each for a moment, and then wait, each with a deadline on its own LWP.
+fn scatter(rt: &Mxn, wait: fn(u64)) -> Vec<thread::JoinHandle<()>> {
+    let all = Arc::new(Barrier::new(30));
+    let start = |number| {
+        let all = Arc::clone(&all);
+        rt.spawn(move || {
+            all.wait();
+            wait(number);
+        })
+    };
+    (0..30).map(start).collect()
+}
+
+/// A server gives each read a limit. The LWPs on which these were armed do not stay for that.
+pub(super) fn deadlines_keep_no_lwp() {
+    let rt = builder(2).lwp_age(Some(Duration::from_millis(50))).time_slice(None).build().unwrap();
+    let threads = scatter(&rt, |_| {
+        let wait = Wait::timeout(Duration::from_secs(1_000)).interruptible();
+        assert_eq!(thread::park_with(wait), Err(WaitError::Interrupted));
+    });
+    soon("down to the reserve", &rt, |stats| stats.lwps.len() == 4 && stats.aged > 0);
+    assert_eq!(rt.stats().threads, 30, "all still wait");
+    threads.iter().for_each(|thread| thread.thread().interrupt());
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+}
+
+/// The deadlines of LWPs that have ended are met.
+pub(super) fn deadlines_outlive_their_lwps() {
+    let rt = builder(2).lwp_age(Some(Duration::from_millis(20))).time_slice(None).build().unwrap();
+    let begin = Instant::now();
+    let threads = scatter(&rt, |number| thread::sleep(Duration::from_millis(200 + 20 * number)));
+    for (thread, number) in threads.into_iter().zip(0..) {
+        thread.join().unwrap();
+        assert!(begin.elapsed() >= Duration::from_millis(200 + 20 * number));
+    }
+    // Another life of the LWPs.
+    storm(&rt, 30);
+}
+
 /// While threads are preempted, as many spares stand by as there are threads; later they are not needed
 /// any more.
 pub(super) fn a_wide_reserve_ages_too() {

@@ -109,9 +109,11 @@ fn groups_work_on_threads_of_every_kind<L: Leg>() {
             io::Result::Ok(sum)
         });
         let failed = thread::task_group(|group| {
-            (0..3).for_each(|_| drop(group.spawn(|| told.waits())));
+            let mut tasks: Vec<_> = (0..3).map(|_| group.spawn(|| told.waits())).collect();
             told.wait_for(3);
-            group.spawn(|| Err::<(), _>(io::Error::other("first")));
+            tasks.push(group.spawn(|| Err(io::Error::other("first"))));
+            // Joined, as a runtime that never ends keeps the last kernel thread that was not.
+            assert!(tasks.into_iter().all(|task| task.join().is_err()));
             Ok(())
         });
         (sum.unwrap(), failed.unwrap_err().to_string(), told.interrupted(), thread::take_interrupt())

@@ -7,12 +7,10 @@ use crate::target::{PAGE, Site, Target};
 use crate::watchdog::Watchdog;
 use crate::{full, open_files};
 
-/// The runtime's own kernel threads: two slots' LWPs, two spares, the monitor, the reserve's; the program's
-/// first thread, and the one that waits for signals; and spares that took over while a file was opened. These
-/// stay while deadlines of waiting threads lie with them. Each connection has such a deadline here.
-const MOST_KERNEL_THREADS: usize = 8 + 6;
-/// The reserve's thread looks every few seconds whether such a spare may end.
-const MAY_WAKE: &str = "selvedge-rsv";
+/// The kernel threads besides an LWP for each CPU: two spares, the monitor, the reserve's; the program's first
+/// thread, and the one that waits for signals. Spares that took over while a file was opened have ended then,
+/// though each connection has a deadline.
+const OTHER_KERNEL_THREADS: usize = 6;
 /// What a connection that has been used may take of the server's memory, without optimizations: three pages
 /// of stack, and what the C library and the server have for the thread. (With them it is 14 KB.)
 const MOST_BYTES: u64 = 24 << 10;
@@ -60,23 +58,19 @@ fn used(server: &Target) -> Client {
     client
 }
 
-/// Waits until there are no more kernel threads than there may be, and none but one wakes up for a while.
-/// Returns them.
+/// Waits until there are no more kernel threads than there may be, and none wakes up for a while. Returns
+/// them.
 fn quiet(server: &Target) -> Vec<(String, u64)> {
     let deadline = Instant::now() + SETTLED;
+    let most = std::thread::available_parallelism().expect("a number").get() + OTHER_KERNEL_THREADS;
     let length = Duration::from_secs(if full() { 10 } else { 2 });
     loop {
         let before = server.sleeps();
         std::thread::sleep(length);
         let after = server.sleeps();
-        if asleep(&before).eq(asleep(&after)) && after.len() <= MOST_KERNEL_THREADS {
+        if before == after && after.len() <= most {
             return after;
         }
         assert!(Instant::now() < deadline, "too many, or never quiet: {before:?}, then {after:?}");
     }
-}
-
-/// Those that must not wake up.
-fn asleep(threads: &[(String, u64)]) -> impl Iterator<Item = &(String, u64)> {
-    threads.iter().filter(|(name, _)| name != MAY_WAKE)
 }

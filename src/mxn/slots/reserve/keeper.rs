@@ -6,9 +6,9 @@ use super::RESERVE;
 use crate::fiber::stack;
 use crate::mxn::kernel_threads::Starting;
 use crate::mxn::lwp::Lwp;
-use crate::mxn::sched::Scheduler;
+use crate::mxn::sched::{Scheduler, policy};
 use crate::mxn::slots::pool::Aged;
-use crate::mxn::timer::NEVER;
+use crate::mxn::timer::{BATCH, NEVER};
 use crate::runtime::registry;
 use crate::sys::{children, message};
 
@@ -90,7 +90,7 @@ impl Reserve {
             scheduler.answer_monitor();
             let retry = self.settle().map(|pause| Instant::now() + pause);
             self.fill();
-            next = earlier(retry, self.end_aged());
+            next = earlier(earlier(retry, self.end_aged()), self.fire_orphaned());
             // How many LWPs and slots there are has changed here, if it has.
             registry::note(scheduler);
         }
@@ -183,13 +183,31 @@ impl Reserve {
         scheduler.pool.forget_vacant();
         None
     }
+
+    /// Ends sleeps that are due and were armed on LWPs that have ended. Returns when the next may be.
+    fn fire_orphaned(&self) -> Option<Instant> {
+        let scheduler = self.scheduler;
+        let mut next = NEVER;
+        // This thread has joined the last kernel thread of each. So it sees all that were armed there.
+        for lwp in scheduler.pool.all().filter(|lwp| !lwp.lives()) {
+            if lwp.timers.next() == NEVER {
+                continue;
+            }
+            let now = scheduler.clock.now();
+            if lwp.timers.next() <= now {
+                scheduler.fire_elsewhere(lwp, None, BATCH);
+            }
+            // If many are due, there is a pause between two batches.
+            next = next.min(lwp.timers.next().max(now + policy::BETWEEN_BATCHES));
+        }
+        if next == NEVER { None } else { scheduler.clock.instant(next) }
+    }
 }
 
 /// Returns `true` if nothing depends on a spare's kernel thread.
 fn may_end(lwp: &Lwp) -> bool {
     // It is a spare, so it makes no children now.
-    let tid = lwp.tid();
-    lwp.timers.next() == NEVER && children::any(tid).is_ok_and(|any| !any)
+    children::any(lwp.tid()).is_ok_and(|any| !any)
 }
 
 fn earlier(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
