@@ -109,11 +109,9 @@ fn groups_work_on_threads_of_every_kind<L: Leg>() {
             io::Result::Ok(sum)
         });
         let failed = thread::task_group(|group| {
-            let mut tasks: Vec<_> = (0..3).map(|_| group.spawn(|| told.waits())).collect();
+            (0..3).for_each(|_| drop(group.spawn(|| told.waits())));
             told.wait_for(3);
-            tasks.push(group.spawn(|| Err(io::Error::other("first"))));
-            // Joined, as a runtime that never ends keeps the last kernel thread that was not.
-            assert!(tasks.into_iter().all(|task| task.join().is_err()));
+            group.spawn(|| Err::<(), _>(io::Error::other("first")));
             Ok(())
         });
         (sum.unwrap(), failed.unwrap_err().to_string(), told.interrupted(), thread::take_interrupt())

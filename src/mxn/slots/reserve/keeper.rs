@@ -59,7 +59,7 @@ impl Scheduler {
 
     /// Runs the thread that keeps the reserve. Returns when the runtime stops.
     pub(crate) fn keep_reserve(&'static self) {
-        Reserve { scheduler: self, batch: RESERVE, retry: RETRY, wanted: 0 }.run();
+        Reserve::new(self).run();
     }
 
     /// Waits until an LWP that was added runs. Returns `false` if it cannot; that has been counted.
@@ -76,6 +76,10 @@ impl Scheduler {
 }
 
 impl Reserve {
+    fn new(scheduler: &'static Scheduler) -> Self {
+        Self { scheduler, batch: RESERVE, retry: RETRY, wanted: 0 }
+    }
+
     fn run(mut self) {
         let scheduler = self.scheduler;
         // When to look without being asked.
@@ -219,7 +223,37 @@ mod tests {
     use super::super::is_refused;
     use super::*;
     use crate::mxn::Builder;
+    use crate::mxn::tests::{Model, Nap};
+    use crate::mxn::timer::Entry;
     use crate::shim::atomic::Ordering;
+
+    /// No other thread looks at an LWP with the greatest number, once it is vacant.
+    #[test]
+    fn what_is_due_on_a_vacant_lwp_is_fired() {
+        const THREADS: usize = 2 * BATCH;
+        let model = Model::new(1, 1, THREADS);
+        let (scheduler, vacant) = (model.scheduler, model.lwp(1));
+        let reserve = Reserve::new(scheduler);
+        let hour = 3_600_000_000_000;
+        let entry = |number| {
+            let deadline = if number < THREADS - 1 { 0 } else { hour };
+            Entry::new(deadline, model.green(number).thread(), &Nap)
+        };
+        let entries: Vec<_> = (0..THREADS).map(entry).collect();
+        // SAFETY: they stay here until they are disarmed.
+        entries.iter().for_each(|entry| unsafe { vacant.timers.arm(entry, 0) });
+        assert_eq!((reserve.fire_orphaned(), scheduler.inject.len()), (None, 0), "its owner sees to it");
+        scheduler.pool.vacate(vacant);
+        scheduler.pool.forget_vacant();
+        assert_eq!(scheduler.pool.reach(), 1);
+        let soon = reserve.fire_orphaned().expect("more is due");
+        assert!(soon > Instant::now() && scheduler.inject.len() == BATCH);
+        while scheduler.inject.take(|| ()).is_some() {}
+        let late = reserve.fire_orphaned().expect("one is left");
+        assert!(late > soon + Duration::from_secs(1_000) && scheduler.inject.len() == BATCH - 1);
+        entries.iter().for_each(|entry| vacant.timers.disarm(entry));
+        assert_eq!(reserve.fire_orphaned(), None);
+    }
 
     /// A single failure must not waive the reserve for good.
     #[test]
