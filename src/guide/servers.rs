@@ -118,6 +118,7 @@
 //! | in a green thread | blocks |
 //! |---|---|
 //! | [`net`](crate::net)'s sockets, locks, channels, `sleep`, `join` of Selvedge | the thread |
+//! | an async library such as `reqwest` or `sqlx`, by [`block_on`](crate::future::block_on) | the thread |
 //! | [`lookup_host`](crate::net::lookup_host), [`blocking`](crate::thread::blocking) | the LWP (1) |
 //! | a file, a name that `connect` resolves, a lock of std | the LWP (2) |
 //! | std's sockets, also inside a client library such as `postgres`, `redis` or `ureq` | the LWP (2) |

@@ -62,13 +62,14 @@ use self::members::Cause;
 /// });
 /// assert_eq!(sum?, 60);
 ///
-/// // The first error interrupts the other tasks, and is the result.
-/// let failed = thread::task_group(|group| {
+/// // The first error interrupts the other tasks, and is the result. Any type of error will do.
+/// type Failure = Box<dyn std::error::Error + Send + Sync>;
+/// let failed: Result<(), Failure> = thread::task_group(|group| {
 ///     group.spawn(|| Ok(thread::sleep_with(Wait::forever().interruptible())?));
-///     group.spawn(|| Err::<(), _>(io::Error::other("out of thread")));
+///     group.spawn(|| Err::<(), _>(format!("{} sizes are too few", sizes.len()).into()));
 ///     Ok(())
 /// });
-/// assert_eq!(failed.unwrap_err().to_string(), "out of thread");
+/// assert_eq!(failed.unwrap_err().to_string(), "3 sizes are too few");
 /// # io::Result::Ok(())
 /// ```
 ///
@@ -89,7 +90,7 @@ use self::members::Cause;
 pub fn task_group<'env, F, T, E>(f: F) -> Result<T, E>
 where
     F: for<'scope> FnOnce(&'scope TaskGroup<'scope, 'env, E>) -> Result<T, E>,
-    E: From<WaitError> + Send,
+    E: From<WaitError> + Send + 'env,
 {
     TaskGroupBuilder::new().run(f)
 }
@@ -113,7 +114,10 @@ where
 ///
 /// Groups nest. A group that is run by a task, or by another group's closure, has the earlier of both
 /// deadlines. If the task is interrupted while it waits in the inner group, that is cancelled, too.
-pub struct TaskGroup<'scope, 'env, E> {
+// `E: 'env`: the tasks use an `E`, so the compiler knows that `E` outlives `'scope`, as `'env` does. If it did not
+// know which of the two is longer, it would ask what the tasks borrow to outlive both. An `E` that has a lifetime
+// may be `Box<dyn Error + 'static>`.
+pub struct TaskGroup<'scope, 'env, E: 'env> {
     scope: Scope<'scope, 'env>,
     control: Control,
     /// The error that has cancelled the group.

@@ -113,7 +113,7 @@ impl TaskGroupBuilder {
     pub fn run<'env, F, T, E>(self, f: F) -> Result<T, E>
     where
         F: for<'scope> FnOnce(&'scope TaskGroup<'scope, 'env, E>) -> Result<T, E>,
-        E: From<WaitError> + Send,
+        E: From<WaitError> + Send + 'env,
     {
         let me = current();
         let deadline = sooner(self.deadline, inherited::deadline(me));
