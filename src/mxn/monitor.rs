@@ -123,7 +123,7 @@ impl Scheduler {
     /// Runs the monitor. Returns when the runtime stops.
     pub(crate) fn monitor(&'static self) {
         kthread::ask_for_short_slice(KERNEL_SLICE);
-        self.trace_monitor(|| Monitor::new(self, Tasks::private()).run());
+        Self::trace_helper(&self.monitor_trace, || Monitor::new(self, Tasks::private()).run());
     }
 }
 

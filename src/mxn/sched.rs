@@ -68,7 +68,8 @@ pub(crate) struct Scheduler {
     /// A waker may queue a thread on its own LWP at once: threads do not always move, and nothing is traced.
     wakes_here: AtomicBool,
     /// What the monitor has recorded: the timers that it has fired.
-    monitor_trace: RingCell,
+    pub(in crate::mxn) monitor_trace: RingCell,
+    pub(in crate::mxn) reserve_trace: RingCell,
     pub(crate) clock: Clock,
     pub(crate) inject: Inject<Green>,
     /// Threads that lost their slice. They go behind all that yielded or woke.
@@ -110,6 +111,7 @@ impl Scheduler {
             placement: Placement::new(rung, settings.migrate_always),
             wakes_here: AtomicBool::new(!settings.migrate_always),
             monitor_trace: RingCell::new(),
+            reserve_trace: RingCell::new(),
             clock: Clock::new(),
             inject: Inject::new(),
             preempted: Inject::new(),

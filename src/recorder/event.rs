@@ -34,8 +34,9 @@ pub(crate) enum Kind {
     Spare,
     /// A part of a thread's name: twelve bytes in the object and the number. Detail: which part.
     Name,
-    /// A slot moved to another LWP. Number: the LWP that got it. Object: the number of the runtime, and above
-    /// 32 bits that of the LWP that lost it, or [`NO_LWP`] if it is one more. Detail: why ([`SlotCause`]).
+    /// A slot moved to another LWP. Number: the LWP that got it, or [`NO_LWP`] if it is one less. Object: the
+    /// number of the runtime, and above 32 bits that of the LWP that lost it, or [`NO_LWP`] if it is one more.
+    /// Detail: why ([`SlotCause`]).
     SlotMove,
     /// An LWP begins. Number: the kernel's number of its kernel thread.
     LwpStart,
@@ -55,6 +56,8 @@ pub(crate) enum SlotCause {
     Open,
     /// Threads wait that may run on the other LWP only.
     Home,
+    /// There are to be more slots, or fewer.
+    Concurrency,
 }
 
 impl Kind {
@@ -115,10 +118,17 @@ impl Event {
     }
 
     /// Returns the event of a slot that moves in this runtime, from one LWP (`None`: it is one more) to
-    /// another.
-    pub(crate) fn slot_move(count: u64, runtime: u32, from: Option<u32>, to: u32, cause: SlotCause) -> Self {
+    /// another (`None`: it is one less).
+    pub(crate) fn slot_move(
+        count: u64,
+        runtime: u32,
+        from: Option<u32>,
+        to: Option<u32>,
+        cause: SlotCause,
+    ) -> Self {
         let from = u64::from(from.unwrap_or(NO_LWP));
         let object = u64::from(runtime) | from << 32;
+        let to = to.unwrap_or(NO_LWP);
         Self::new(count, Kind::SlotMove, 0).with(object, cause as u8).numbered(to)
     }
 

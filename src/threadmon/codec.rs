@@ -184,7 +184,7 @@ macro_rules! listed {
 listed! {
     Level: Off Times Events;
     State: Running Dispatchable Runnable Blocked Sleeping InKernel;
-    SlotCause: Computes InKernel Open Home;
+    SlotCause: Computes InKernel Open Home Concurrency;
     LwpState: Starting Running Searching Idle Spare Blocking InKernel WithoutSlot;
 }
 
@@ -332,8 +332,9 @@ mod tests {
             EventKind::Steal { from: 3 },
             EventKind::Preempt,
             EventKind::Spare,
-            EventKind::SlotMove { runtime: 300, from: Some(7), to: 8, cause: SlotCause::Home },
-            EventKind::SlotMove { runtime: 1, from: None, to: 0, cause: SlotCause::InKernel },
+            EventKind::SlotMove { runtime: 300, from: Some(7), to: Some(8), cause: SlotCause::Home },
+            EventKind::SlotMove { runtime: 1, from: None, to: Some(0), cause: SlotCause::InKernel },
+            EventKind::SlotMove { runtime: 1, from: Some(0), to: None, cause: SlotCause::Concurrency },
             EventKind::LwpStart { tid: 70_000 },
             EventKind::LwpEnd,
         ]);

@@ -110,11 +110,13 @@ fn marks(events: &[Event]) -> HashMap<Track, Vec<(Duration, String)>> {
             EventKind::LwpStart { tid } => (event.track, format!("begins, as kernel thread {tid}")),
             EventKind::LwpEnd => (event.track, "ends".into()),
             EventKind::SlotMove { runtime, from, to, cause } => {
-                let text = match from {
-                    Some(from) => format!("gets the slot of LWP {from}: {cause}"),
-                    None => format!("gets one slot more: {cause}"),
+                let (lwp, text) = match (from, to) {
+                    (Some(from), Some(to)) => (to, format!("gets the slot of LWP {from}: {cause}")),
+                    (None, Some(to)) => (to, format!("gets one slot more: {cause}")),
+                    (Some(from), None) => (from, format!("loses its slot: {cause}")),
+                    (None, None) => continue,
                 };
-                (Track::Lwp { runtime, lwp: to }, text)
+                (Track::Lwp { runtime, lwp }, text)
             }
             _ => continue,
         };
@@ -171,7 +173,8 @@ mod tests {
     fn slots_and_lives_are_marks() {
         let lwp = |lwp| Track::Lwp { runtime: 1, lwp };
         let monitor = Track::Kernel(7);
-        let moves = |from| EventKind::SlotMove { runtime: 1, from, to: 1, cause: SlotCause::InKernel };
+        let moves = |from| EventKind::SlotMove { runtime: 1, from, to: Some(1), cause: SlotCause::InKernel };
+        let less = EventKind::SlotMove { runtime: 1, from: Some(1), to: None, cause: SlotCause::Concurrency };
         let events = [
             (lwp(1), EventKind::LwpStart { tid: 70 }),
             (lwp(1), EventKind::Spare),
@@ -180,7 +183,8 @@ mod tests {
             (lwp(1), EventKind::Spare),
             (monitor, moves(None)),
             // It is not in the recording.
-            (monitor, EventKind::SlotMove { runtime: 1, from: None, to: 9, cause: SlotCause::Home }),
+            (monitor, EventKind::SlotMove { runtime: 1, from: None, to: Some(9), cause: SlotCause::Home }),
+            (monitor, less),
             (lwp(1), EventKind::LwpEnd),
         ];
         let events = (0..).zip(events).map(|(us, (track, kind))| {
@@ -197,7 +201,8 @@ mod tests {
                 (0, "begins, as kernel thread 70"),
                 (2, "gets the slot of LWP 0: a thread slept in the kernel"),
                 (5, "gets one slot more: a thread slept in the kernel"),
-                (7, "ends")
+                (7, "loses its slot: the concurrency has changed"),
+                (8, "ends")
             ]
         );
         let mut chrome = Vec::new();

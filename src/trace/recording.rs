@@ -79,14 +79,15 @@ pub enum EventKind {
     /// The LWP begins to sleep, and has no slot.
     Spare,
     /// A slot moved to an LWP that had none. It happened on the kernel thread that moved it, which may be the
-    /// monitor, any LWP, or a thread that woke others. If that has no ring, nothing tells of it.
+    /// monitor, the reserve's thread, any LWP, or a thread that woke others. If that has no ring, nothing tells
+    /// of it.
     SlotMove {
         /// The number of the runtime, as in [`Track::Lwp`].
         runtime: u32,
-        /// The number of the LWP that lost it; `None` if it is one slot more, for a while.
+        /// The number of the LWP that lost it; `None` if it is one slot more.
         from: Option<u32>,
-        /// The number of the LWP that has it now.
-        to: u32,
+        /// The number of the LWP that has it now; `None` if it is one slot less.
+        to: Option<u32>,
         /// Why.
         cause: SlotCause,
     },
@@ -112,6 +113,9 @@ pub enum SlotCause {
     Open,
     /// Threads waited that may run on this one LWP only.
     Home,
+    /// The runtime was to run more threads at once, or fewer: by
+    /// [`set_concurrency`](crate::Mxn::set_concurrency), or by the CPUs that it may use.
+    Concurrency,
 }
 
 impl fmt::Display for SlotCause {
@@ -121,6 +125,7 @@ impl fmt::Display for SlotCause {
             Self::InKernel => "a thread slept in the kernel",
             Self::Open => "a thread had announced that it may block",
             Self::Home => "threads may run here only",
+            Self::Concurrency => "the concurrency has changed",
         })
     }
 }
@@ -132,6 +137,7 @@ impl SlotCause {
             (event::SlotCause::InKernel, Self::InKernel),
             (event::SlotCause::Open, Self::Open),
             (event::SlotCause::Home, Self::Home),
+            (event::SlotCause::Concurrency, Self::Concurrency),
         ]
         .into_iter()
         .find_map(|(cause, public)| (cause as u8 == number).then_some(public))
@@ -409,11 +415,11 @@ pub(super) fn kind_of(event: event::Event) -> Option<EventKind> {
         Kind::Spare => EventKind::Spare,
         Kind::Name => return None,
         Kind::SlotMove => {
-            let from = (event.object >> 32) as u32;
+            let lwp = |number: u32| Some(number).filter(|&number| number != rings::NO_LWP);
             EventKind::SlotMove {
                 runtime: event.object as u32,
-                from: Some(from).filter(|&from| from != rings::NO_LWP),
-                to: event.number,
+                from: lwp((event.object >> 32) as u32),
+                to: lwp(event.number),
                 cause: SlotCause::from_number(event.detail)?,
             }
         }

@@ -26,7 +26,7 @@ fn builder() -> Builder {
 struct Move {
     on: Track,
     from: Option<u32>,
-    to: u32,
+    to: Option<u32>,
 }
 
 /// Returns the moves of this cause, and checks that they are moves.
@@ -34,7 +34,7 @@ fn moves(recording: &Recording, of: SlotCause) -> Vec<Move> {
     let moves = recording.events().iter().filter_map(|event| match event.kind {
         EventKind::SlotMove { runtime, from, to, cause } if cause == of => {
             assert!(recording.runtimes().any(|it| it.number == runtime) && event.thread.is_none());
-            assert_ne!(from, Some(to));
+            assert_ne!(from, to);
             Some(Move { on: event.track, from, to })
         }
         _ => None,
@@ -82,7 +82,7 @@ fn moved(play: impl Fn() -> (ThreadId, ThreadId, Recording), cause: SlotCause) -
         let (first, second, recording) = play();
         let (had, got) = (lwps_of(&recording, first), lwps_of(&recording, second));
         let moves = moves(&recording, cause);
-        let it = moves.iter().find(|it| it.from == had.first().copied() && got.first() == Some(&it.to));
+        let it = moves.iter().find(|it| it.from == had.first().copied() && got.first().copied() == it.to);
         if let Some(it) = it {
             return it.on;
         }
@@ -161,7 +161,33 @@ fn a_slot_that_is_lent_is_recorded() {
         });
         let home = lwps_of(&recording, first)[0];
         let moves = moves(&recording, SlotCause::Home);
-        assert!(moves.iter().any(|it| it.from.is_none() && it.to == home), "{home}: {moves:?}");
+        assert!(moves.iter().any(|it| it.from.is_none() && it.to == Some(home)), "{home}: {moves:?}");
+    });
+}
+
+/// Slots that are made and retired are moves with one end.
+#[test]
+fn a_change_of_the_concurrency_is_recorded() {
+    traced("a_change_of_the_concurrency_is_recorded", Level::Events, || {
+        let rt = builder().build().unwrap();
+        let (mut more, mut fewer, mut now) = (0, 0, 1_usize);
+        for slots in [4_usize, 2, 7, 1] {
+            more += slots.saturating_sub(now);
+            fewer += now.saturating_sub(slots);
+            now = slots;
+            rt.set_concurrency(slots).unwrap();
+            let start = Instant::now();
+            loop {
+                let moves = moves(&Recording::take(), SlotCause::Concurrency);
+                assert!(moves.iter().all(|it| matches!(it.on, Track::Kernel(_))), "{moves:?}");
+                let made = moves.iter().filter(|it| it.from.is_none()).count();
+                if (made, moves.len() - made) == (more, fewer) {
+                    break;
+                }
+                assert!(start.elapsed() < PATIENCE, "{more} more, {fewer} fewer: {moves:?}");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
     });
 }
 

@@ -28,12 +28,13 @@ use crate::shim::atomic::Ordering;
 
 /// How many events are kept of an LWP: 512 KiB of them.
 const EVENTS: usize = 16_000;
-/// The same of a monitor, which fires timers only if all LWPs are busy.
-const MONITOR_EVENTS: usize = 2_000;
+/// The same of a monitor, which fires timers only if all LWPs are busy, and of a reserve's thread.
+const HELPER_EVENTS: usize = 2_000;
 
 thread_local! {
-    /// The ring of the monitor that has this thread register as its own. No destructor and a constant start.
-    static MONITORS: Cell<Option<&'static RingCell>> = const { Cell::new(None) };
+    /// The ring of the monitor, or of the reserve's thread, that has this thread register as its own. No destructor
+    /// and a constant start.
+    static HELPERS: Cell<Option<&'static RingCell>> = const { Cell::new(None) };
 }
 
 impl Scheduler {
@@ -42,7 +43,9 @@ impl Scheduler {
         follow(observed::is_traced, |traced| {
             if traced {
                 green::open_accounts();
-                self.monitor_trace.open(self.number, NO_LWP, MONITOR_EVENTS);
+                for trace in [&self.monitor_trace, &self.reserve_trace] {
+                    trace.open(self.number, NO_LWP, HELPER_EVENTS);
+                }
             }
             // Relaxed: a wake-up that misses it is not recorded.
             self.wakes_here.store(!traced && !self.placement.moves_always(), Ordering::Relaxed);
@@ -62,11 +65,12 @@ impl Scheduler {
         record_on(lwp, || Event::new(clock::now(), Kind::LwpEnd, 0));
     }
 
-    /// Runs the monitor, which has a ring of its own, on the calling kernel thread.
-    pub(in crate::mxn) fn trace_monitor(&'static self, monitor: impl FnOnce()) {
-        MONITORS.set(Some(&self.monitor_trace));
-        monitor();
-        MONITORS.set(None);
+    /// Runs the monitor, or what the reserve's thread does, with a ring of its own, on the calling kernel
+    /// thread.
+    pub(in crate::mxn) fn trace_helper(ring: &'static RingCell, helper: impl FnOnce()) {
+        HELPERS.set(Some(ring));
+        helper();
+        HELPERS.set(None);
     }
 
     /// Moves a slot from one LWP (`None`: it is one more) to the LWP that `hand_off` returns, and records
@@ -78,15 +82,29 @@ impl Scheduler {
         cause: SlotCause,
         hand_off: impl FnOnce() -> Option<&'static Lwp>,
     ) -> Option<&'static Lwp> {
-        if !observed::are_events_recorded() {
-            return hand_off();
-        }
+        let mut to = None;
+        self.trace_slots(cause, || {
+            to = hand_off();
+            to.map(|to| (from, Some(to)))
+        });
+        to
+    }
+
+    /// Makes a change of slots, which returns the LWP that lost one and the LWP that got one, and records it.
+    #[inline]
+    pub(in crate::mxn) fn trace_slots<'a>(
+        &'static self,
+        cause: SlotCause,
+        change: impl FnOnce() -> Option<(Option<&'a Lwp>, Option<&'a Lwp>)>,
+    ) -> bool {
         // The LWP that gets the slot may record its next event before this one.
-        let now = clock::now();
-        let to = hand_off()?;
-        let from = from.map(|lwp| lwp.index);
-        record_here(Event::slot_move(now, self.number, from, to.index, cause));
-        Some(to)
+        let now = observed::are_events_recorded().then(clock::now);
+        let Some((from, to)) = change() else { return false };
+        if let Some(now) = now {
+            let number = |lwp: Option<&Lwp>| lwp.map(|lwp| lwp.index);
+            record_here(Event::slot_move(now, self.number, number(from), number(to), cause));
+        }
+        true
     }
 
     fn trace_lwp(&'static self, lwp: &'static Lwp, traced: bool) {
@@ -328,7 +346,7 @@ fn record_here(event: Event) {
 /// running thread.
 fn ring_here() -> Option<&'static Ring> {
     // First, because on `Pinned` threads share the register with their LWP.
-    let own = lwp::dispatches().map(|lwp| &lwp.trace).or_else(|| MONITORS.get());
+    let own = lwp::dispatches().map(|lwp| &lwp.trace).or_else(|| HELPERS.get());
     match own {
         Some(ring) => Some(ring.get()?.ring()),
         None => {

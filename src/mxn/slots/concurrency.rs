@@ -26,6 +26,7 @@ use crate::mxn::Mxn;
 use crate::mxn::lwp::Lwp;
 use crate::mxn::sched::Scheduler;
 use crate::mxn::slots::slot::InHand;
+use crate::recorder::event::SlotCause;
 use crate::settings::invalid;
 
 impl Mxn {
@@ -101,8 +102,11 @@ impl Scheduler {
     /// Makes one slot more.
     fn grow(&'static self) -> bool {
         self.pool.count_slot();
-        let given = self.pool.hand_off(|| Some(InHand::first_of_its_life())).is_some()
-            || self.pool.has_room() && self.add_lwp(true).is_ok_and(|starting| self.see_started(starting));
+        let given = self.trace_slots(SlotCause::Concurrency, || {
+            let to =
+                self.pool.hand_off(|| Some(InHand::first_of_its_life())).or_else(|| self.add_holder())?;
+            Some((None, Some(to)))
+        });
         if given {
             // An LWP is awake that was not.
             self.watch.notice_activity();
@@ -111,6 +115,16 @@ impl Scheduler {
             self.pool.uncount_slot();
         }
         given
+    }
+
+    /// Makes an LWP that begins with a slot. Returns `None` if there can be none.
+    fn add_holder(&'static self) -> Option<&'static Lwp> {
+        if !self.pool.has_room() {
+            return None;
+        }
+        let starting = self.add_lwp(true).ok()?;
+        let lwp = starting.lwp;
+        self.see_started(starting).then_some(lwp)?
     }
 
     /// Retires one slot: of an LWP that does not use it, if there is one.
@@ -122,9 +136,11 @@ impl Scheduler {
         // It may sleep idle, or be about to. It must not count among the LWPs that sleep with a slot, as in
         // `compensate`.
         self.wake_if_idle(lwp);
-        slot.retire();
-        self.pool.uncount_slot();
-        true
+        self.trace_slots(SlotCause::Concurrency, || {
+            slot.retire();
+            self.pool.uncount_slot();
+            Some((Some(lwp), None))
+        })
     }
 
     /// Takes a slot of one of the LWPs, trying the last first, so the numbers in use stay low.

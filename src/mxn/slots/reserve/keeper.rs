@@ -59,7 +59,7 @@ impl Scheduler {
 
     /// Runs the thread that keeps the reserve. Returns when the runtime stops.
     pub(crate) fn keep_reserve(&'static self) {
-        Reserve::new(self).run();
+        Self::trace_helper(&self.reserve_trace, || Reserve::new(self).run());
     }
 
     /// Waits until an LWP that was added runs. Returns `false` if it cannot; that has been counted.
