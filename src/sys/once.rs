@@ -19,6 +19,7 @@
 //! A thread waits by sleeping a little. That happens at the start of a program, if ever.
 
 use std::cell::UnsafeCell;
+use std::convert::Infallible;
 use std::mem::{self, MaybeUninit};
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -92,8 +93,19 @@ impl<T> OnceLock<T> {
     /// Returns the value. If it has not been made, `make` makes it.
     #[inline]
     pub(crate) fn get_or_init(&self, make: impl FnOnce() -> T) -> &T {
+        match self.get_or_try_init(|| Ok::<_, Infallible>(make())) {
+            Ok(value) => value,
+        }
+    }
+
+    /// Returns the value. If it has not been made, `make` makes it.
+    ///
+    /// # Errors
+    /// That of `make`. Then the next thread that needs the value makes it.
+    #[inline]
+    pub(crate) fn get_or_try_init<E>(&self, make: impl FnOnce() -> Result<T, E>) -> Result<&T, E> {
         match self.get() {
-            Some(value) => value,
+            Some(value) => Ok(value),
             None => self.make(make),
         }
     }
@@ -109,10 +121,10 @@ impl<T> OnceLock<T> {
     }
 
     #[cold]
-    fn make(&self, make: impl FnOnce() -> T) -> &T {
+    fn make<E>(&self, make: impl FnOnce() -> Result<T, E>) -> Result<&T, E> {
         if take(&self.word).is_some() {
             let free = Free(&self.word);
-            let value = make();
+            let value = make()?;
             mem::forget(free);
             // SAFETY: the word says that this process makes the value, and within the process only this
             // thread does.
@@ -120,7 +132,7 @@ impl<T> OnceLock<T> {
             // Release: pairs with `get`.
             self.word.store(DONE, Ordering::Release);
         }
-        self.get().expect("it has been made")
+        Ok(self.get().expect("it has been made"))
     }
 }
 

@@ -52,22 +52,28 @@ static SERVES: OnceLock<(PathBuf, Generation)> = OnceLock::new();
 /// The directory of sockets cannot be made, is not private, or its path is too long; or the system refuses a
 /// socket or a thread.
 pub fn serve() -> io::Result<()> {
-    if let Some((_, process)) = SERVES.get() {
-        if process.is_mine() {
-            return Ok(());
-        }
-        return Err(io::Error::other("this is a fork of a process that serves, and cannot serve itself"));
-    }
-    let process = crate::park::fork::watch()?;
-    let (listener, path) = socket::listen()?;
-    if SERVES.set((path.clone(), process)).is_err() {
-        // Another thread was faster. Its socket has the same path.
+    // Of several callers, one starts the server, and the others wait for that: to listen removes what is at the
+    // path.
+    let (_, process) = SERVES.get_or_try_init(start)?;
+    if process.is_mine() {
         return Ok(());
     }
+    Err(io::Error::other("this is a fork of a process that serves, and cannot serve itself"))
+}
+
+/// Starts the thread that serves.
+fn start() -> io::Result<(PathBuf, Generation)> {
+    let process = crate::park::fork::watch()?;
     sys::crash::at_exit(leave)?;
+    let (listener, path) = socket::listen()?;
     let options = Options { name: "selvedge-view", stack_size: Some(STACK), block_signals: true };
-    let thread = KernelThread::start(&options, move || Server { listener, clients: Vec::new() }.run());
-    thread.map(drop).inspect_err(|_| drop(std::fs::remove_file(&path)))
+    match KernelThread::start(&options, move || Server { listener, clients: Vec::new() }.run()) {
+        Ok(_) => Ok((path, process)),
+        Err(error) => {
+            let _ = std::fs::remove_file(&path);
+            Err(error)
+        }
+    }
 }
 
 /// Serves if `SELVEDGE_MON` asks for it. Called when a runtime is built.

@@ -208,7 +208,7 @@ mod tests {
         let mut chrome = Vec::new();
         recording.write_chrome(&mut chrome).unwrap();
         let chrome = String::from_utf8(chrome).unwrap();
-        let ends = r#"{"ph":"i","s":"t","name":"ends","pid":1,"tid":0,"ts":7.000}"#;
+        let ends = r#"{"ph":"i","s":"t","name":"ends","pid":1,"tid":0,"ts":8.000}"#;
         assert!(chrome.contains(ends), "{chrome}");
         let mut perfetto = Vec::new();
         recording.write_perfetto(&mut perfetto).unwrap();

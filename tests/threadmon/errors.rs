@@ -39,6 +39,23 @@ fn a_fork_does_not_serve() {
     run("fork");
 }
 
+/// Of threads that ask at once, one starts the server, and none removes its socket.
+pub(super) fn together() {
+    let all = std::sync::Barrier::new(8);
+    let ask = || {
+        all.wait();
+        serve().unwrap();
+        Client::connect(std::process::id()).unwrap().overview().unwrap();
+    };
+    std::thread::scope(|scope| (0..8).for_each(|_| drop(scope.spawn(ask))));
+    Client::connect(std::process::id()).unwrap().overview().unwrap();
+}
+
+#[test]
+fn threads_may_ask_at_once() {
+    (0..10).for_each(|_| run("together"));
+}
+
 /// A program that is started with `SELVEDGE_MON=on` serves when it has built a runtime.
 pub(super) fn serves() {
     let rt = OneToOne::new().unwrap();
@@ -123,7 +140,7 @@ pub(super) fn errors() {
     let server = answer(&[2, 0, 0, 0, 0, 9]);
     let error = Client::connect(plain.id()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
-    assert!(error.to_string().contains("speaks version 9; this is version 3"), "{error}");
+    assert!(error.to_string().contains("speaks version 9; this is version 4"), "{error}");
     server.join().unwrap();
     for bytes in [&[1, 0, 0, 0, 77][..], &[255, 255, 255, 255, 0], &[0, 0, 0, 0]] {
         let server = answer(bytes);

@@ -127,6 +127,7 @@ fn child() {
         ("other_server", attacks::other_server),
         ("hogs", attacks::hogs),
         ("fork", errors::fork),
+        ("together", errors::together),
         ("serve", errors::serves),
         ("refuse", errors::refuses),
         ("errors", errors::errors),
