@@ -8,20 +8,27 @@
 //! the slowest of a hundred messages takes at least.
 //!
 //! Visits: connect, say one byte, hear it back, and close. 64 are under way at once.
+//!
+//! Resting connections: what the server has in memory for each of ten thousand that have been answered once.
 
 mod support;
 
 use std::process::ExitCode;
 
-use support::contender::{all, pick};
+use support::contender::{all, pick, threads};
 use support::harness::{Question, Unit, answer};
 use support::open_files;
 use support::ours::allow_all_lwps;
+use support::workloads::resting::{self, Resting};
 use support::workloads::server::{Echoes, Visits, be_client};
 
 /// tokio stands here on one thread, too: then it wakes no other, and the client has a CPU to itself.
 const SERVERS: [&str; 7] =
     ["mxn", "mxn, register by syscall", "may", "tokio", "tokio, current thread", "onetoone", "std"];
+/// Kernel threads are too many for it, and may's first thread cannot wait for the client.
+const RESTS: [&str; 4] = ["mxn", "mxn, register by syscall", "tokio", "tokio, current thread"];
+/// So many connections rest.
+const RESTING: u64 = 10_000;
 /// So many of them can serve ten thousand connections without as many kernel threads.
 const GREEN: usize = 5;
 
@@ -48,5 +55,12 @@ fn main() -> ExitCode {
     }
     let visits = Question::new("visits", Unit::NanosEach("a visit"), pick(&SERVERS, all(Visits)));
     questions.push(visits.first(2_000).prepare(allow_all_lwps));
+    if open_files::make_room(RESTING + 1).is_ok() {
+        let mut cases = threads(Resting);
+        cases.extend(resting::tasks());
+        let unit = Unit::Number("bytes resident each");
+        let resting = Question::new("resting connections", unit, pick(&RESTS, cases));
+        questions.push(resting.fixed(RESTING).prepare(allow_all_lwps));
+    }
     answer(questions)
 }

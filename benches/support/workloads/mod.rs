@@ -12,6 +12,7 @@ pub(crate) mod nt_solaris;
 pub(crate) mod open;
 pub(crate) mod park;
 pub(crate) mod pingpong;
+pub(crate) mod resting;
 pub(crate) mod server;
 pub(crate) mod spawn;
 pub(crate) mod switch;

@@ -6,7 +6,7 @@
 //! By hand, a client may visit any server:
 //! `SELVEDGE_BENCH_CLIENT='echo 127.0.0.1:7007 1000 100' BENCH` sends 100 messages over each of 1,000
 //! connections. It prints the nanoseconds in all, and the 99th percentile. `visits 127.0.0.1:7007 10000`
-//! makes so many visits.
+//! makes so many visits. `rest 127.0.0.1:7007 10000` says one message over each of 10,000 connections.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -131,7 +131,7 @@ impl Workload for Visits {
     }
 }
 
-async fn listen(backlog: u32) -> (TcpListener, SocketAddr) {
+pub(super) async fn listen(backlog: u32) -> (TcpListener, SocketAddr) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     lengthen(&listener, backlog).unwrap();
     let address = listener.local_addr().unwrap();
@@ -139,13 +139,26 @@ async fn listen(backlog: u32) -> (TcpListener, SocketAddr) {
 }
 
 /// The client's process.
-struct Client(Child);
+pub(super) struct Client(Child);
 
 impl Client {
-    fn start(order: &str) -> Self {
+    pub(super) fn start(order: &str) -> Self {
         let program = std::env::current_exe().expect("this program's path");
         let mut client = Command::new(program);
-        Self(client.env(VARIABLE, order).stdout(Stdio::piped()).spawn().expect("a process for the client"))
+        client.env(VARIABLE, order).stdin(Stdio::piped()).stdout(Stdio::piped());
+        Self(client.spawn().expect("a process for the client"))
+    }
+
+    /// Waits until one that rests says a byte: connections have been answered.
+    pub(super) fn answered(&mut self) {
+        let said = self.0.stdout.as_mut().expect("a pipe");
+        said.read_exact(&mut [0]).expect("the client has failed");
+    }
+
+    /// Lets one that rests close its connections, and waits for its end.
+    pub(super) fn leave(mut self) {
+        drop(self.0.stdin.take());
+        assert!(self.0.wait().expect("the client's end").success(), "the client has failed");
     }
 
     /// Waits for its end. Returns the time and the 99th percentile, in nanoseconds.
@@ -171,8 +184,10 @@ pub(crate) fn be_client() -> Option<ExitCode> {
                 talk(address(to), number(connections) as u32, number(messages) as u32).await
             }
             ["visits", to, visits] => visit(address(to), number(visits)).await,
+            ["rest", to, connections] => rest(address(to), number(connections)).await,
             _ => panic!(
-                "{VARIABLE}: {order:?} is none of echo ADDRESS CONNECTIONS MESSAGES, visits ADDRESS VISITS"
+                "{VARIABLE}: {order:?} is none of echo ADDRESS CONNECTIONS MESSAGES, visits ADDRESS VISITS, \
+                 rest ADDRESS CONNECTIONS"
             ),
         }
     });
@@ -194,6 +209,26 @@ async fn talk(address: SocketAddr, connections: u32, messages: u32) -> (Duration
         (0..).zip(streams).map(|(number, stream)| converse(stream, number, messages)).collect();
     let latencies = all(talks).await;
     (start.elapsed(), latencies)
+}
+
+/// Says one message over each connection, and holds them until the input ends. Says a byte when the first has
+/// been answered, and one when all have.
+async fn rest(address: SocketAddr, connections: u64) -> (Duration, Latencies) {
+    open_files::make_room(connections).unwrap();
+    let start = Instant::now();
+    let mut streams = Vec::new();
+    for number in 1..=connections {
+        let mut stream = TcpStream::connect(address).await.expect("a server");
+        let mut message = [7; BYTES];
+        stream.write_all(&message).await.unwrap();
+        stream.read_exact(&mut message).await.unwrap();
+        streams.push(stream);
+        if number == 1 || number == connections {
+            std::io::stdout().write_all(b"\n").and_then(|()| std::io::stdout().flush()).unwrap();
+        }
+    }
+    std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
+    (start.elapsed(), Latencies::default())
 }
 
 async fn visit(address: SocketAddr, visits: u64) -> (Duration, Latencies) {
