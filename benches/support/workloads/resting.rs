@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::runtime::Builder;
+use tokio::task::JoinSet;
 
 use super::echo::BYTES;
 use super::server::{Client, listen};
@@ -70,16 +71,17 @@ pub(crate) fn tasks() -> [Case; 2] {
         let connections = effort.operations();
         let (listener, address) = listen(connections as u32).await;
         let mut client = client(address, connections);
-        let accept = async || {
+        let mut hosts = JoinSet::new();
+        let mut accept = async || {
             let (mut stream, _) = listener.accept().await.unwrap();
-            tokio::spawn(async move {
+            hosts.spawn(async move {
                 let mut buffer = [0; BYTES];
                 while stream.read_exact(&mut buffer).await.is_ok() {
                     stream.write_all(&buffer).await.unwrap();
                 }
-            })
+            });
         };
-        let first = accept().await;
+        accept().await;
         // Until the tasks have answered, this thread must not block.
         let mut client = tokio::task::spawn_blocking(|| {
             client.answered();
@@ -88,9 +90,8 @@ pub(crate) fn tasks() -> [Case; 2] {
         .await
         .unwrap();
         let before = usage();
-        let mut rest = Vec::new();
         for _ in 1..connections {
-            rest.push(accept().await);
+            accept().await;
         }
         let (client, run) = tokio::task::spawn_blocking(move || {
             client.answered();
@@ -99,9 +100,7 @@ pub(crate) fn tasks() -> [Case; 2] {
         .await
         .unwrap();
         client.leave();
-        for task in rest.into_iter().chain([first]) {
-            task.await.unwrap();
-        }
+        hosts.join_all().await;
         run
     };
     let run = move |mut builder: Builder, effort| builder.enable_io().build().unwrap().block_on(play(effort));
