@@ -35,8 +35,8 @@ pub(crate) enum Kind {
     /// A part of a thread's name: twelve bytes in the object and the number. Detail: which part.
     Name,
     /// A slot moved to another LWP. Number: the LWP that got it, or [`NO_LWP`] if it is one less. Object: the
-    /// number of the runtime, and above 32 bits that of the LWP that lost it, or [`NO_LWP`] if it is one more.
-    /// Detail: why ([`SlotCause`]).
+    /// number of the runtime, and above 32 bits that of the LWP that lost it, or [`NO_LWP`] if it is one
+    /// more. Detail: why ([`SlotCause`]).
     SlotMove,
     /// An LWP begins. Number: the kernel's number of its kernel thread.
     LwpStart,

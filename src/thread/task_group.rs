@@ -114,9 +114,9 @@ where
 ///
 /// Groups nest. A group that is run by a task, or by another group's closure, has the earlier of both
 /// deadlines. If the task is interrupted while it waits in the inner group, that is cancelled, too.
-// `E: 'env`: the tasks use an `E`, so the compiler knows that `E` outlives `'scope`, as `'env` does. If it did not
-// know which of the two is longer, it would ask what the tasks borrow to outlive both. An `E` that has a lifetime
-// may be `Box<dyn Error + 'static>`.
+// `E: 'env`: the tasks use an `E`, so the compiler knows that `E` outlives `'scope`, as `'env` does. If it
+// did not know which of the two is longer, it would ask what the tasks borrow to outlive both. An `E` that
+// has a lifetime may be `Box<dyn Error + 'static>`.
 pub struct TaskGroup<'scope, 'env, E: 'env> {
     scope: Scope<'scope, 'env>,
     control: Control,

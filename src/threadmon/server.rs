@@ -52,8 +52,8 @@ static SERVES: OnceLock<(PathBuf, Generation)> = OnceLock::new();
 /// The directory of sockets cannot be made, is not private, or its path is too long; or the system refuses a
 /// socket or a thread.
 pub fn serve() -> io::Result<()> {
-    // Of several callers, one starts the server, and the others wait for that: to listen removes what is at the
-    // path.
+    // Of several callers, one starts the server, and the others wait for that: to listen removes what is at
+    // the path.
     let (_, process) = SERVES.get_or_try_init(start)?;
     if process.is_mine() {
         return Ok(());

@@ -79,8 +79,8 @@ pub enum EventKind {
     /// The LWP begins to sleep, and has no slot.
     Spare,
     /// A slot moved to an LWP that had none. It happened on the kernel thread that moved it, which may be the
-    /// monitor, the reserve's thread, any LWP, or a thread that woke others. If that has no ring, nothing tells
-    /// of it.
+    /// monitor, the reserve's thread, any LWP, or a thread that woke others. If that has no ring, nothing
+    /// tells of it.
     SlotMove {
         /// The number of the runtime, as in [`Track::Lwp`].
         runtime: u32,

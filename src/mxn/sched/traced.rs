@@ -32,8 +32,8 @@ const EVENTS: usize = 16_000;
 const HELPER_EVENTS: usize = 2_000;
 
 thread_local! {
-    /// The ring of the monitor, or of the reserve's thread, that has this thread register as its own. No destructor
-    /// and a constant start.
+    /// The ring of the monitor, or of the reserve's thread, that has this thread register as its own. No
+    /// destructor and a constant start.
     static HELPERS: Cell<Option<&'static RingCell>> = const { Cell::new(None) };
 }
 

@@ -155,9 +155,9 @@ impl Reserve {
         if self.scheduler.reserve_state.notice_bound() {
             let most = self.scheduler.pool.most();
             message::to_standard_error(format_args!(
-                "selvedge: all {most} kernel threads (LWPs) that a runtime may have are in use; while its threads sleep in the \
-                 kernel on all of them, others wait. To allow more: mxn::Builder::max_lwps or SELVEDGE_MAX_LWPS. \
-                 (This is said once.)\n"
+                "selvedge: all {most} kernel threads (LWPs) that a runtime may have are in use; while its \
+                 threads sleep in the kernel on all of them, others wait. To allow more: \
+                 mxn::Builder::max_lwps or SELVEDGE_MAX_LWPS. (This is said once.)\n"
             ));
         }
     }
