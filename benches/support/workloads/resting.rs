@@ -32,10 +32,10 @@ fn client(address: SocketAddr, connections: u64) -> Client {
     Client::start(&format!("rest {address} {connections}"))
 }
 
-/// Lets the connections rest, and returns how much each takes.
+/// Lets the connections rest, and returns how much each takes. The first had been made before.
 fn weigh(before: Usage, connections: u64) -> Run {
     std::thread::sleep(SETTLED);
-    Run::part(usage().beyond(before).resident / connections, 1)
+    Run::part(usage().beyond(before).resident / (connections - 1).max(1), 1)
 }
 
 impl Scene for Resting {
@@ -58,7 +58,7 @@ impl Scene for Resting {
         let before = usage();
         let rest: Vec<_> = (1..connections).map(|_| accept()).collect();
         client.answered();
-        let run = weigh(before, connections - 1);
+        let run = weigh(before, connections);
         client.leave();
         rest.into_iter().chain([first]).for_each(C::join);
         run
@@ -95,7 +95,7 @@ pub(crate) fn tasks() -> [Case; 2] {
         }
         let (client, run) = tokio::task::spawn_blocking(move || {
             client.answered();
-            (client, weigh(before, connections - 1))
+            (client, weigh(before, connections))
         })
         .await
         .unwrap();

@@ -216,17 +216,19 @@ async fn talk(address: SocketAddr, connections: u32, messages: u32) -> (Duration
 async fn rest(address: SocketAddr, connections: u64) -> (Duration, Latencies) {
     open_files::make_room(connections).unwrap();
     let start = Instant::now();
+    let say = || std::io::stdout().write_all(b"\n").and_then(|()| std::io::stdout().flush());
     let mut streams = Vec::new();
-    for number in 1..=connections {
+    for _ in 0..connections {
         let mut stream = TcpStream::connect(address).await.expect("a server");
         let mut message = [7; BYTES];
         stream.write_all(&message).await.unwrap();
         stream.read_exact(&mut message).await.unwrap();
         streams.push(stream);
-        if number == 1 || number == connections {
-            std::io::stdout().write_all(b"\n").and_then(|()| std::io::stdout().flush()).unwrap();
+        if streams.len() == 1 {
+            say().unwrap();
         }
     }
+    say().unwrap();
     std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
     (start.elapsed(), Latencies::default())
 }
