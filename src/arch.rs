@@ -62,6 +62,9 @@ pub(crate) use isa::{
     switch_tp, switch_tp_syscall,
 };
 
+#[cfg(feature = "interpose")]
+pub(crate) use isa::{checked_load, load_checked};
+
 /// Where a suspended context can be resumed: its stack pointer, with its frame beside it.
 ///
 /// The switch that resumes it uses it up.

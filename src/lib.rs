@@ -75,8 +75,11 @@
 // In programs with debug information, gdb loads this by itself.
 #![debugger_visualizer(gdb_script_file = "gdb/selvedge.py")]
 // Elsewhere `mxn` is compiled, and parts of it have no caller: `build` returns an error, or preempts no
-// thread. Without backtraces, no code asks for what they are made of.
-#![cfg_attr(not(all(target_os = "linux", target_env = "gnu", feature = "backtraces")), allow(dead_code))]
+// thread. Without the features, no code asks for what they are made of.
+#![cfg_attr(
+    not(all(target_os = "linux", target_env = "gnu", feature = "backtraces", feature = "interpose")),
+    allow(dead_code)
+)]
 // In the models of programs, what `shim/model` stands in for has no use.
 #![cfg_attr(all(loom, not(test)), allow(dead_code, unreachable_pub))]
 
@@ -87,6 +90,11 @@ mod fatal;
 mod fiber;
 pub mod future;
 pub mod guide;
+#[cfg_attr(
+    not(all(feature = "interpose", target_os = "linux", target_env = "gnu", not(loom))),
+    path = "interpose_absent.rs"
+)]
+mod interpose;
 #[cfg(all(feature = "net", unix))]
 pub mod io;
 pub mod mxn;

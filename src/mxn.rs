@@ -31,6 +31,7 @@ use std::sync::Arc;
 
 pub use self::config::Builder;
 use self::sched::Scheduler;
+use crate::interpose;
 use crate::park::current;
 use crate::runtime::registry::Observed;
 use crate::runtime::{Runtime, RuntimeInfo, RuntimeStats, sealed};
@@ -120,6 +121,7 @@ impl Runtime for Mxn {
             concurrency: self.concurrency(),
             lwps: self.scheduler.count_lwps(),
             threads: self.scheduler.count_threads().0,
+            interposed: interpose::is_on(),
         }
     }
 

@@ -24,6 +24,7 @@ use std::time::Duration;
 pub use self::config::Builder;
 use self::inner::Inner;
 use crate::backtrace::Unwinder;
+use crate::interpose;
 use crate::runtime::registry::{self, Facts, Observed};
 use crate::runtime::{Runtime, RuntimeInfo, RuntimeStats, sealed};
 use crate::sys;
@@ -175,6 +176,7 @@ impl Inner {
             concurrency: sys::affinity::available(),
             lwps: threads,
             threads,
+            interposed: interpose::is_on(),
         }
     }
 }

@@ -9,6 +9,7 @@ pub(crate) mod debugger;
 mod endless;
 pub(crate) mod exit;
 pub(crate) mod fork;
+pub(crate) mod futex;
 mod grants;
 pub(crate) mod interrupt;
 pub(crate) mod kernel_park;

@@ -29,6 +29,8 @@ pub(crate) mod message;
 #[cfg_attr(windows, path = "sys/windows/mmap.rs")]
 pub(crate) mod mmap;
 pub(crate) mod nap;
+#[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
+pub(crate) mod next;
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 pub(crate) mod objects;
 pub(crate) mod once;

@@ -119,6 +119,28 @@ unsafe extern "C" fn start() -> ! {
     )
 }
 
+/// Reads four bytes that may not be there: copies them to `found`, and returns `true`. If the first instruction
+/// faults, a handler of the fault may let it go on at the second address of [`checked_load`], which returns
+/// `false`.
+///
+/// # Safety
+/// `found` can be written. A fault at `address` is answered, or ends the process.
+#[cfg(feature = "interpose")]
+#[unsafe(naked)]
+pub(crate) unsafe extern "C" fn load_checked(address: *const u32, found: *mut u32) -> bool {
+    naked_asm!("ldr w2, [x0]", "str w2, [x1]", "mov w0, #1", "ret")
+}
+
+/// Returns the address of the instruction of [`load_checked`] that may fault, and where it goes on then.
+#[cfg(feature = "interpose")]
+pub(crate) fn checked_load() -> (usize, usize) {
+    #[unsafe(naked)]
+    extern "C" fn failed() -> bool {
+        naked_asm!("mov w0, wzr", "ret")
+    }
+    (load_checked as *const () as usize, failed as *const () as usize)
+}
+
 /// The switch, with `$install` in the place where the thread register is written.
 ///
 /// `x0` = arg, `x1` = the stack pointer to go to, `x2` = where to leave our own.

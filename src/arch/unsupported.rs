@@ -33,6 +33,25 @@ pub(crate) fn is_start(_resume: usize) -> bool {
     unreachable!("no contexts on this machine")
 }
 
+/// Reads four bytes. No green thread calls it here.
+///
+/// # Safety
+/// Both addresses are valid.
+#[cfg(feature = "interpose")]
+pub(crate) unsafe fn load_checked(address: *const u32, found: *mut u32) -> bool {
+    // SAFETY: the caller's promise.
+    let value = unsafe { *address };
+    // SAFETY: as above.
+    unsafe { *found = value };
+    true
+}
+
+/// Returns addresses at which no code stands.
+#[cfg(feature = "interpose")]
+pub(crate) fn checked_load() -> (usize, usize) {
+    (0, 0)
+}
+
 /// # Safety
 /// As [`init`], which would have made `_to`.
 pub(crate) unsafe fn switch(_save: *mut SavedSp, _to: SavedSp, _arg: usize) -> usize {

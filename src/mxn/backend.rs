@@ -189,6 +189,25 @@ impl Backend for Scheduler {
         self.poller.watch(descriptor, token, by).map(|()| true)
     }
 
+    fn watch_anew(&self, descriptor: i32, token: u64) -> io::Result<()> {
+        self.poller.watch_anew(descriptor, token)
+    }
+
+    fn may_wait_at(&self, me: &ThreadRef, sp: usize) -> bool {
+        // SAFETY: a scheduler's thread is green.
+        let green = unsafe { Green::of(*me) };
+        // Threads that share a register share `errno`, and the count of `no_preempt` says nothing.
+        self.rung.is_per_thread()
+            && green.fiber.stack().is_some_and(|stack| stack::Bounds::of(stack).contain(sp))
+    }
+
+    fn has_usual_mask(&self, me: &ThreadRef) -> bool {
+        let _no_preempt = NoPreempt::hold();
+        // SAFETY: a scheduler's thread is green.
+        let lwp = Self::lwp_of(unsafe { Green::of(*me) });
+        lwp.mask.get() == Some(sys::preempt::baseline_mask())
+    }
+
     fn has_own_register(&self) -> bool {
         self.rung.is_per_thread()
     }

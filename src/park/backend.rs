@@ -96,6 +96,27 @@ pub(crate) trait Backend: Sync {
         Ok(false)
     }
 
+    /// Has what `descriptor` is at this moment reported to the entry of `token`, and its events from now on.
+    ///
+    /// # Errors
+    ///
+    /// If the descriptor cannot be waited for, or if threads of this backend block in their system calls.
+    fn watch_anew(&self, _descriptor: i32, _token: u64) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Returns `true` if `me`, the running thread, may wait where its stack pointer is `sp` without its kernel
+    /// thread. A handler of a signal, on a stack of its own, may not.
+    fn may_wait_at(&self, _me: &ThreadRef, _sp: usize) -> bool {
+        false
+    }
+
+    /// Returns `true` if the kernel thread of `me`, the running thread, blocks the signals that it blocks as a
+    /// rule. In a handler of a signal it blocks more.
+    fn has_usual_mask(&self, _me: &ThreadRef) -> bool {
+        false
+    }
+
     /// Returns `true` if each of its threads has its own thread register, and with it its own native
     /// thread-locals.
     fn has_own_register(&self) -> bool {

@@ -41,10 +41,12 @@ pub enum WaitReason {
     Writable,
     /// A future that it runs itself (`future::block_on`).
     Future,
+    /// A futex of the program (feature `interpose`): a lock of std, for example.
+    Futex,
 }
 
 impl WaitReason {
-    const ALL: [Self; 17] = [
+    const ALL: [Self; 18] = [
         Self::Park,
         Self::Sleep,
         Self::Join,
@@ -62,6 +64,7 @@ impl WaitReason {
         Self::Readable,
         Self::Writable,
         Self::Future,
+        Self::Futex,
     ];
 
     /// Returns it in a word or two, as data have it.
@@ -91,12 +94,13 @@ impl WaitReason {
             Self::Readable => "readable",
             Self::Writable => "writable",
             Self::Future => "future",
+            Self::Futex => "futex",
         }
     }
 
     /// Returns `true` if what ends the wait may come from outside the process.
     pub(crate) fn is_outside(self) -> bool {
-        matches!(self, Self::Readable | Self::Writable | Self::Future)
+        matches!(self, Self::Readable | Self::Writable | Self::Future | Self::Futex)
     }
 
     /// Returns the reason of this number.
@@ -125,6 +129,7 @@ impl fmt::Display for WaitReason {
             Self::Readable => "a descriptor to be readable",
             Self::Writable => "a descriptor to be writable",
             Self::Future => "a future (block_on)",
+            Self::Futex => "a futex",
         })
     }
 }

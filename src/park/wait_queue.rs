@@ -355,6 +355,40 @@ pub(crate) fn requeue(from: usize, to: usize, f: impl FnOnce() -> bool) -> usize
     table::pair::with(from, to, |buckets| if f() { buckets.move_all() } else { 0 })
 }
 
+/// Takes at most `most` waiters off the queue of `key`. `accepts` says, by its demand, whether a waiter is meant;
+/// without it, all are, in turn. Returns them, and how many they are.
+pub(crate) fn grant_some(
+    key: usize,
+    token: Token,
+    most: usize,
+    accepts: Option<&dyn Fn(usize) -> bool>,
+) -> (Grants, usize) {
+    table::with(&NoPreempt::hold(), key, |bucket| {
+        let (first, count) = match accepts {
+            None => bucket.take_up_to(key, most),
+            Some(accepts) => bucket.take_chosen(key, most, |waiter| accepts(waiter.demand)),
+        };
+        (Grants { first, token, _no_preempt: NoPreempt::hold() }, count)
+    })
+}
+
+/// Takes at most `woken` waiters off the queue of `from`, and moves at most `moved` others to the back of the
+/// queue of `to`, if `f` returns `true`. `f` runs with both bucket locks held. Returns the first, their number,
+/// and the number of the others.
+pub(crate) fn grant_and_requeue(
+    (from, woken): (usize, usize),
+    (to, moved): (usize, usize),
+    token: Token,
+    f: impl FnOnce() -> bool,
+) -> Option<(Grants, usize, usize)> {
+    table::pair::with(from, to, |buckets| {
+        f().then(|| {
+            let (first, woken, moved) = buckets.wake_and_move(woken, moved);
+            (Grants { first, token, _no_preempt: NoPreempt::hold() }, woken, moved)
+        })
+    })
+}
+
 #[inline]
 fn outcome(word: &SleepWord, moved: impl FnOnce() -> bool) -> Woken {
     let word = word.outcome();

@@ -47,15 +47,16 @@ pub(crate) struct Queues<'a> {
 
 impl WaitReason {
     /// Returns the address of the object that a thread waits for at `at`. A read-write lock has a queue at
-    /// each of its four bytes.
+    /// each of its four bytes, and a futex of the program has its queue at the second.
     pub(crate) fn object(self, at: usize) -> usize {
-        if self == Self::RwLock { at & !(QUEUES - 1) } else { at }
+        if matches!(self, Self::RwLock | Self::Futex) { at & !(QUEUES - 1) } else { at }
     }
 
     /// Returns the address of that object if the program knows it.
     pub(crate) fn known_address(self, at: usize) -> Option<usize> {
         let unknown = matches!(self, Self::Park | Self::Sleep | Self::Join | Self::Scope | Self::Select);
-        (!unknown && !self.is_outside()).then_some(self.object(at))
+        let known = self == Self::Futex || !unknown && !self.is_outside();
+        known.then_some(self.object(at))
     }
 }
 

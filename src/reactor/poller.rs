@@ -61,13 +61,27 @@ impl Poller {
         if by.load(Ordering::Relaxed) == self.number {
             return Ok(());
         }
+        self.made()?.add(descriptor, token)?;
+        by.store(self.number, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Has what the descriptor is at this moment reported under `token`, and its events from now on.
+    ///
+    /// # Errors
+    ///
+    /// As [`PollSet::new`] and [`PollSet::add`].
+    pub(crate) fn watch_anew(&self, descriptor: i32, token: u64) -> io::Result<()> {
+        self.made()?.renew(descriptor, token)
+    }
+
+    /// Returns the set, and makes it if need be.
+    fn made(&self) -> io::Result<&PollSet> {
         if self.set().is_none() {
             // If another thread is faster, this one's is closed.
             let _ = self.set.set(PollSet::new()?);
         }
-        self.set().expect("it has been made").add(descriptor, token)?;
-        by.store(self.number, Ordering::Relaxed);
-        Ok(())
+        Ok(self.set().expect("it has been made"))
     }
 
     /// Takes the role of the one that sleeps in the set, if there is a set and the role is free. It is given

@@ -96,6 +96,12 @@ impl Readiness {
         wait_queue::fetch(self.key());
     }
 
+    /// Forgets what events have said. The caller then asks for them anew.
+    pub(super) fn forget(&self) {
+        // Relaxed: it publishes nothing.
+        self.0.fetch_and(!(READY | CLOSED), Ordering::Relaxed);
+    }
+
     fn key(&self) -> usize {
         ptr::from_ref(self).addr()
     }

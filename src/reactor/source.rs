@@ -30,7 +30,7 @@ impl Direction {
         }
     }
 
-    fn of(self, entry: &Entry) -> &Readiness {
+    pub(super) fn of(self, entry: &Entry) -> &Readiness {
         match self {
             Self::Read => &entry.read,
             Self::Write => &entry.write,

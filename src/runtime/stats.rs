@@ -31,16 +31,19 @@ pub struct RuntimeInfo {
     pub lwps: usize,
     /// How many threads have started and not ended.
     pub threads: usize,
+    /// `true` if the calls of std and of other crates to the C library come to this crate first (feature
+    /// `interpose`), so that green threads wait there without their kernel threads.
+    pub interposed: bool,
 }
 
 impl fmt::Display for RuntimeInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { model, thread_register, concurrency, lwps, threads } = self;
+        let Self { model, thread_register, concurrency, lwps, threads, interposed } = self;
         write!(f, "{model}: {threads} threads on {lwps} LWPs, concurrency {concurrency}")?;
-        match thread_register {
-            Some(rung) => write!(f, ", thread register {rung}"),
-            None => Ok(()),
+        if let Some(rung) = thread_register {
+            write!(f, ", thread register {rung}")?;
         }
+        f.write_str(if *interposed { ", interposed" } else { "" })
     }
 }
 
@@ -276,6 +279,7 @@ mod tests {
             concurrency: 2,
             lwps: 2,
             threads: 7,
+            interposed: false,
         };
         let mut stats = RuntimeStats::of_kernel_threads(&info);
         assert_eq!(

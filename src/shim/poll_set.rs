@@ -34,6 +34,10 @@ impl PollSet {
         Ok(())
     }
 
+    pub(crate) fn renew(&self, _descriptor: i32, _token: u64) -> io::Result<()> {
+        Ok(())
+    }
+
     pub(crate) fn ring(&self) -> bool {
         KERNEL.state.lock().unwrap().rung = true;
         KERNEL.changed.notify_all();

@@ -25,6 +25,8 @@ use super::task_state;
 const BELL: u64 = u64::MAX;
 /// How many events one call returns. More than that wait for the next call.
 const BATCH: usize = 128;
+/// What a descriptor is added for.
+const EVENTS: i32 = libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET;
 
 /// What has happened to a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,11 +69,22 @@ impl PollSet {
     /// As `epoll_ctl`: above all `PermissionDenied` for a descriptor that cannot be waited for, such as a
     /// file.
     pub(crate) fn add(&self, descriptor: RawFd, token: u64) -> io::Result<()> {
-        let events = libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET;
-        match self.control(libc::EPOLL_CTL_ADD, descriptor, events, token) {
+        match self.control(libc::EPOLL_CTL_ADD, descriptor, EVENTS, token) {
             Err(error) if error.raw_os_error() == Some(libc::EEXIST) => {
-                self.control(libc::EPOLL_CTL_MOD, descriptor, events, token)
+                self.control(libc::EPOLL_CTL_MOD, descriptor, EVENTS, token)
             }
+            other => other,
+        }
+    }
+
+    /// Does what [`add`](Self::add) does, for a descriptor that is probably in the set.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub(crate) fn renew(&self, descriptor: RawFd, token: u64) -> io::Result<()> {
+        match self.control(libc::EPOLL_CTL_MOD, descriptor, EVENTS, token) {
+            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => self.add(descriptor, token),
             other => other,
         }
     }

@@ -27,6 +27,10 @@ impl PollSet {
         match *self {}
     }
 
+    pub(crate) fn renew(&self, _descriptor: i32, _token: u64) -> io::Result<()> {
+        match *self {}
+    }
+
     pub(crate) fn ring(&self) -> bool {
         match *self {}
     }

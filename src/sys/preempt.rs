@@ -78,6 +78,17 @@ impl Mask {
     }
 }
 
+/// If the code that a signal stopped stands at `load`, lets it go on at `failed`, and returns `true`.
+#[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
+pub(crate) fn answer(context: &mut libc::ucontext_t, load: usize, failed: usize) -> bool {
+    let stands_there = frame::pc(context) == load;
+    if stands_there {
+        let sp = frame::sp(context);
+        frame::go_on_at(context, sp, failed);
+    }
+    stands_there
+}
+
 /// All signals but those that faults raise.
 const ASYNCHRONOUS: u64 = {
     let (mut set, mut at) = (u64::MAX, 0);

@@ -106,6 +106,20 @@ pub(crate) fn explain_with(explain: Explain) {
     let _ = EXPLAIN.set(explain);
 }
 
+/// The instruction whose faults are answered, and where it goes on then.
+#[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
+static ANSWERED: OnceLock<(usize, usize)> = OnceLock::new();
+
+/// Lets code go on at `failed` if the instruction at `load` faults. Process-wide; the first call counts. Where
+/// the handler cannot be installed, such a fault ends the process.
+#[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
+pub(crate) fn answer_faults(load: usize, failed: usize) {
+    ANSWERED.get_or_init(|| {
+        let _ = install_handler();
+        (load, failed)
+    });
+}
+
 thread_local! {
     /// What `watched` noted about this kernel thread's stack. No destructor, constant start: a handler may
     /// read it.
@@ -179,6 +193,14 @@ extern "C" fn on_fault(signal: libc::c_int, info: *mut libc::siginfo_t, context:
     // SAFETY: the kernel passes a complete siginfo.
     let what = unsafe { &*info };
     let by_a_process = what.si_code <= 0;
+    #[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
+    if !by_a_process
+        && let Some(&(load, failed)) = ANSWERED.get()
+        // SAFETY: the kernel passes a complete context.
+        && super::preempt::answer(unsafe { &mut *context.cast() }, load, failed)
+    {
+        return;
+    }
     // SAFETY: the field is there for faults, and ignored otherwise.
     let fault = unsafe { what.si_addr() }.addr();
     if !by_a_process && let Some(overflow) = explain(fault) {

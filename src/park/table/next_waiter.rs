@@ -68,6 +68,19 @@ impl Bucket {
         (!first.is_null()).then(|| Self::next_waiter(first).0)
     }
 
+    /// Takes at most `most` waiters of `key` off their queue in turn. Returns them as a list by `next` that ends
+    /// in null, and how many they are.
+    pub(in crate::park) fn take_up_to(&mut self, key: usize, most: usize) -> (*const Waiter, usize) {
+        let mut count = 0;
+        let takes = |_: &Waiter| {
+            let takes = count < most;
+            count += usize::from(takes);
+            takes
+        };
+        let (first, _) = self.take_while(key, takes);
+        (first, count)
+    }
+
     /// Takes waiters of `key` off their queue in turn, for as long as `takes` accepts the next one. Returns
     /// them as a list by `next` that ends in null, and `true` if others are left.
     pub(in crate::park) fn take_while(

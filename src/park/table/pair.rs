@@ -1,6 +1,6 @@
 //! Two queues at once, for waiters that go from one to the other, as from a condition variable to its mutex.
 
-use super::{Bucket, Order, linked, lock_of};
+use super::{Bucket, Order, Waiter, linked, lock_of};
 use crate::park::queue_lock::lock_pair;
 
 /// Runs `f` with the locks of both keys' buckets held.
@@ -30,7 +30,26 @@ pub(in crate::park) struct Pair<'a> {
 impl Pair<'_> {
     /// Moves all waiters of one queue to the back of the other, in their order. Returns how many.
     pub(in crate::park) fn move_all(&mut self) -> usize {
-        let (mut next, mut moved) = (self.source.take_all(self.from), 0);
+        let taken = self.source.take_all(self.from);
+        self.link(taken)
+    }
+
+    /// Takes at most `woken` waiters of the first queue off it. They are returned as a list by `next` that ends
+    /// in null, with their number. Moves at most `moved` others as [`move_all`](Self::move_all) does, and returns
+    /// how many.
+    pub(in crate::park) fn wake_and_move(
+        &mut self,
+        woken: usize,
+        moved: usize,
+    ) -> (*const Waiter, usize, usize) {
+        let (first, count) = self.source.take_up_to(self.from, woken);
+        let (others, _) = self.source.take_up_to(self.from, moved);
+        (first, count, self.link(others))
+    }
+
+    /// Links waiters that were taken off the first queue, in the second.
+    fn link(&mut self, mut next: *const Waiter) -> usize {
+        let mut moved = 0;
         let target = self.target.as_deref_mut().unwrap_or(self.source);
         while !next.is_null() {
             // SAFETY: unlinked just now, not settled, and both locks are held.

@@ -1,0 +1,49 @@
+//! The calls of programs that have never heard of this crate (feature `interpose`).
+//!
+//! **Problem.** std's locks, channels and sockets, and most crates, wait in the C library. A green thread that
+//! does so takes its LWP along. Their sources cannot be changed, and std is compiled already.
+//!
+//! **Rejected.**
+//!
+//! - To hook functions by writing into the code or the tables of a library: each C library, linker and
+//!   hardening option needs its own way, and a mistake is found by a crash.
+//! - `ptrace`, or a filter of system calls with a signal: microseconds for each call, of threads that are
+//!   not concerned, too.
+//!
+//! **Shape.** An executable's functions come before those of the libraries that it is linked with. So the
+//! functions here, which have the names of the C library's, are called in their place: by std, by all crates,
+//! and by shared libraries that the executable is linked with. Each asks whether the calling thread is green
+//! and may wait where it stands ([`caller`]). If not, it calls the C library's function of the same name
+//! (`sys/next.rs`): in all other threads, in handlers of signals, in forked children, and in this crate's own
+//! code while it must not be preempted.
+//!
+//! | file | calls | a green thread |
+//! |---|---|---|
+//! | [`futex`] | `syscall(SYS_futex, ..)` | waits in a queue |
+//! | [`bytes`], [`sockets`] | `read`, `recv`, `send`, `accept`, `connect` and their like | waits for the descriptor |
+//! | [`many`] | `poll`, `select`, `epoll_wait` and their like | waits for descriptors |
+//! | [`clocks`] | `nanosleep`, `usleep`, `sched_yield` and their like | sleeps, or yields |
+//! | [`children`] | `waitpid` and its like | waits for the process |
+//! | [`announced`] | `getaddrinfo`, `fsync`, `flock` and their like | blocks its LWP, and says so |
+//!
+//! What this crate does not see: system calls that are made as instructions (in the C library itself, or by
+//! `rustix`), and calls of a library that was loaded later. They block the LWP, which the monitor makes up for.
+
+mod announced;
+mod bytes;
+mod caller;
+mod children;
+mod clocks;
+mod descriptor;
+mod futex;
+mod many;
+mod sockets;
+mod user_memory;
+
+/// Makes the linker keep this module in programs that use a runtime.
+pub(crate) fn is_on() -> bool {
+    futex::syscall as *const () as usize != 0
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,119 @@
+//! `waitpid` and its like.
+
+use std::ffi::{c_int, c_long};
+
+use libc::{id_t, idtype_t, pid_t, rusage, siginfo_t};
+
+use super::caller::green;
+use super::descriptor::{self, Direction, Ready};
+use crate::park::backend;
+use crate::park::thread::ThreadRef;
+use crate::park::wait::Wait;
+use crate::sys::next;
+
+/// Waits, for the green thread `me`, until the process of this number has ended. Returns `false` if that cannot
+/// be waited for.
+fn until_ended(me: ThreadRef, pid: pid_t) -> bool {
+    // SAFETY: no memory is involved.
+    let descriptor = unsafe { next::syscall(libc::SYS_pidfd_open, c_long::from(pid), 0, 0, 0, 0, 0) };
+    let Ok(descriptor) = c_int::try_from(descriptor) else { return false };
+    if descriptor < 0 {
+        return false;
+    }
+    let ready =
+        matches!(descriptor::until_ready(me, descriptor, Direction::Read, Wait::forever()), Ready::Yes);
+    // SAFETY: opened above.
+    unsafe { super::bytes::close(descriptor) };
+    ready
+}
+
+/// Asks with `look` for a child's state until there is one, or an error. `ended` waits for the child's end.
+fn ask<T: From<i8> + PartialEq>(
+    me: ThreadRef,
+    options: c_int,
+    look: impl Fn(c_int) -> T,
+    is_there: impl Fn(&T) -> bool,
+    ended: impl Fn() -> bool,
+) -> T {
+    // Other changes of state make no event.
+    let only_ends = options & (libc::WSTOPPED | libc::WCONTINUED) == 0;
+    if options & libc::WNOHANG != 0 {
+        return look(options);
+    }
+    if only_ends {
+        loop {
+            let found = look(options | libc::WNOHANG);
+            if found == T::from(-1) || is_there(&found) {
+                return found;
+            }
+            if !ended() {
+                break;
+            }
+        }
+    }
+    backend::blocking(me, || look(options))
+}
+
+/// See `waitpid(2)`.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn waitpid(pid: pid_t, status: *mut c_int, options: c_int) -> pid_t {
+    // SAFETY: the caller's promise.
+    let look = |options| unsafe { next::waitpid(pid, status, options) };
+    match green() {
+        Some(me) => ask(me, options, look, |&found| found != 0, || pid > 0 && until_ended(me, pid)),
+        None => look(options),
+    }
+}
+
+/// See `wait4(2)`.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn wait4(
+    pid: pid_t,
+    status: *mut c_int,
+    options: c_int,
+    usage: *mut rusage,
+) -> pid_t {
+    // SAFETY: the caller's promise.
+    let look = |options| unsafe { next::wait4(pid, status, options, usage) };
+    match green() {
+        Some(me) => ask(me, options, look, |&found| found != 0, || pid > 0 && until_ended(me, pid)),
+        None => look(options),
+    }
+}
+
+/// See `waitid(2)`.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn waitid(
+    kind: idtype_t,
+    id: id_t,
+    info: *mut siginfo_t,
+    options: c_int,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let look = |options| unsafe { next::waitid(kind, id, info, options) };
+    let Some(me) = green() else { return look(options) };
+    if info.is_null() {
+        // It would not be said whether a child was found.
+        return backend::blocking(me, || look(options));
+    }
+    // SAFETY: the caller's promise. Without a child, the kernel sets the number to 0.
+    let is_there = |_: &c_int| unsafe { (*info).si_pid() != 0 };
+    let ended = || match kind {
+        libc::P_PID => until_ended(me, id as pid_t),
+        libc::P_PIDFD => {
+            let wait = descriptor::until_ready(me, id as c_int, Direction::Read, Wait::forever());
+            matches!(wait, Ready::Yes)
+        }
+        _ => false,
+    };
+    ask(me, options, look, is_there, ended)
+}

@@ -1,0 +1,141 @@
+//! What all calls on descriptors share: to try, and to wait if the call would block.
+
+use std::ffi::c_int;
+use std::io;
+use std::mem;
+use std::time::Duration;
+
+use crate::park::backend;
+use crate::park::thread::ThreadRef;
+use crate::park::wait::Wait;
+use crate::reactor::by_number;
+pub(super) use crate::reactor::source::Direction;
+use crate::sys::next::{self, errno, fail};
+
+/// How a call went that a green thread made.
+pub(super) enum Outcome<T> {
+    /// It has returned this, and set `errno` if it failed.
+    Done(T),
+    /// It would block, and the descriptor cannot be waited for.
+    Unknown,
+}
+
+impl<T> Outcome<T> {
+    /// Returns the result. Without one, makes a call that blocks the LWP of `me`, and says so.
+    pub(super) fn or_block(self, me: ThreadRef, call: impl FnOnce() -> T) -> T {
+        match self {
+            Self::Done(result) => result,
+            Self::Unknown => backend::blocking(me, call),
+        }
+    }
+}
+
+/// Makes calls on a descriptor of `me`, the running thread, which is green, until one does not say that it would
+/// block, and waits in between. `attempt` does not block, whatever the mode of the descriptor.
+pub(super) fn call<T: From<i8> + PartialOrd>(
+    me: ThreadRef,
+    descriptor: c_int,
+    direction: Direction,
+    mut attempt: impl FnMut() -> T,
+) -> Outcome<T> {
+    let mut wait = None;
+    loop {
+        let result = attempt();
+        if result >= T::from(0) || errno() != libc::EAGAIN {
+            return Outcome::Done(result);
+        }
+        let wait = match wait {
+            Some(wait) => wait,
+            None if !blocks(descriptor) => return Outcome::Done(fail(libc::EAGAIN)),
+            None => *wait.insert(limit(descriptor, direction)),
+        };
+        match until_ready(me, descriptor, direction, wait) {
+            Ready::Yes => {}
+            Ready::TimedOut => return Outcome::Done(fail(libc::EAGAIN)),
+            Ready::Unknown => return Outcome::Unknown,
+        }
+    }
+}
+
+/// How a wait for a descriptor went.
+pub(super) enum Ready {
+    /// A call may not block any more.
+    Yes,
+    TimedOut,
+    /// It cannot be waited for here.
+    Unknown,
+}
+
+/// Waits for a descriptor.
+pub(super) fn until_ready(me: ThreadRef, descriptor: c_int, direction: Direction, wait: Wait) -> Ready {
+    if !me.backend().has_usual_mask(&me) {
+        // A handler of a signal, on the thread's own stack: its mask would stay with the LWP.
+        return Ready::Unknown;
+    }
+    match by_number::until_ready(me, descriptor, direction, wait) {
+        Ok(()) => Ready::Yes,
+        Err(error) if error.kind() == io::ErrorKind::TimedOut => Ready::TimedOut,
+        Err(_) => Ready::Unknown,
+    }
+}
+
+/// Returns `true` if calls on a descriptor block.
+pub(super) fn blocks(descriptor: c_int) -> bool {
+    // SAFETY: no memory is involved.
+    let flags = unsafe { libc::fcntl(descriptor, libc::F_GETFL) };
+    flags >= 0 && flags & libc::O_NONBLOCK == 0
+}
+
+/// Returns how long calls on a socket may block. On other descriptors they block for as long as it takes.
+pub(super) fn limit(descriptor: c_int, direction: Direction) -> Wait {
+    let option = match direction {
+        Direction::Read => libc::SO_RCVTIMEO,
+        Direction::Write => libc::SO_SNDTIMEO,
+    };
+    let mut time = libc::timeval { tv_sec: 0, tv_usec: 0 };
+    let mut length = size_of::<libc::timeval>() as libc::socklen_t;
+    let at = (&raw mut time).cast();
+    // SAFETY: `time` has room for the option, and `length` says how much.
+    let rc = unsafe { libc::getsockopt(descriptor, libc::SOL_SOCKET, option, at, &raw mut length) };
+    let micros = u32::try_from(time.tv_usec).unwrap_or(0);
+    let time = Duration::new(time.tv_sec.unsigned_abs(), 0) + Duration::from_micros(micros.into());
+    if rc != 0 || time.is_zero() { Wait::forever() } else { Wait::timeout(time) }
+}
+
+/// What a descriptor leads to, as far as calls on it differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Socket,
+    /// A pipe, a terminal, a counter: there may be nothing to read for long.
+    Stream,
+    /// A file, or what is not a descriptor.
+    Other,
+}
+
+/// Returns the kind of a descriptor. One system call.
+pub(super) fn kind(descriptor: c_int) -> Kind {
+    // SAFETY: plain data, for which zero is valid.
+    let mut found: libc::stat = unsafe { mem::zeroed() };
+    // SAFETY: `found` is written.
+    if unsafe { libc::fstat(descriptor, &raw mut found) } != 0 {
+        return Kind::Other;
+    }
+    match found.st_mode & libc::S_IFMT {
+        libc::S_IFSOCK => Kind::Socket,
+        libc::S_IFIFO | libc::S_IFCHR => Kind::Stream,
+        // Anonymous ones, such as counters and timers, have no format.
+        0 => Kind::Stream,
+        _ => Kind::Other,
+    }
+}
+
+/// Returns `true` if a descriptor is ready at this moment, as `poll` says.
+pub(super) fn is_ready(descriptor: c_int, direction: Direction) -> bool {
+    let events = match direction {
+        Direction::Read => libc::POLLIN,
+        Direction::Write => libc::POLLOUT,
+    };
+    let mut polled = libc::pollfd { fd: descriptor, events, revents: 0 };
+    // SAFETY: one descriptor, as said.
+    unsafe { next::poll(&raw mut polled, 1, 0) != 0 }
+}

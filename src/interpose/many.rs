@@ -1,0 +1,294 @@
+//! `poll`, `select`, `epoll_wait` and their like: waits for one of several descriptors.
+//!
+//! The kernel is asked first, without waiting. One descriptor is waited for as itself, and several by a set of
+//! descriptors that is made for the call: such a set is a descriptor that can be waited for.
+
+use std::ffi::c_int;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::time::Duration;
+
+use libc::{epoll_event, fd_set, nfds_t, pollfd, sigset_t, timespec, timeval};
+
+use super::caller::{announced, duration, green};
+use super::descriptor::{Direction, Ready, until_ready};
+use super::user_memory;
+use crate::park::thread::ThreadRef;
+use crate::park::wait::Wait;
+use crate::sys::next::{self, fail};
+
+/// Returns how long a call waits that counts in milliseconds.
+fn millis(millis: c_int) -> Wait {
+    u64::try_from(millis).map_or(Wait::forever(), |millis| Wait::timeout(Duration::from_millis(millis)))
+}
+
+/// What is ready if one of several descriptors is.
+enum Any {
+    /// The only one.
+    One(c_int, Direction),
+    /// A set of them.
+    Set(OwnedFd),
+}
+
+impl Any {
+    /// Returns `None` if the kernel reports no events of one of them, or has no more descriptors.
+    fn of(polled: &[pollfd]) -> Option<Self> {
+        const WRITE: i16 = libc::POLLOUT | libc::POLLWRNORM | libc::POLLWRBAND;
+        let mut asked = polled.iter().filter(|it| it.fd >= 0);
+        if let (Some(only), None) = (asked.next(), asked.next()) {
+            match (only.events & WRITE != 0, only.events & !WRITE != 0) {
+                (false, _) => return Some(Self::One(only.fd, Direction::Read)),
+                (true, false) => return Some(Self::One(only.fd, Direction::Write)),
+                (true, true) => {}
+            }
+        }
+        // SAFETY: no memory is involved.
+        let set = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
+        if set < 0 {
+            return None;
+        }
+        // SAFETY: made above.
+        let set = unsafe { OwnedFd::from_raw_fd(set) };
+        for (at, it) in polled.iter().enumerate().filter(|(_, it)| it.fd >= 0) {
+            // The same descriptor may be named several times.
+            let all = polled[..=at].iter().filter(|other| other.fd == it.fd);
+            let events = all.fold(0, |events, it| events | it.events);
+            let first = polled[..at].iter().all(|other| other.fd != it.fd);
+            let operation = if first { libc::EPOLL_CTL_ADD } else { libc::EPOLL_CTL_MOD };
+            let mut event = epoll_event { events: u32::from(events.cast_unsigned()), u64: 0 };
+            // SAFETY: `event` is valid, and the kernel does not keep its address.
+            if unsafe { libc::epoll_ctl(set.as_raw_fd(), operation, it.fd, &raw mut event) } != 0 {
+                return None;
+            }
+        }
+        Some(Self::Set(set))
+    }
+
+    fn wait(&self, me: ThreadRef, wait: Wait) -> Ready {
+        match self {
+            Self::One(descriptor, direction) => until_ready(me, *descriptor, *direction, wait),
+            Self::Set(set) => until_ready(me, set.as_raw_fd(), Direction::Read, wait),
+        }
+    }
+}
+
+/// Waits, for the green thread `me`, until `look` returns something else than 0, or as `wait` says. `look` asks
+/// the kernel about the descriptors of `polled`, and does not wait. Returns `None` if these cannot be waited
+/// for.
+fn until(me: ThreadRef, polled: &[pollfd], wait: Wait, look: impl Fn() -> c_int) -> Option<c_int> {
+    let mut any = None;
+    loop {
+        let found = look();
+        if found != 0 {
+            return Some(found);
+        }
+        if polled.iter().all(|it| it.fd < 0) {
+            super::clocks::rest_until(wait.deadline);
+            return Some(look());
+        }
+        let any = match &any {
+            Some(any) => any,
+            None => any.insert(Any::of(polled)?),
+        };
+        match any.wait(me, wait) {
+            Ready::Yes => {}
+            Ready::TimedOut => return Some(look()),
+            Ready::Unknown => return None,
+        }
+    }
+}
+
+/// Returns what a call was asked about.
+fn polled<'a>(fds: *const pollfd, n: nfds_t) -> &'a [pollfd] {
+    let n = usize::try_from(n).unwrap_or(0);
+    // SAFETY: the caller of the call has passed so many, and the kernel has read them.
+    if n == 0 { &[] } else { unsafe { std::slice::from_raw_parts(fds, n) } }
+}
+
+/// See `poll(2)`.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn poll(fds: *mut pollfd, n: nfds_t, timeout: c_int) -> c_int {
+    // SAFETY: the caller's promise.
+    let look = |timeout| unsafe { next::poll(fds, n, timeout) };
+    let Some(me) = green() else { return look(timeout) };
+    let found = look(0);
+    if found != 0 || timeout == 0 {
+        return found;
+    }
+    let found = until(me, polled(fds, n), millis(timeout), || look(0));
+    found.unwrap_or_else(|| announced(|| look(timeout)))
+}
+
+/// See `ppoll(2)`.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn ppoll(
+    fds: *mut pollfd,
+    n: nfds_t,
+    timeout: *const timespec,
+    mask: *const sigset_t,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let plain = || unsafe { next::ppoll(fds, n, timeout, mask) };
+    let Some(me) = green() else { return plain() };
+    if !mask.is_null() {
+        return announced(plain);
+    }
+    let wait = match limit(timeout) {
+        Ok(wait) => wait,
+        Err(error) => return fail(error),
+    };
+    // SAFETY: the caller's promise.
+    let look = || unsafe { next::poll(fds, n, 0) };
+    let found = look();
+    if found != 0 {
+        return found;
+    }
+    until(me, polled(fds, n), wait, look).unwrap_or_else(|| announced(plain))
+}
+
+/// Reads how long to wait.
+fn limit(timeout: *const timespec) -> Result<Wait, c_int> {
+    if timeout.is_null() {
+        return Ok(Wait::forever());
+    }
+    user_memory::prepare();
+    let time = user_memory::time(timeout).ok_or(libc::EFAULT)?;
+    Ok(Wait::timeout(duration(time).ok_or(libc::EINVAL)?))
+}
+
+/// See `select(2)`.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn select(
+    n: c_int,
+    read: *mut fd_set,
+    write: *mut fd_set,
+    except: *mut fd_set,
+    timeout: *mut timeval,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let plain = || unsafe { next::select(n, read, write, except, timeout) };
+    let Some(me) = green() else { return plain() };
+    let Some(asked) = Selected::of(n, [read, write, except]) else { return announced(plain) };
+    // SAFETY: the caller's promise.
+    let time = unsafe { timeout.as_ref() }.map(|time| {
+        Duration::new(time.tv_sec.unsigned_abs(), 0)
+            + Duration::from_micros(u64::try_from(time.tv_usec).unwrap_or(0))
+    });
+    if time.is_some_and(|time| time.is_zero()) {
+        return plain();
+    }
+    let begin = std::time::Instant::now();
+    let look = || {
+        asked.restore([read, write, except]);
+        let mut none = timeval { tv_sec: 0, tv_usec: 0 };
+        // SAFETY: the caller's promise.
+        unsafe { next::select(n, read, write, except, &raw mut none) }
+    };
+    let wait = time.map_or(Wait::forever(), Wait::timeout);
+    let Some(found) = until(me, &asked.polled, wait, look) else {
+        asked.restore([read, write, except]);
+        return announced(plain);
+    };
+    // As Linux does, what is left of the time is written.
+    // SAFETY: the caller's promise.
+    if let (Some(time), Some(left)) = (time, unsafe { timeout.as_mut() }) {
+        let rest = time.saturating_sub(begin.elapsed());
+        (left.tv_sec, left.tv_usec) = (rest.as_secs() as _, rest.subsec_micros().into());
+    }
+    found
+}
+
+/// What `select` was asked about, since the kernel overwrites it.
+struct Selected {
+    sets: [Option<fd_set>; 3],
+    polled: Vec<pollfd>,
+}
+
+impl Selected {
+    /// Returns `None` for numbers that the sets have no room for.
+    fn of(n: c_int, sets: [*mut fd_set; 3]) -> Option<Self> {
+        if !(0..=libc::FD_SETSIZE as c_int).contains(&n) {
+            return None;
+        }
+        // SAFETY: null, or what the caller of the call has passed.
+        let sets = sets.map(|set| unsafe { set.as_ref() }.copied());
+        let events = [libc::POLLIN, libc::POLLOUT, libc::POLLPRI];
+        let asked = |fd| {
+            let is_in = |set: &Option<fd_set>| {
+                // SAFETY: the number is in range.
+                set.is_some_and(|set| unsafe { libc::FD_ISSET(fd, &raw const set) })
+            };
+            let events = sets.iter().zip(events).filter(|(set, _)| is_in(set));
+            let events = events.fold(0, |all, (_, event)| all | event);
+            (events != 0).then_some(pollfd { fd, events, revents: 0 })
+        };
+        Some(Self { polled: (0..n).filter_map(asked).collect(), sets })
+    }
+
+    fn restore(&self, sets: [*mut fd_set; 3]) {
+        for (set, asked) in sets.into_iter().zip(self.sets) {
+            if let Some(asked) = asked {
+                // SAFETY: it was read there.
+                unsafe { *set = asked };
+            }
+        }
+    }
+}
+
+/// Waits for events of a set of descriptors, for the green thread `me`.
+fn events(me: ThreadRef, set: c_int, timeout: c_int, look: impl Fn(c_int) -> c_int) -> c_int {
+    let found = look(0);
+    if found != 0 || timeout == 0 {
+        return found;
+    }
+    let polled = [pollfd { fd: set, events: libc::POLLIN, revents: 0 }];
+    until(me, &polled, millis(timeout), || look(0)).unwrap_or_else(|| announced(|| look(timeout)))
+}
+
+/// See `epoll_wait(2)`.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn epoll_wait(
+    set: c_int,
+    to: *mut epoll_event,
+    n: c_int,
+    timeout: c_int,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let look = |timeout| unsafe { next::epoll_wait(set, to, n, timeout) };
+    match green() {
+        Some(me) => events(me, set, timeout, look),
+        None => look(timeout),
+    }
+}
+
+/// See `epoll_pwait(2)`.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn epoll_pwait(
+    set: c_int,
+    to: *mut epoll_event,
+    n: c_int,
+    timeout: c_int,
+    mask: *const sigset_t,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let look = |timeout| unsafe { next::epoll_pwait(set, to, n, timeout, mask) };
+    match green() {
+        Some(me) if mask.is_null() => events(me, set, timeout, look),
+        Some(_) => announced(|| look(timeout)),
+        None => look(timeout),
+    }
+}

@@ -1,0 +1,315 @@
+//! `recv`, `send`, `accept`, `connect` and their like.
+
+use std::ffi::{c_int, c_uint, c_void};
+use std::ptr;
+
+use libc::{iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespec};
+
+use super::bytes::{Parts, all};
+use super::caller::{announced, green};
+use super::descriptor::{self, Direction, Outcome, Ready};
+use crate::park::backend;
+use crate::park::thread::ThreadRef;
+use crate::sys::next::{self, errno, fail};
+
+const NOW: c_int = libc::MSG_DONTWAIT;
+
+/// Returns the running thread if it is green, and a call with these flags may block.
+#[inline]
+fn waiter(flags: c_int) -> Option<ThreadRef> {
+    if flags & NOW != 0 { None } else { green() }
+}
+
+/// Receives bytes, for the green thread `me`.
+pub(super) fn receive(
+    me: ThreadRef,
+    fd: c_int,
+    to: *mut c_void,
+    n: size_t,
+    flags: c_int,
+) -> Outcome<ssize_t> {
+    // SAFETY: the caller of the call has passed the buffer.
+    descriptor::call(me, fd, Direction::Read, || unsafe { next::recv(fd, to, n, flags | NOW) })
+}
+
+/// Sends all bytes, for the green thread `me`, or as many as can be sent without waiting if the mode says so.
+pub(super) fn send_all(me: ThreadRef, fd: c_int, from: *const c_void, n: size_t, flags: c_int) -> ssize_t {
+    all(n, |done| {
+        let (from, n) = (from.wrapping_byte_add(done), n - done);
+        // SAFETY: the rest of what the caller of the call has passed.
+        let attempt = || unsafe { next::send(fd, from, n, flags | NOW) };
+        // SAFETY: as above.
+        let plain = || unsafe { next::send(fd, from, n, flags) };
+        descriptor::call(me, fd, Direction::Write, attempt).or_block(me, plain)
+    })
+}
+
+/// See `recv(2)`.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn recv(fd: c_int, to: *mut c_void, n: size_t, flags: c_int) -> ssize_t {
+    // SAFETY: the caller's promise.
+    let plain = || unsafe { next::recv(fd, to, n, flags) };
+    let Some(me) = waiter(flags) else { return plain() };
+    if flags & libc::MSG_WAITALL == 0 || flags & libc::MSG_PEEK != 0 || n == 0 {
+        return receive(me, fd, to, n, flags).or_block(me, plain);
+    }
+    let mut done = 0;
+    loop {
+        // SAFETY: the rest of what the caller passes.
+        let plain = || unsafe { next::recv(fd, to.wrapping_byte_add(done), n - done, flags) };
+        match receive(me, fd, to.wrapping_byte_add(done), n - done, flags).or_block(me, plain) {
+            -1 if done == 0 => return -1,
+            -1 | 0 => return done as ssize_t,
+            more => done += more as usize,
+        }
+        if done == n || !is_stream(fd) {
+            return done as ssize_t;
+        }
+    }
+}
+
+/// Returns `true` if a socket has no boundaries between messages.
+fn is_stream(fd: c_int) -> bool {
+    let (mut kind, mut length) = (0, size_of::<c_int>() as socklen_t);
+    // SAFETY: `kind` has room for the option, and `length` says how much.
+    let rc = unsafe {
+        libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_TYPE, (&raw mut kind).cast(), &raw mut length)
+    };
+    rc == 0 && kind == libc::SOCK_STREAM
+}
+
+/// See `send(2)`.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn send(fd: c_int, from: *const c_void, n: size_t, flags: c_int) -> ssize_t {
+    match waiter(flags) {
+        Some(me) => send_all(me, fd, from, n, flags),
+        // SAFETY: the caller's promise.
+        None => unsafe { next::send(fd, from, n, flags) },
+    }
+}
+
+/// See `recvfrom(2)`.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn recvfrom(
+    fd: c_int,
+    to: *mut c_void,
+    n: size_t,
+    flags: c_int,
+    by: *mut sockaddr,
+    len: *mut socklen_t,
+) -> ssize_t {
+    // SAFETY: the caller's promise.
+    let call = |flags| unsafe { next::recvfrom(fd, to, n, flags, by, len) };
+    match waiter(flags) {
+        None => call(flags),
+        Some(me) if flags & libc::MSG_WAITALL != 0 => backend::blocking(me, || call(flags)),
+        Some(me) => {
+            descriptor::call(me, fd, Direction::Read, || call(flags | NOW)).or_block(me, || call(flags))
+        }
+    }
+}
+
+/// See `sendto(2)`.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn sendto(
+    fd: c_int,
+    from: *const c_void,
+    n: size_t,
+    flags: c_int,
+    to: *const sockaddr,
+    len: socklen_t,
+) -> ssize_t {
+    // SAFETY: the caller's promise.
+    let plain = || unsafe { next::sendto(fd, from, n, flags, to, len) };
+    let Some(me) = waiter(flags) else { return plain() };
+    all(n, |done| {
+        let (from, n) = (from.wrapping_byte_add(done), n - done);
+        // SAFETY: the rest of what the caller passes.
+        let call = |flags| unsafe { next::sendto(fd, from, n, flags, to, len) };
+        descriptor::call(me, fd, Direction::Write, || call(flags | NOW)).or_block(me, || call(flags))
+    })
+}
+
+/// See `recvmsg(2)`.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
+    // SAFETY: the caller's promise.
+    let call = |flags| unsafe { next::recvmsg(fd, message, flags) };
+    match waiter(flags) {
+        None => call(flags),
+        Some(me) if flags & libc::MSG_WAITALL != 0 => backend::blocking(me, || call(flags)),
+        Some(me) => {
+            descriptor::call(me, fd, Direction::Read, || call(flags | NOW)).or_block(me, || call(flags))
+        }
+    }
+}
+
+/// See `sendmsg(2)`.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
+    // SAFETY: the caller's promise.
+    let plain = || unsafe { next::sendmsg(fd, message, flags) };
+    let Some(me) = waiter(flags) else { return plain() };
+    // SAFETY: the caller's promise.
+    let mut message = unsafe { *message };
+    let Some(mut rest) = c_int::try_from(message.msg_iovlen).ok().and_then(|n| Parts::of(message.msg_iov, n))
+    else {
+        return fail(libc::EMSGSIZE);
+    };
+    all(rest.length(), |done| {
+        rest.skip_to(done);
+        let (parts, count) = rest.left();
+        (message.msg_iov, message.msg_iovlen) = (parts.cast_mut().cast::<iovec>(), count as _);
+        if done > 0 {
+            // It went with the first bytes.
+            (message.msg_control, message.msg_controllen) = (ptr::null_mut(), 0);
+        }
+        // SAFETY: parts of what the caller passes.
+        let call = |flags| unsafe { next::sendmsg(fd, &raw const message, flags) };
+        descriptor::call(me, fd, Direction::Write, || call(flags | NOW)).or_block(me, || call(flags))
+    })
+}
+
+/// See `recvmmsg(2)`.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn recvmmsg(
+    fd: c_int,
+    messages: *mut mmsghdr,
+    n: c_uint,
+    flags: c_int,
+    timeout: *mut timespec,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    announced(|| unsafe { next::recvmmsg(fd, messages, n, flags, timeout) })
+}
+
+/// See `sendmmsg(2)`.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn sendmmsg(
+    fd: c_int,
+    messages: *mut mmsghdr,
+    n: c_uint,
+    flags: c_int,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    announced(|| unsafe { next::sendmmsg(fd, messages, n, flags) })
+}
+
+/// Waits, for the green thread `me`, until a call that accepts may not block, and makes it. Another thread may
+/// be faster, so it may block all the same.
+fn accept_by(me: ThreadRef, fd: c_int, plain: impl Fn() -> c_int) -> c_int {
+    if !descriptor::blocks(fd) {
+        return plain();
+    }
+    let attempt = || match descriptor::is_ready(fd, Direction::Read) {
+        true => backend::blocking(me, &plain),
+        false => fail(libc::EAGAIN),
+    };
+    descriptor::call(me, fd, Direction::Read, attempt).or_block(me, &plain)
+}
+
+/// See `accept(2)`.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn accept(fd: c_int, by: *mut sockaddr, len: *mut socklen_t) -> c_int {
+    // SAFETY: the caller's promise.
+    let plain = || unsafe { next::accept(fd, by, len) };
+    match green() {
+        Some(me) => accept_by(me, fd, plain),
+        None => plain(),
+    }
+}
+
+/// See `accept4(2)`.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn accept4(
+    fd: c_int,
+    by: *mut sockaddr,
+    len: *mut socklen_t,
+    flags: c_int,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let plain = || unsafe { next::accept4(fd, by, len, flags) };
+    match green() {
+        Some(me) => accept_by(me, fd, plain),
+        None => plain(),
+    }
+}
+
+/// See `connect(2)`.
+///
+/// A call on a stream of the Internet has no flag that it must not block, so the socket's mode is changed for
+/// the moment of the call. No other call on a socket that is not connected could notice. Other sockets connect
+/// at once, or block their LWP.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn connect(fd: c_int, to: *const sockaddr, len: socklen_t) -> c_int {
+    // SAFETY: the caller's promise.
+    let plain = || unsafe { next::connect(fd, to, len) };
+    let Some(me) = green() else { return plain() };
+    // SAFETY: an address has a family, if it has that many bytes.
+    let family =
+        if len as usize >= size_of::<sockaddr>() { c_int::from(unsafe { (*to).sa_family }) } else { 0 };
+    let internet = matches!(family, libc::AF_INET | libc::AF_INET6);
+    if !internet || !is_stream(fd) || !descriptor::blocks(fd) {
+        return backend::blocking(me, plain);
+    }
+    set_blocks(fd, false);
+    let begun = plain();
+    let error = errno();
+    set_blocks(fd, true);
+    if begun == 0 || error != libc::EINPROGRESS {
+        return if begun == 0 { 0 } else { fail(error) };
+    }
+    match descriptor::until_ready(me, fd, Direction::Write, descriptor::limit(fd, Direction::Write)) {
+        Ready::Yes => {}
+        Ready::TimedOut => return fail(libc::EINPROGRESS),
+        Ready::Unknown => {
+            let mut polled = libc::pollfd { fd, events: libc::POLLOUT, revents: 0 };
+            // SAFETY: one descriptor, as said.
+            backend::blocking(me, || unsafe { next::poll(&raw mut polled, 1, -1) });
+        }
+    }
+    let (mut error, mut length) = (0, size_of::<c_int>() as socklen_t);
+    let at = (&raw mut error).cast();
+    // SAFETY: `error` has room for the option, and `length` says how much.
+    unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_ERROR, at, &raw mut length) };
+    if error == 0 { 0 } else { fail(error) }
+}
+
+fn set_blocks(fd: c_int, blocks: bool) {
+    let mut nonblocking = c_int::from(!blocks);
+    // SAFETY: the kernel reads the one number.
+    unsafe { libc::ioctl(fd, libc::FIONBIO, &raw mut nonblocking) };
+}

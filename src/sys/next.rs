@@ -1,0 +1,144 @@
+//! The C library's own functions, behind those of this crate that have the same names (`interpose`).
+//!
+//! The executable's functions come first when a program is linked, and the C library's are found by asking the
+//! loader for the next ones. This is done at the first call of each: the loader needs neither a system call nor
+//! memory for that.
+
+use std::ffi::{CStr, c_char, c_int, c_long, c_uint, c_void};
+use std::io;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use libc::{
+    addrinfo, clockid_t, epoll_event, fd_set, id_t, idtype_t, iovec, mmsghdr, msghdr, nfds_t, off_t, pid_t,
+    pollfd, rusage, siginfo_t, sigset_t, size_t, sockaddr, socklen_t, ssize_t, timespec, timeval, useconds_t,
+};
+
+/// A function of the C library, once it has been looked for.
+struct Next {
+    name: &'static CStr,
+    found: AtomicPtr<c_void>,
+}
+
+impl Next {
+    const fn new(name: &'static CStr) -> Self {
+        Self { name, found: AtomicPtr::new(ptr::null_mut()) }
+    }
+
+    #[inline]
+    fn get(&self) -> *mut c_void {
+        // Relaxed: code that was there before the program started.
+        let found = self.found.load(Ordering::Relaxed);
+        if found.is_null() { self.find() } else { found }
+    }
+
+    #[cold]
+    fn find(&self) -> *mut c_void {
+        // SAFETY: a C string, and a pseudo-handle.
+        let found = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
+        if found.is_null() {
+            let name = self.name.to_str().unwrap_or("?");
+            super::message::to_standard_error(format_args!(
+                "fatal runtime error: feature `interpose` of selvedge: no other library has `{name}`, aborting\n"
+            ));
+            // SAFETY: it never returns.
+            unsafe { libc::abort() }
+        }
+        // Relaxed: as above.
+        self.found.store(found, Ordering::Relaxed);
+        found
+    }
+}
+
+macro_rules! next {
+    ($(fn $name:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {$(
+        /// Calls the C library's function of this name.
+        ///
+        /// # Safety
+        /// As that says.
+        #[inline]
+        pub(crate) unsafe fn $name($($argument: $type),*) -> $result {
+            static NEXT: Next = Next::new({
+                match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
+                    Ok(name) => name,
+                    Err(_) => unreachable!(),
+                }
+            });
+            // SAFETY: the C library's function of this name has this type.
+            let next: unsafe extern "C" fn($($type),*) -> $result = unsafe { std::mem::transmute(NEXT.get()) };
+            // SAFETY: the caller's promise.
+            unsafe { next($($argument),*) }
+        }
+    )*};
+}
+
+next! {
+    fn syscall(n: c_long, a: c_long, b: c_long, c: c_long, d: c_long, e: c_long, f: c_long) -> c_long;
+
+    fn read(fd: c_int, to: *mut c_void, n: size_t) -> ssize_t;
+    fn write(fd: c_int, from: *const c_void, n: size_t) -> ssize_t;
+    fn readv(fd: c_int, to: *const iovec, n: c_int) -> ssize_t;
+    fn writev(fd: c_int, from: *const iovec, n: c_int) -> ssize_t;
+    fn preadv2(fd: c_int, to: *const iovec, n: c_int, at: off_t, flags: c_int) -> ssize_t;
+    fn pwritev2(fd: c_int, from: *const iovec, n: c_int, at: off_t, flags: c_int) -> ssize_t;
+    fn close(fd: c_int) -> c_int;
+
+    fn recv(fd: c_int, to: *mut c_void, n: size_t, flags: c_int) -> ssize_t;
+    fn send(fd: c_int, from: *const c_void, n: size_t, flags: c_int) -> ssize_t;
+    fn recvfrom(
+        fd: c_int, to: *mut c_void, n: size_t, flags: c_int, by: *mut sockaddr, len: *mut socklen_t
+    ) -> ssize_t;
+    fn sendto(
+        fd: c_int, from: *const c_void, n: size_t, flags: c_int, to: *const sockaddr, len: socklen_t
+    ) -> ssize_t;
+    fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t;
+    fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t;
+    fn recvmmsg(fd: c_int, m: *mut mmsghdr, n: c_uint, flags: c_int, timeout: *mut timespec) -> c_int;
+    fn sendmmsg(fd: c_int, m: *mut mmsghdr, n: c_uint, flags: c_int) -> c_int;
+    fn accept(fd: c_int, by: *mut sockaddr, len: *mut socklen_t) -> c_int;
+    fn accept4(fd: c_int, by: *mut sockaddr, len: *mut socklen_t, flags: c_int) -> c_int;
+    fn connect(fd: c_int, to: *const sockaddr, len: socklen_t) -> c_int;
+
+    fn poll(fds: *mut pollfd, n: nfds_t, millis: c_int) -> c_int;
+    fn ppoll(fds: *mut pollfd, n: nfds_t, timeout: *const timespec, mask: *const sigset_t) -> c_int;
+    fn select(
+        n: c_int, read: *mut fd_set, write: *mut fd_set, except: *mut fd_set, timeout: *mut timeval
+    ) -> c_int;
+    fn epoll_wait(set: c_int, events: *mut epoll_event, n: c_int, millis: c_int) -> c_int;
+    fn epoll_pwait(
+        set: c_int, events: *mut epoll_event, n: c_int, millis: c_int, mask: *const sigset_t
+    ) -> c_int;
+
+    fn nanosleep(time: *const timespec, left: *mut timespec) -> c_int;
+    fn clock_nanosleep(clock: clockid_t, flags: c_int, time: *const timespec, left: *mut timespec) -> c_int;
+    fn usleep(micros: useconds_t) -> c_int;
+    fn sleep(seconds: c_uint) -> c_uint;
+    fn sched_yield() -> c_int;
+
+    fn waitpid(pid: pid_t, status: *mut c_int, options: c_int) -> pid_t;
+    fn wait4(pid: pid_t, status: *mut c_int, options: c_int, usage: *mut rusage) -> pid_t;
+    fn waitid(kind: idtype_t, id: id_t, info: *mut siginfo_t, options: c_int) -> c_int;
+
+    fn getaddrinfo(
+        node: *const c_char, service: *const c_char, hints: *const addrinfo, found: *mut *mut addrinfo
+    ) -> c_int;
+    fn getnameinfo(
+        address: *const sockaddr, len: socklen_t,
+        host: *mut c_char, host_len: socklen_t, service: *mut c_char, service_len: socklen_t, flags: c_int
+    ) -> c_int;
+    fn flock(fd: c_int, operation: c_int) -> c_int;
+    fn fsync(fd: c_int) -> c_int;
+    fn fdatasync(fd: c_int) -> c_int;
+}
+
+/// Sets the calling thread's `errno`, and returns what a call returns that has failed.
+pub(crate) fn fail<T: From<i8>>(error: c_int) -> T {
+    // SAFETY: the C library's own place for the calling thread.
+    unsafe { *libc::__errno_location() = error };
+    T::from(-1)
+}
+
+/// Returns the calling thread's `errno`.
+pub(crate) fn errno() -> c_int {
+    io::Error::last_os_error().raw_os_error().unwrap_or(0)
+}
