@@ -13,15 +13,16 @@
 //!
 //! **Protocol.** A waker changes the word first, as with the kernel.
 //!
-//! 1. A green waiter says once and for all that there may be such ([`EVER`]), with a fence. Then it compares the
-//!    word, and queues, both with the lock of the word's queue held. Others wait in the kernel.
+//! 1. The first green waiter says once and for all that there may be such ([`EVER`]), with a fence. A green
+//!    waiter that comes after that compares the word, and queues, both with the lock of the word's queue held.
+//!    Others wait in the kernel.
 //! 2. A waker that finds `EVER` clear, after a fence, asks only the kernel. Otherwise it takes waiters off the
 //!    queue, and asks the kernel for as many as are still to be woken. Every [`KERNEL_FIRST`]th time of a thread
 //!    it asks the kernel first: a kernel thread does not wait for as long as green ones come.
 //!
 //! **Proof** that no wake-up is lost. If a green waiter has compared before a waker takes the lock, it is
 //! found. If it compares afterwards, it sees the changed word. If the waker found `EVER` clear, its fence came
-//! before the waiter's, so the waiter sees the changed word. For kernel threads, the kernel gives the proof: it
+//! before the first waiter's. All waiters compare after that, so they see the changed word. For kernel threads, the kernel gives the proof: it
 //! is asked, unless as many threads as were meant have been woken.
 
 use std::cell::Cell;
@@ -34,7 +35,7 @@ use crate::shim::{global, local};
 
 /// How often a thread that wakes others asks the kernel before the queue. 1 would cost a system call each
 /// time; without it, a kernel thread could wait for as long as green threads hand a lock to each other.
-const KERNEL_FIRST: u32 = 16;
+const KERNEL_FIRST: u32 = 64;
 
 /// Every thread is meant: the kernel's `FUTEX_BITSET_MATCH_ANY`.
 pub(crate) const ANY: u32 = u32::MAX;
@@ -45,6 +46,11 @@ const WOKEN: Token = Token(0);
 global! {
     // A green thread has waited, or is about to. It stays set.
     static EVER: AtomicBool = AtomicBool::new(false);
+}
+
+global! {
+    // The same, behind a fence.
+    static ANNOUNCED: AtomicBool = AtomicBool::new(false);
 }
 
 local! {
@@ -87,21 +93,33 @@ pub(crate) fn wait(
 }
 
 /// Says that there may be green waiters, before the comparison.
+#[inline]
 fn announce() {
-    // Relaxed: the fence orders it. All waiters would write the same word, so they look first.
-    if !EVER.load(Ordering::Relaxed) {
-        EVER.store(true, Ordering::Relaxed);
+    // Acquire: pairs with the store behind the fence.
+    if !ANNOUNCED.load(Ordering::Acquire) {
+        announce_first();
     }
+}
+
+#[cold]
+fn announce_first() {
+    // Relaxed: the fence orders it.
+    EVER.store(true, Ordering::Relaxed);
     fence(Ordering::SeqCst);
+    // Release: a waiter that sees it comes after the fence, and needs none.
+    ANNOUNCED.store(true, Ordering::Release);
 }
 
 /// Returns `false` if no green thread has waited for a futex, so that only the kernel need be asked. The
 /// caller has changed the word before.
 #[inline]
 pub(crate) fn may_have_waiters() -> bool {
-    fence(Ordering::SeqCst);
-    // Relaxed: the fence orders it.
-    EVER.load(Ordering::Relaxed)
+    // Relaxed: if it is set, the queue's lock orders the rest.
+    EVER.load(Ordering::Relaxed) || {
+        fence(Ordering::SeqCst);
+        // Relaxed: the fence orders it.
+        EVER.load(Ordering::Relaxed)
+    }
 }
 
 /// Does step 2: wakes at most `most` waiters that have a bit of `mask`. `kernel` wakes so many of those in the
@@ -118,6 +136,12 @@ fn wake_in_order(
     kernel: impl FnOnce(usize) -> usize,
 ) -> usize {
     let queue = |most| {
+        if most == 1 && mask == ANY {
+            return wait_queue::grant_one(key(word), |_| WOKEN).map_or(0, |grant| {
+                grant.wake();
+                1
+            });
+        }
         let accepts = |demand: usize| demand as u32 & mask != 0;
         let accepts: Option<&dyn Fn(usize) -> bool> = if mask == ANY { None } else { Some(&accepts) };
         let (grants, count) = wait_queue::grant_some(key(word), WOKEN, most, accepts);

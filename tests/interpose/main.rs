@@ -33,7 +33,12 @@ fn locks() {
             })
             .collect();
         selvedge::thread::sleep(Duration::from_millis(300));
-        println!("{}", std::fs::read_dir("/proc/self/task").unwrap().count());
+        println!(
+            "{} {} {}",
+            std::fs::read_dir("/proc/self/task").unwrap().count(),
+            rt.info(),
+            rt.stats().to_string().lines().take(12).collect::<Vec<_>>().join("\n")
+        );
         *pair.0.lock().unwrap() = true;
         pair.1.notify_all();
         hs.into_iter().for_each(|h| h.join().unwrap());
@@ -87,7 +92,12 @@ fn sockets() {
             })
             .collect();
         let cs: Vec<_> = hs.into_iter().map(|h| h.join().unwrap()).collect();
-        println!("{}", std::fs::read_dir("/proc/self/task").unwrap().count());
+        println!(
+            "{} {} {}",
+            std::fs::read_dir("/proc/self/task").unwrap().count(),
+            rt.info(),
+            rt.stats().to_string().lines().take(12).collect::<Vec<_>>().join("\n")
+        );
         s.join().unwrap();
         let out = std::process::Command::new("sh").args(["-c", "sleep 0.1; echo hello"]).output().unwrap();
         assert_eq!(out.stdout, b"hello\n");
