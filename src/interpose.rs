@@ -24,6 +24,7 @@
 //! | [`many`] | `poll`, `select`, `epoll_wait` and their like | waits for descriptors |
 //! | [`clocks`] | `nanosleep`, `usleep`, `sched_yield` and their like | sleeps, or yields |
 //! | [`children`] | `waitpid` and its like | waits for the process |
+//! | [`noted`] | `setsockopt`, `sigaction`, `signal` | makes them, and others need not ask the kernel |
 //! | [`announced`] | `getaddrinfo`, `fsync`, `flock` and their like | blocks its LWP, and says so |
 //!
 //! What this crate does not see: system calls that are made as instructions (in the C library itself, or by
@@ -37,6 +38,7 @@ mod clocks;
 mod descriptor;
 mod futex;
 mod many;
+mod noted;
 mod sockets;
 mod user_memory;
 

@@ -16,6 +16,7 @@ use super::parking::Parking;
 use super::peers::{May, ParkingLot};
 use super::pthread::Pthread;
 use super::sockets::Network;
+use super::unmodified;
 
 /// What the benches ask of a library beyond what the papers' programs do.
 pub(crate) trait Contender: Parking + Network {
@@ -92,6 +93,7 @@ pub(crate) fn all(workload: impl Workload) -> Vec<Case> {
 /// Every contender that has threads, with this scene.
 pub(crate) fn threads(scene: impl Scene) -> Vec<Case> {
     let mut cases = ours::all(scene);
+    cases.extend(unmodified::case(scene));
     cases.extend([
         kernel::<Std>("std", scene),
         kernel::<ParkingLot>("parking_lot", scene),
@@ -110,6 +112,13 @@ pub(crate) fn parallel(workload: impl Workload) -> Vec<Case> {
 /// The same, but tokio.
 pub(crate) fn parallel_threads(scene: impl Scene) -> Vec<Case> {
     pick(&PARALLEL[..PARALLEL.len() - 1], threads(scene))
+}
+
+/// The names of some contenders, and that of what programs have that know nothing of Selvedge, in builds that
+/// have it.
+pub(crate) fn and_unmodified(names: &[&'static str]) -> Vec<&'static str> {
+    let unmodified = cfg!(feature = "interpose").then_some(unmodified::NAME);
+    names.iter().copied().chain(unmodified).collect()
 }
 
 /// Some of the contenders, by name, in the order of the names.

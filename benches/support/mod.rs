@@ -12,6 +12,7 @@ pub(crate) mod pthread;
 pub(crate) mod pthread_shared;
 pub(crate) mod split;
 pub(crate) mod tasks;
+pub(crate) mod unmodified;
 pub(crate) mod workloads;
 
 #[path = "../../examples/support/barriers/workers.rs"]

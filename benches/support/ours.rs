@@ -47,9 +47,18 @@ fn pinned(builder: Builder) -> Builder {
 }
 
 fn mxn(name: &'static str, scene: impl Scene, set_up: fn(Builder) -> Builder) -> Case {
+    mxn_of::<Private>(name, scene, set_up)
+}
+
+/// Our M:N runtime, set up like this, with the locks and sockets of `C`.
+pub(crate) fn mxn_of<C: Contender>(
+    name: &'static str,
+    scene: impl Scene,
+    set_up: fn(Builder) -> Builder,
+) -> Case {
     Case::new(name, Side::Ours, move |effort| {
         let rt = set_up(Mxn::builder()).build().unwrap();
-        rt.run(|| scene.play::<Private>(effort))
+        rt.run(|| scene.play::<C>(effort))
     })
 }
 

@@ -5,6 +5,7 @@ use std::io;
 use std::mem;
 use std::time::Duration;
 
+use super::noted;
 use crate::park::backend;
 use crate::park::thread::ThreadRef;
 use crate::park::wait::Wait;
@@ -68,7 +69,7 @@ pub(super) enum Ready {
 
 /// Waits for a descriptor.
 pub(super) fn until_ready(me: ThreadRef, descriptor: c_int, direction: Direction, wait: Wait) -> Ready {
-    if !me.backend().has_usual_mask(&me) {
+    if noted::may_be_in_handler() && !me.backend().has_usual_mask(&me) {
         // A handler of a signal, on the thread's own stack: its mask would stay with the LWP.
         return Ready::Unknown;
     }
@@ -88,6 +89,9 @@ pub(super) fn blocks(descriptor: c_int) -> bool {
 
 /// Returns how long calls on a socket may block. On other descriptors they block for as long as it takes.
 pub(super) fn limit(descriptor: c_int, direction: Direction) -> Wait {
+    if !noted::are_timeouts_set() {
+        return Wait::forever();
+    }
     let option = match direction {
         Direction::Read => libc::SO_RCVTIMEO,
         Direction::Write => libc::SO_SNDTIMEO,

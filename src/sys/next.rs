@@ -11,7 +11,8 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use libc::{
     addrinfo, clockid_t, epoll_event, fd_set, id_t, idtype_t, iovec, mmsghdr, msghdr, nfds_t, off_t, pid_t,
-    pollfd, rusage, siginfo_t, sigset_t, size_t, sockaddr, socklen_t, ssize_t, timespec, timeval, useconds_t,
+    pollfd, rusage, sighandler_t, siginfo_t, sigset_t, size_t, sockaddr, socklen_t, ssize_t, timespec,
+    timeval, useconds_t,
 };
 
 /// A function of the C library, once it has been looked for.
@@ -98,6 +99,7 @@ next! {
     fn accept(fd: c_int, by: *mut sockaddr, len: *mut socklen_t) -> c_int;
     fn accept4(fd: c_int, by: *mut sockaddr, len: *mut socklen_t, flags: c_int) -> c_int;
     fn connect(fd: c_int, to: *const sockaddr, len: socklen_t) -> c_int;
+    fn setsockopt(fd: c_int, level: c_int, option: c_int, value: *const c_void, len: socklen_t) -> c_int;
 
     fn poll(fds: *mut pollfd, n: nfds_t, millis: c_int) -> c_int;
     fn ppoll(fds: *mut pollfd, n: nfds_t, timeout: *const timespec, mask: *const sigset_t) -> c_int;
@@ -126,6 +128,9 @@ next! {
         address: *const sockaddr, len: socklen_t,
         host: *mut c_char, host_len: socklen_t, service: *mut c_char, service_len: socklen_t, flags: c_int
     ) -> c_int;
+    fn sigaction(signal: c_int, new: *const libc::sigaction, old: *mut libc::sigaction) -> c_int;
+    fn signal(signal: c_int, handler: sighandler_t) -> sighandler_t;
+
     fn flock(fd: c_int, operation: c_int) -> c_int;
     fn fsync(fd: c_int) -> c_int;
     fn fdatasync(fd: c_int) -> c_int;

@@ -1,0 +1,86 @@
+//! Calls that only change something. They are noted, so that others need not ask the kernel each time.
+//!
+//! A program that makes them in another way (as instructions, or in the parent process) is not noticed. Then a
+//! timeout of a socket does not end a wait, and a handler of a signal may wait with the signals blocked that
+//! the kernel blocks for it.
+
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use libc::{sighandler_t, socklen_t};
+
+use crate::sys::next;
+
+/// Some socket has, or had, a timeout.
+static TIMEOUTS: AtomicBool = AtomicBool::new(false);
+/// Some signal has, or had, a handler that runs on the stack of the thread that it interrupts.
+static HANDLERS: AtomicBool = AtomicBool::new(false);
+
+/// Returns `true` if sockets may have timeouts.
+pub(super) fn are_timeouts_set() -> bool {
+    // Relaxed: the program orders its calls.
+    TIMEOUTS.load(Ordering::Relaxed)
+}
+
+/// Returns `true` if handlers of signals may run on the stacks of threads.
+pub(super) fn may_be_in_handler() -> bool {
+    // Relaxed: a handler runs after it was installed.
+    HANDLERS.load(Ordering::Relaxed)
+}
+
+fn note(what: &AtomicBool) {
+    what.store(true, Ordering::Relaxed);
+}
+
+/// See `setsockopt(2)`.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn setsockopt(
+    fd: c_int,
+    level: c_int,
+    option: c_int,
+    value: *const c_void,
+    len: socklen_t,
+) -> c_int {
+    if level == libc::SOL_SOCKET && matches!(option, libc::SO_RCVTIMEO | libc::SO_SNDTIMEO) {
+        note(&TIMEOUTS);
+    }
+    // SAFETY: the caller's promise.
+    unsafe { next::setsockopt(fd, level, option, value, len) }
+}
+
+/// See `sigaction(2)`.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn sigaction(
+    signal: c_int,
+    new: *const libc::sigaction,
+    old: *mut libc::sigaction,
+) -> c_int {
+    // SAFETY: null, or the caller's promise.
+    if let Some(new) = unsafe { new.as_ref() } {
+        let is_handler = !matches!(new.sa_sigaction, libc::SIG_DFL | libc::SIG_IGN);
+        if is_handler && new.sa_flags & libc::SA_ONSTACK == 0 {
+            note(&HANDLERS);
+        }
+    }
+    // SAFETY: the caller's promise.
+    unsafe { next::sigaction(signal, new, old) }
+}
+
+/// See `signal(2)`.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn signal(signal: c_int, handler: sighandler_t) -> sighandler_t {
+    if !matches!(handler, libc::SIG_DFL | libc::SIG_IGN) {
+        note(&HANDLERS);
+    }
+    // SAFETY: the caller's promise.
+    unsafe { next::signal(signal, handler) }
+}
