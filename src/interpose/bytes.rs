@@ -25,7 +25,7 @@ fn stream(
     flagged: impl Fn() -> ssize_t,
     plain: impl Fn() -> ssize_t,
 ) -> Outcome<ssize_t> {
-    descriptor::call(me, descriptor, direction, || {
+    descriptor::call(me, descriptor, direction, 0, || {
         let result = flagged();
         if result >= 0 || errno() != libc::EOPNOTSUPP {
             return result;

@@ -9,7 +9,7 @@ use super::noted;
 use crate::park::backend;
 use crate::park::thread::ThreadRef;
 use crate::park::wait::Wait;
-use crate::reactor::by_number;
+use crate::reactor::by_number::{self, Look};
 pub(super) use crate::reactor::source::Direction;
 use crate::sys::next::{self, errno, fail};
 
@@ -32,29 +32,45 @@ impl<T> Outcome<T> {
 }
 
 /// Makes calls on a descriptor of `me`, the running thread, which is green, until one does not say that it would
-/// block, and waits in between. `attempt` does not block, whatever the mode of the descriptor.
+/// block, and waits in between. `attempt` does not block, whatever the mode of the descriptor. If a call returns
+/// less than `most`, it has taken all that there was, and the next one waits first; 0 for calls of which that is
+/// not known.
 pub(super) fn call<T: From<i8> + PartialOrd>(
     me: ThreadRef,
     descriptor: c_int,
     direction: Direction,
+    most: T,
     mut attempt: impl FnMut() -> T,
 ) -> Outcome<T> {
+    let mut look = Look::at(descriptor, direction);
     let mut wait = None;
     loop {
-        let result = attempt();
-        if result >= T::from(0) || errno() != libc::EAGAIN {
-            return Outcome::Done(result);
+        let is_first = wait.is_none();
+        let is_tried = !is_first || most <= T::from(0) || look.as_ref().is_none_or(Look::is_ready);
+        if is_tried {
+            let result = attempt();
+            if result >= T::from(0) || errno() != libc::EAGAIN {
+                if let Some(look) = look
+                    && result >= T::from(0)
+                    && result < most
+                {
+                    look.is_used_up();
+                }
+                return Outcome::Done(result);
+            }
         }
         let wait = match wait {
             Some(wait) => wait,
-            None if !blocks(descriptor) => return Outcome::Done(fail(libc::EAGAIN)),
-            None => *wait.insert(limit(descriptor, direction)),
+            None if blocks(descriptor) => *wait.insert(limit(descriptor, direction)),
+            None if is_tried => return Outcome::Done(fail(libc::EAGAIN)),
+            None => return Outcome::Done(attempt()),
         };
         match until_ready(me, descriptor, direction, wait) {
             Ready::Yes => {}
             Ready::TimedOut => return Outcome::Done(fail(libc::EAGAIN)),
             Ready::Unknown => return Outcome::Unknown,
         }
+        look = Look::at(descriptor, direction);
     }
 }
 

@@ -28,8 +28,10 @@ pub(super) fn receive(
     n: size_t,
     flags: c_int,
 ) -> Outcome<ssize_t> {
+    // A message may be shorter than the room for it, or stay where it is.
+    let most = if flags & libc::MSG_PEEK == 0 { ssize_t::try_from(n).unwrap_or(0) } else { 0 };
     // SAFETY: the caller of the call has passed the buffer.
-    descriptor::call(me, fd, Direction::Read, || unsafe { next::recv(fd, to, n, flags | NOW) })
+    descriptor::call(me, fd, Direction::Read, most, || unsafe { next::recv(fd, to, n, flags | NOW) })
 }
 
 /// Sends all bytes, for the green thread `me`, or as many as can be sent without waiting if the mode says so.
@@ -40,7 +42,7 @@ pub(super) fn send_all(me: ThreadRef, fd: c_int, from: *const c_void, n: size_t,
         let attempt = || unsafe { next::send(fd, from, n, flags | NOW) };
         // SAFETY: as above.
         let plain = || unsafe { next::send(fd, from, n, flags) };
-        descriptor::call(me, fd, Direction::Write, attempt).or_block(me, plain)
+        descriptor::call(me, fd, Direction::Write, 0, attempt).or_block(me, plain)
     })
 }
 
@@ -113,7 +115,7 @@ pub(super) unsafe extern "C" fn recvfrom(
         None => call(flags),
         Some(me) if flags & libc::MSG_WAITALL != 0 => backend::blocking(me, || call(flags)),
         Some(me) => {
-            descriptor::call(me, fd, Direction::Read, || call(flags | NOW)).or_block(me, || call(flags))
+            descriptor::call(me, fd, Direction::Read, 0, || call(flags | NOW)).or_block(me, || call(flags))
         }
     }
 }
@@ -138,7 +140,7 @@ pub(super) unsafe extern "C" fn sendto(
         let (from, n) = (from.wrapping_byte_add(done), n - done);
         // SAFETY: the rest of what the caller passes.
         let call = |flags| unsafe { next::sendto(fd, from, n, flags, to, len) };
-        descriptor::call(me, fd, Direction::Write, || call(flags | NOW)).or_block(me, || call(flags))
+        descriptor::call(me, fd, Direction::Write, 0, || call(flags | NOW)).or_block(me, || call(flags))
     })
 }
 
@@ -154,7 +156,7 @@ pub(super) unsafe extern "C" fn recvmsg(fd: c_int, message: *mut msghdr, flags: 
         None => call(flags),
         Some(me) if flags & libc::MSG_WAITALL != 0 => backend::blocking(me, || call(flags)),
         Some(me) => {
-            descriptor::call(me, fd, Direction::Read, || call(flags | NOW)).or_block(me, || call(flags))
+            descriptor::call(me, fd, Direction::Read, 0, || call(flags | NOW)).or_block(me, || call(flags))
         }
     }
 }
@@ -184,7 +186,7 @@ pub(super) unsafe extern "C" fn sendmsg(fd: c_int, message: *const msghdr, flags
         }
         // SAFETY: parts of what the caller passes.
         let call = |flags| unsafe { next::sendmsg(fd, &raw const message, flags) };
-        descriptor::call(me, fd, Direction::Write, || call(flags | NOW)).or_block(me, || call(flags))
+        descriptor::call(me, fd, Direction::Write, 0, || call(flags | NOW)).or_block(me, || call(flags))
     })
 }
 
@@ -229,7 +231,7 @@ fn accept_by(me: ThreadRef, fd: c_int, plain: impl Fn() -> c_int) -> c_int {
         true => backend::blocking(me, &plain),
         false => fail(libc::EAGAIN),
     };
-    descriptor::call(me, fd, Direction::Read, attempt).or_block(me, &plain)
+    descriptor::call(me, fd, Direction::Read, 0, attempt).or_block(me, &plain)
 }
 
 /// See `accept(2)`.

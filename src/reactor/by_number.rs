@@ -13,13 +13,15 @@
 //! **Shape.** Each number has one entry for good. A thread whose call would block forgets what the entry's word
 //! says, and asks the set anew: one system call, which reports what the descriptor is at that moment. So a
 //! thread that forgets what another one waits for has it reported once more. An event of an earlier
-//! descriptor only makes a call be tried for nothing.
+//! descriptor only makes a call be tried for nothing. And if a call has taken all that there was, the next one
+//! may wait at once: should that be untrue, the set says so.
 
 use std::io;
 use std::os::fd::RawFd;
 use std::ptr;
 
 use super::entries::Entry;
+use super::readiness::{Readiness, Seen};
 use super::source::Direction;
 use crate::park::no_preempt::NoPreempt;
 use crate::park::thread::ThreadRef;
@@ -96,6 +98,28 @@ fn keep<T>(
             // SAFETY: another thread keeps it there for good.
             unsafe { &*kept }
         }
+    }
+}
+
+/// What was known of a descriptor before a call.
+pub(crate) struct Look(&'static Readiness, Seen);
+
+impl Look {
+    /// Looks at a descriptor. Returns `None` if no thread has waited for its number.
+    #[inline]
+    pub(crate) fn at(descriptor: RawFd, direction: Direction) -> Option<Self> {
+        let readiness = direction.of(known(descriptor)?);
+        Some(Self(readiness, readiness.look()))
+    }
+
+    /// Returns `true` unless a call on it has taken all that there was, and no event has come since.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.1.is_ready()
+    }
+
+    /// Notes that a call has taken all that there was.
+    pub(crate) fn is_used_up(self) {
+        self.0.is_used_up(self.1);
     }
 }
 
