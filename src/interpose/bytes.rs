@@ -200,3 +200,27 @@ pub(super) unsafe extern "C" fn close(fd: c_int) -> c_int {
     by_number::closed(fd);
     result
 }
+
+/// See `dup2(2)`. What the number led to before is closed.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn dup2(from: c_int, to: c_int) -> c_int {
+    // SAFETY: the caller's promise.
+    let result = unsafe { next::dup2(from, to) };
+    by_number::closed(to);
+    result
+}
+
+/// See `dup3(2)`. What the number led to before is closed.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C" fn dup3(from: c_int, to: c_int, flags: c_int) -> c_int {
+    // SAFETY: the caller's promise.
+    let result = unsafe { next::dup3(from, to, flags) };
+    by_number::closed(to);
+    result
+}

@@ -83,6 +83,8 @@ next! {
     fn preadv2(fd: c_int, to: *const iovec, n: c_int, at: off_t, flags: c_int) -> ssize_t;
     fn pwritev2(fd: c_int, from: *const iovec, n: c_int, at: off_t, flags: c_int) -> ssize_t;
     fn close(fd: c_int) -> c_int;
+    fn dup2(from: c_int, to: c_int) -> c_int;
+    fn dup3(from: c_int, to: c_int, flags: c_int) -> c_int;
 
     fn recv(fd: c_int, to: *mut c_void, n: size_t, flags: c_int) -> ssize_t;
     fn send(fd: c_int, from: *const c_void, n: size_t, flags: c_int) -> ssize_t;

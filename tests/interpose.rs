@@ -1,0 +1,66 @@
+//! Programs that never heard of Selvedge, in green threads (feature `interpose`): std's locks, parking, sockets
+//! and pipes, parking_lot, processes and times, and the futexes below them against the kernel's.
+#![cfg(all(target_os = "linux", target_env = "gnu"))]
+
+#[allow(dead_code, reason = "shared")]
+#[path = "support/child.rs"]
+mod child;
+#[path = "interpose/descriptors.rs"]
+mod descriptors;
+#[path = "interpose/faults.rs"]
+mod faults;
+#[path = "interpose/futexes.rs"]
+mod futexes;
+#[path = "interpose/locks.rs"]
+mod locks;
+#[allow(dead_code, reason = "shared")]
+#[path = "support/random.rs"]
+mod random;
+#[path = "support/watchdog.rs"]
+mod watchdog;
+
+use selvedge::{Mxn, Runtime, ThreadRegister, thread};
+
+use watchdog::Watchdog;
+
+/// Runs `body` in a green thread of a runtime with as many slots as there are CPUs, and of one with a single
+/// slot, on each rung on which a green thread has a register.
+fn green(what: &str, body: fn()) {
+    let rungs = [ThreadRegister::Switched, ThreadRegister::Syscall];
+    let all = rungs.into_iter().flat_map(|rung| [Some(1), None].map(|slots| (rung, slots)));
+    for (rung, slots) in all {
+        let builder = Mxn::builder().thread_register(rung);
+        let builder = if let Some(slots) = slots { builder.concurrency(slots) } else { builder };
+        let rt = match builder.build() {
+            Ok(rt) => rt,
+            Err(error) => {
+                eprintln!("skipped: {rung}: {error}");
+                continue;
+            }
+        };
+        assert!(rt.info().interposed);
+        let _watchdog = Watchdog::start(format!("{what}, {rung}, {slots:?}"));
+        rt.run(body);
+    }
+}
+
+/// Runs `body` in so many green threads, and returns what each returns.
+fn all<T: Send + 'static>(count: usize, body: impl Fn(usize) -> T + Clone + Send + 'static) -> Vec<T> {
+    let threads: Vec<_> = (0..count)
+        .map(|number| {
+            let body = body.clone();
+            thread::spawn(move || body(number))
+        })
+        .collect();
+    threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+}
+
+#[test]
+#[ignore = "called in child processes"]
+fn child() {
+    child::play(&[
+        ("closed", faults::closed),
+        ("forks", faults::forks),
+        ("few_descriptors", faults::few_descriptors),
+    ]);
+}

@@ -1,0 +1,279 @@
+//! What goes wrong under a wait: signals, descriptors that are closed or replaced, forks, no more descriptors,
+//! times of nothing and of years.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::{AsRawFd, IntoRawFd};
+use std::os::unix::net::UnixStream;
+use std::process::Command;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize};
+use std::sync::{Arc, Condvar, Mutex, mpsc};
+use std::time::{Duration, Instant};
+
+use selvedge::{Mxn, Runtime, thread};
+
+use crate::{all, child, green};
+
+/// Where the handler writes.
+static BELL: AtomicI32 = AtomicI32::new(-1);
+static SIGNALS: AtomicUsize = AtomicUsize::new(0);
+
+extern "C" fn on_signal(_: libc::c_int) {
+    SIGNALS.fetch_add(1, SeqCst);
+    // SAFETY: one byte, to a pipe that may be full.
+    unsafe { libc::write(BELL.load(SeqCst), [7_u8].as_ptr().cast(), 1) };
+}
+
+/// Signals come all the time, to any kernel thread, while green threads wait in all ways. Nothing is lost, and no
+/// wait fails. With `SA_RESTART` or without, and on an alternate stack or not.
+#[test]
+fn signals_disturb_no_wait() {
+    for flags in [0, libc::SA_RESTART, libc::SA_ONSTACK, libc::SA_RESTART | libc::SA_ONSTACK] {
+        // SAFETY: plain data, for which zero is valid.
+        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+        action.sa_sigaction = on_signal as *const () as usize;
+        action.sa_flags = flags;
+        // SAFETY: the handler is async-signal-safe.
+        assert_eq!(unsafe { libc::sigaction(libc::SIGUSR1, &raw const action, std::ptr::null_mut()) }, 0);
+        green("signals disturb no wait", under_signals);
+    }
+}
+
+fn under_signals() {
+    let (mut bell, ringer) = io::pipe().unwrap();
+    BELL.store(ringer.as_raw_fd(), SeqCst);
+    let stop = Arc::new(AtomicBool::new(false));
+    let storm = {
+        let stop = Arc::clone(&stop);
+        std::thread::spawn(move || {
+            while !stop.load(SeqCst) {
+                // SAFETY: the signal has a handler.
+                unsafe { libc::kill(libc::getpid(), libc::SIGUSR1) };
+                std::thread::sleep(Duration::from_micros(200));
+            }
+        })
+    };
+    let listener = thread::spawn(move || {
+        let mut heard = 0;
+        let mut buffer = [0; 64];
+        loop {
+            let n = bell.read(&mut buffer).unwrap();
+            assert!(buffer[..n].iter().all(|it| *it == 7));
+            heard += n;
+            if n == 0 {
+                return heard;
+            }
+        }
+    });
+    let before = SIGNALS.load(SeqCst);
+    let turn = Arc::new((Mutex::new(0_u32), Condvar::new()));
+    let players = Arc::clone(&turn);
+    let (one, other) = UnixStream::pair().unwrap();
+    let echo = thread::spawn(move || {
+        let mut byte = [0];
+        while (&other).read(&mut byte).unwrap() == 1 {
+            (&other).write_all(&byte).unwrap();
+        }
+    });
+    let one = Arc::new(one);
+    all(8, move |number| {
+        let mut one = &*one;
+        for round in 0..30 {
+            let mut at = players.0.lock().unwrap();
+            while *at % 8 != number as u32 {
+                at = players.1.wait(at).unwrap();
+            }
+            *at += 1;
+            drop(at);
+            players.1.notify_all();
+            if number == 0 {
+                let mut byte = [round];
+                one.write_all(&byte).unwrap();
+                one.read_exact(&mut byte).unwrap();
+                assert_eq!(byte, [round]);
+                one.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
+                assert_eq!(one.read(&mut byte).unwrap_err().kind(), ErrorKind::WouldBlock);
+                one.set_read_timeout(None).unwrap();
+            }
+            let start = Instant::now();
+            std::thread::sleep(Duration::from_millis(1));
+            assert!(start.elapsed() >= Duration::from_millis(1));
+        }
+    });
+    echo.join().unwrap();
+    stop.store(true, SeqCst);
+    storm.join().unwrap();
+    // A signal that is pending still comes.
+    while SIGNALS.load(SeqCst) == before {
+        thread::sleep(Duration::from_millis(1));
+    }
+    thread::sleep(Duration::from_millis(5));
+    BELL.store(-1, SeqCst);
+    drop(ringer);
+    assert!(listener.join().unwrap() > 0);
+}
+
+/// The descriptor that a thread waits for is closed, or led elsewhere. It does not wait for what is gone.
+#[test]
+fn a_closed_or_replaced_descriptor_ends_waits() {
+    // Other tests would get the number.
+    child::run("closed", &[]).expect_success();
+}
+
+pub(crate) fn closed() {
+    green("a closed or replaced descriptor ends waits", || {
+        for replaced in [false, true] {
+            let (reader, writer) = io::pipe().unwrap();
+            let number = reader.into_raw_fd();
+            let waiting = thread::spawn(move || {
+                let mut byte = [0_u8];
+                // SAFETY: one byte.
+                let n = unsafe { libc::read(number, byte.as_mut_ptr().cast(), 1) };
+                if n < 0 { Err(io::Error::last_os_error().raw_os_error()) } else { Ok(byte[0]) }
+            });
+            thread::sleep(Duration::from_millis(3));
+            if replaced {
+                let (other, mut other_writer) = io::pipe().unwrap();
+                // SAFETY: numbers of this test.
+                unsafe { libc::dup2(other.as_raw_fd(), number) };
+                other_writer.write_all(&[9]).unwrap();
+                assert_eq!(waiting.join().unwrap(), Ok(9));
+                // SAFETY: a number of this test.
+                unsafe { libc::close(number) };
+            } else {
+                // SAFETY: a number of this test.
+                unsafe { libc::close(number) };
+                assert_eq!(waiting.join().unwrap(), Err(Some(libc::EBADF)));
+            }
+            drop(writer);
+        }
+    });
+}
+
+/// A child that was forked in a green thread is a process with one kernel thread, in which std works as always.
+#[test]
+fn children_of_forks_go_on() {
+    child::run("forks", &[]).expect_success();
+}
+
+pub(crate) fn forks() {
+    let rt = Mxn::builder().concurrency(2).build().unwrap();
+    rt.run(|| {
+        // Threads wait in all ways meanwhile.
+        let (sender, receiver) = mpsc::channel::<()>();
+        let waiting = thread::spawn(move || assert!(receiver.recv().is_err()));
+        let (one, other) = UnixStream::pair().unwrap();
+        let reading = thread::spawn(move || (&one).read(&mut [0]).unwrap());
+        thread::sleep(Duration::from_millis(5));
+        // SAFETY: the child only uses what is safe there, and leaves by `_exit`.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let (mut one, mut other) = UnixStream::pair().unwrap();
+            let echo = std::thread::spawn(move || {
+                let mut byte = [0];
+                other.read_exact(&mut byte).unwrap();
+                other.write_all(&byte).unwrap();
+            });
+            one.write_all(&[5]).unwrap();
+            let mut byte = [0];
+            one.read_exact(&mut byte).unwrap();
+            echo.join().unwrap();
+            std::thread::sleep(Duration::from_millis(1));
+            let lock = Arc::new((Mutex::new(false), Condvar::new()));
+            let waker = Arc::clone(&lock);
+            let waking = std::thread::spawn(move || {
+                *waker.0.lock().unwrap() = true;
+                waker.1.notify_all();
+            });
+            drop(lock.1.wait_while(lock.0.lock().unwrap(), |done| !*done).unwrap());
+            waking.join().unwrap();
+            // SAFETY: it never returns.
+            unsafe { libc::_exit(if byte == [5] { 0 } else { 1 }) };
+        }
+        assert!(child > 0);
+        let mut status = 0;
+        // SAFETY: `status` is written.
+        assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+        assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0, "{status:#x}");
+        drop(sender);
+        waiting.join().unwrap();
+        drop(other);
+        assert_eq!(reading.join().unwrap(), 0);
+        assert!(Command::new("true").status().unwrap().success());
+    });
+}
+
+/// Without a free descriptor, waits that need one block their LWP instead.
+#[test]
+fn waits_go_on_without_descriptors() {
+    child::run("few_descriptors", &[]).expect_success();
+}
+
+pub(crate) fn few_descriptors() {
+    let rt = Mxn::builder().concurrency(2).build().unwrap();
+    rt.run(|| {
+        let mut child = Command::new("sleep").arg("0.05").spawn().unwrap();
+        let pipes = [io::pipe().unwrap(), io::pipe().unwrap()];
+        let mut taken = Vec::new();
+        let limit = libc::rlimit { rlim_cur: 64, rlim_max: 64 };
+        // SAFETY: the limits are valid.
+        assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) }, 0);
+        while let Ok(file) = std::fs::File::open("/dev/null") {
+            taken.push(file);
+        }
+        assert!(child.wait().unwrap().success());
+        let mut writer = &pipes[1].1;
+        while let Ok(file) = std::fs::File::open("/dev/null") {
+            taken.push(file);
+        }
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                thread::sleep(Duration::from_millis(5));
+                writer.write_all(b"x").unwrap();
+            });
+            let mut polled = pipes.each_ref().map(|(reader, _)| libc::pollfd {
+                fd: reader.as_raw_fd(),
+                events: libc::POLLIN,
+                revents: 0,
+            });
+            // SAFETY: two descriptors.
+            assert_eq!(unsafe { libc::poll(polled.as_mut_ptr(), 2, -1) }, 1);
+            assert_eq!((&pipes[1].0).read(&mut [0]).unwrap(), 1);
+        });
+    });
+}
+
+#[test]
+fn times_of_nothing_and_of_years() {
+    green("times of nothing and of years", || {
+        let pair = Arc::new((Mutex::new(false), Condvar::new()));
+        let (guard, result) = pair.1.wait_timeout(pair.0.lock().unwrap(), Duration::ZERO).unwrap();
+        assert!(result.timed_out());
+        drop(guard);
+        std::thread::sleep(Duration::ZERO);
+        std::thread::park_timeout(Duration::ZERO);
+        let (_sender, receiver) = mpsc::channel::<()>();
+        assert!(receiver.recv_timeout(Duration::ZERO).is_err());
+        for years in [1, 100, 1 << 30] {
+            let waker = Arc::clone(&pair);
+            let waiting = thread::spawn(move || {
+                let long = Duration::from_secs(years * 365 * 24 * 3600);
+                let waits = |done: &mut bool| !*done;
+                let (_guard, result) =
+                    waker.1.wait_timeout_while(waker.0.lock().unwrap(), long, waits).unwrap();
+                assert!(!result.timed_out());
+            });
+            thread::sleep(Duration::from_millis(1));
+            *pair.0.lock().unwrap() = true;
+            pair.1.notify_all();
+            waiting.join().unwrap();
+            *pair.0.lock().unwrap() = false;
+        }
+        let (one, mut other) = UnixStream::pair().unwrap();
+        one.set_read_timeout(Some(Duration::from_secs(100 * 365 * 24 * 3600))).unwrap();
+        let reading = thread::spawn(move || (&one).read(&mut [0]).unwrap());
+        thread::sleep(Duration::from_millis(1));
+        other.write_all(b"x").unwrap();
+        assert_eq!(reading.join().unwrap(), 1);
+    });
+}
