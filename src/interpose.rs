@@ -30,6 +30,10 @@
 //! What this crate does not see: system calls that are made as instructions (in the C library itself, or by
 //! `rustix`), and calls of a library that was loaded later. They block the LWP, which the monitor makes up for.
 
+use std::io;
+
+use crate::sys::next;
+
 mod announced;
 mod bytes;
 mod caller;
@@ -42,9 +46,25 @@ mod noted;
 mod sockets;
 mod user_memory;
 
-/// Makes the linker keep this module in programs that use a runtime.
+/// `true`: the program's calls come here first.
 pub(crate) fn is_on() -> bool {
+    // The linker keeps this module in programs that have a runtime.
     futex::syscall as *const () as usize != 0
+}
+
+/// Returns an error if another library must see all calls.
+///
+/// # Errors
+///
+/// Under a sanitizer.
+pub(crate) fn check() -> io::Result<()> {
+    if next::is_sanitized() {
+        return Err(io::Error::new(
+            io::ErrorKind::Unsupported,
+            "feature `interpose`: a sanitizer has functions of the same names; build without one of them",
+        ));
+    }
+    Ok(())
 }
 
 #[cfg(test)]

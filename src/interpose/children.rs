@@ -105,8 +105,12 @@ pub(super) unsafe extern "C" fn waitid(
         // It would not be said whether a child was found.
         return backend::blocking(me, || look(options));
     }
-    // SAFETY: the caller's promise. Without a child, the kernel sets the number to 0.
-    let is_there = |_: &c_int| unsafe { (*info).si_pid() != 0 };
+    let is_there = |_: &c_int| {
+        // SAFETY: the caller's promise.
+        let found = unsafe { &*info };
+        // SAFETY: the kernel has written it; without a child, the number is 0.
+        unsafe { found.si_pid() != 0 }
+    };
     let ended = || match kind {
         libc::P_PID => until_ended(me, id as pid_t),
         libc::P_PIDFD => {

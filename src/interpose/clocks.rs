@@ -7,8 +7,10 @@ use libc::{clockid_t, timespec, useconds_t};
 
 use super::caller::{announced, duration, green};
 use super::user_memory;
+use crate::park::permit;
+use crate::park::wait::Wait;
 use crate::sys::next::{self, fail};
-use crate::{thread, time};
+use crate::time;
 
 /// Returns what a clock of the system shows.
 fn now(clock: clockid_t) -> Duration {
@@ -31,12 +33,7 @@ fn rest(time: Duration) {
 
 /// Lets the green thread sleep until then; `None` is forever.
 pub(super) fn rest_until(deadline: Option<Instant>) {
-    match deadline {
-        Some(deadline) => thread::sleep_until(deadline),
-        None => loop {
-            thread::sleep(Duration::from_secs(1 << 30));
-        },
-    }
+    let _ = permit::sleep(Wait::by(deadline));
 }
 
 /// Reads the argument of a call that sleeps.
@@ -130,10 +127,12 @@ pub(super) unsafe extern "C" fn sleep(seconds: c_uint) -> c_uint {
 /// As the C library's function.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn sched_yield() -> c_int {
-    if green().is_none() {
+    match green() {
+        Some(me) => {
+            me.backend().yield_now(&me);
+            0
+        }
         // SAFETY: no memory is involved.
-        return unsafe { next::sched_yield() };
+        None => unsafe { next::sched_yield() },
     }
-    thread::yield_now();
-    0
 }

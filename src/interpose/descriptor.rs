@@ -54,7 +54,7 @@ pub(super) fn call<T: From<i8> + PartialOrd>(
                     && result >= T::from(0)
                     && result < most
                 {
-                    look.is_used_up();
+                    look.note_used_up();
                 }
                 return Outcome::Done(result);
             }

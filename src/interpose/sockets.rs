@@ -280,9 +280,12 @@ pub(super) unsafe extern "C" fn connect(fd: c_int, to: *const sockaddr, len: soc
     // SAFETY: the caller's promise.
     let plain = || unsafe { next::connect(fd, to, len) };
     let Some(me) = green() else { return plain() };
-    // SAFETY: an address has a family, if it has that many bytes.
-    let family =
-        if len as usize >= size_of::<sockaddr>() { c_int::from(unsafe { (*to).sa_family }) } else { 0 };
+    let family = if len as usize >= size_of::<sockaddr>() {
+        // SAFETY: the caller's promise.
+        c_int::from(unsafe { (*to).sa_family })
+    } else {
+        0
+    };
     let internet = matches!(family, libc::AF_INET | libc::AF_INET6);
     if !internet || !is_stream(fd) || !descriptor::blocks(fd) {
         return backend::blocking(me, plain);

@@ -14,6 +14,7 @@ use super::slots::slot::InHand;
 use super::visit::Visit;
 use crate::fiber::stack;
 use crate::fiber::tls;
+use crate::interpose;
 use crate::observe::contention;
 use crate::observe::thread_snapshot::PoolThread;
 use crate::park::{all_threads, fork, wait_state};
@@ -43,6 +44,7 @@ pub(crate) fn start(settings: Settings) -> io::Result<Arc<Scheduler>> {
     threadmon::server::serve_if_asked(&settings::process)?;
     #[cfg(target_os = "linux")]
     threadmon::dump::dump_if_asked(&settings::process)?;
+    interpose::check()?;
     let rung = tls::choose(settings.register)?;
     fork::expect_green_threads();
     Generation::watched(in_child)?;

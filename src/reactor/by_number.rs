@@ -118,7 +118,7 @@ impl Look {
     }
 
     /// Notes that a call has taken all that there was.
-    pub(crate) fn is_used_up(self) {
+    pub(crate) fn note_used_up(self) {
         self.0.is_used_up(self.1);
     }
 }

@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use libc::{
     addrinfo, clockid_t, epoll_event, fd_set, id_t, idtype_t, iovec, mmsghdr, msghdr, nfds_t, off_t, pid_t,
-    pollfd, rusage, sighandler_t, siginfo_t, sigset_t, size_t, sockaddr, socklen_t, ssize_t, timespec,
-    timeval, useconds_t,
+    pollfd, pthread_t, rusage, sighandler_t, siginfo_t, sigset_t, size_t, sockaddr, socklen_t, ssize_t,
+    timespec, timeval, useconds_t,
 };
 
 /// A function of the C library, once it has been looked for.
@@ -133,15 +133,26 @@ next! {
     fn sigaction(signal: c_int, new: *const libc::sigaction, old: *mut libc::sigaction) -> c_int;
     fn signal(signal: c_int, handler: sighandler_t) -> sighandler_t;
 
+    fn pthread_join(thread: pthread_t, value: *mut *mut c_void) -> c_int;
     fn flock(fd: c_int, operation: c_int) -> c_int;
     fn fsync(fd: c_int) -> c_int;
     fn fdatasync(fd: c_int) -> c_int;
 }
 
+/// Returns `true` if a sanitizer has functions of these names, too, and must see all calls.
+pub(crate) fn is_sanitized() -> bool {
+    [c"__asan_init", c"__tsan_init", c"__msan_init", c"__lsan_init"].iter().any(|name| {
+        // SAFETY: a C string, and a pseudo-handle.
+        !unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) }.is_null()
+    })
+}
+
 /// Sets the calling thread's `errno`, and returns what a call returns that has failed.
 pub(crate) fn fail<T: From<i8>>(error: c_int) -> T {
-    // SAFETY: the C library's own place for the calling thread.
-    unsafe { *libc::__errno_location() = error };
+    // SAFETY: no arguments.
+    let place = unsafe { libc::__errno_location() };
+    // SAFETY: the calling thread's own.
+    unsafe { *place = error };
     T::from(-1)
 }
 

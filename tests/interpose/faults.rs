@@ -45,10 +45,11 @@ fn under_signals() {
     let stop = Arc::new(AtomicBool::new(false));
     let storm = {
         let stop = Arc::clone(&stop);
+        let process = std::process::id() as libc::pid_t;
         std::thread::spawn(move || {
             while !stop.load(SeqCst) {
                 // SAFETY: the signal has a handler.
-                unsafe { libc::kill(libc::getpid(), libc::SIGUSR1) };
+                unsafe { libc::kill(process, libc::SIGUSR1) };
                 std::thread::sleep(Duration::from_micros(200));
             }
         })

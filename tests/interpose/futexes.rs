@@ -94,16 +94,19 @@ struct Stage {
     waiters: Vec<Waiter>,
     /// How many wait for each word.
     queued: [i64; 2],
-    end: (mpsc::Sender<(usize, i64)>, mpsc::Receiver<(usize, i64)>),
+    ends: (mpsc::Sender<End>, mpsc::Receiver<End>),
 }
 
+/// A waiter's number, and what its call returned.
+type End = (usize, i64);
+
 /// What a step gave: the result of its call, and which waiters returned, with what.
-type Given = (i64, BTreeSet<(usize, i64)>);
+type Given = (i64, BTreeSet<End>);
 
 impl Stage {
     fn new(kind: Kind) -> Self {
         let rt = Mxn::builder().concurrency(2).build().unwrap();
-        Self { kind, rt, words: Arc::default(), waiters: Vec::new(), queued: [0; 2], end: mpsc::channel() }
+        Self { kind, rt, words: Arc::default(), waiters: Vec::new(), queued: [0; 2], ends: mpsc::channel() }
     }
 
     fn play(&mut self, step: Step) -> Given {
@@ -111,7 +114,7 @@ impl Stage {
             Step::Wait { at, same, mask } => {
                 let number = self.waiters.len();
                 let green = self.kind == Kind::Green || self.kind == Kind::Both && number.is_multiple_of(2);
-                let (tid, words, end) = (Arc::default(), self.words.clone(), self.end.0.clone());
+                let (tid, words, end) = (Arc::default(), self.words.clone(), self.ends.0.clone());
                 self.waiters.push(Waiter { green, tid: Arc::clone(&tid), returned: false });
                 let body = move || {
                     // SAFETY: no memory is involved.
@@ -152,8 +155,8 @@ impl Stage {
     }
 
     /// Waits for so many waiters that have been woken.
-    fn returned(&mut self, count: i64) -> BTreeSet<(usize, i64)> {
-        let given: BTreeSet<_> = (0..count).map(|_| self.end.1.recv().unwrap()).collect();
+    fn returned(&mut self, count: i64) -> BTreeSet<End> {
+        let given: BTreeSet<_> = (0..count).map(|_| self.ends.1.recv().unwrap()).collect();
         given.iter().for_each(|&(number, _)| self.waiters[number].returned = true);
         given
     }
