@@ -1,7 +1,7 @@
 //! The calls of programs that have never heard of this crate (feature `interpose`).
 //!
-//! **Problem.** std's locks, channels and sockets, and most crates, wait in the C library. A green thread that
-//! does so takes its LWP along. Their sources cannot be changed, and std is compiled already.
+//! **Problem.** std's locks, channels and sockets, and most crates, wait in the C library. A green thread
+//! that does so takes its LWP along. Their sources cannot be changed, and std is compiled already.
 //!
 //! **Rejected.**
 //!
@@ -20,7 +20,7 @@
 //! | file | calls | a green thread |
 //! |---|---|---|
 //! | [`futex`] | `syscall(SYS_futex, ..)` | waits in a queue |
-//! | [`bytes`], [`sockets`] | `read`, `recv`, `send`, `accept`, `connect` and their like | waits for the descriptor |
+//! | [`bytes`], [`sockets`] | `read`, `recv`, `accept`, `connect` and their like | waits for the descriptor |
 //! | [`many`] | `poll`, `select`, `epoll_wait` and their like | waits for descriptors |
 //! | [`clocks`] | `nanosleep`, `usleep`, `sched_yield` and their like | sleeps, or yields |
 //! | [`children`] | `waitpid` and its like | waits for the process |
@@ -28,7 +28,8 @@
 //! | [`announced`] | `getaddrinfo`, `fsync`, `flock` and their like | blocks its LWP, and says so |
 //!
 //! What this crate does not see: system calls that are made as instructions (in the C library itself, or by
-//! `rustix`), and calls of a library that was loaded later. They block the LWP, which the monitor makes up for.
+//! `rustix`), and calls of a library that was loaded later. They block the LWP, which the monitor makes up
+//! for.
 
 use std::io;
 

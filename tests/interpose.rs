@@ -1,5 +1,5 @@
-//! Programs that never heard of Selvedge, in green threads (feature `interpose`): std's locks, parking, sockets
-//! and pipes, parking_lot, processes and times, and the futexes below them against the kernel's.
+//! Programs that never heard of Selvedge, in green threads (feature `interpose`): std's locks, parking,
+//! sockets and pipes, parking_lot, processes and times, and the futexes below them against the kernel's.
 #![cfg(all(target_os = "linux", target_env = "gnu"))]
 
 #[allow(dead_code, reason = "shared")]
@@ -59,7 +59,7 @@ fn all<T: Send + 'static>(count: usize, body: impl Fn(usize) -> T + Clone + Send
 #[ignore = "called in child processes"]
 fn child() {
     child::play(&[
-        ("closed", faults::closed),
+        ("closed", faults::closed), ("urgent", descriptors::urgent),
         ("forks", faults::forks),
         ("few_descriptors", faults::few_descriptors),
     ]);

@@ -45,6 +45,7 @@ SELVEDGE_REASONS = {
     15: "a descriptor to be readable",
     16: "a descriptor to be writable",
     17: "a future (block_on)",
+    18: "a futex",
 }
 SELVEDGE_PARK, SELVEDGE_SLEEP, SELVEDGE_JOIN, SELVEDGE_MUTEX, SELVEDGE_CONDVAR = 1, 2, 3, 4, 5
 # Waits without a place in the table of wait queues, and without the permit.

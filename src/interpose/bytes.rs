@@ -17,7 +17,8 @@ use crate::sys::next::{self, errno, fail};
 /// The offset that means the descriptor's own.
 const CURRENT: libc::off_t = -1;
 
-/// Makes a call on a pipe, a terminal or their like. `flagged` says that it must not block; `plain` may block.
+/// Makes a call on a pipe, a terminal or their like. `flagged` says that it must not block; `plain` may
+/// block.
 fn stream(
     me: ThreadRef,
     descriptor: c_int,
@@ -132,6 +133,8 @@ pub(super) fn all(n: size_t, mut send: impl FnMut(size_t) -> ssize_t) -> ssize_t
     let mut done = 0;
     loop {
         match usize::try_from(send(done)) {
+            // A device may take nothing, and says so again and again.
+            Ok(0) => return done as ssize_t,
             Ok(sent) => done += sent,
             Err(_) if done == 0 => return -1,
             Err(_) => return done as ssize_t,

@@ -15,8 +15,8 @@ pub(super) fn green() -> Option<ThreadRef> {
     if me.is_kernel() { None } else { may_wait(me) }
 }
 
-/// Returns the green thread `me`, unless this crate's own code calls, or a handler of a signal that has a stack
-/// of its own.
+/// Returns the green thread `me`, unless this crate's own code calls, or a handler of a signal that has a
+/// stack of its own.
 fn may_wait(me: ThreadRef) -> Option<ThreadRef> {
     if !no_preempt::is_allowed() {
         return None;

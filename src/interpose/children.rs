@@ -11,8 +11,8 @@ use crate::park::thread::ThreadRef;
 use crate::park::wait::Wait;
 use crate::sys::next;
 
-/// Waits, for the green thread `me`, until the process of this number has ended. Returns `false` if that cannot
-/// be waited for.
+/// Waits, for the green thread `me`, until the process of this number has ended. Returns `false` if that
+/// cannot be waited for.
 fn until_ended(me: ThreadRef, pid: pid_t) -> bool {
     // SAFETY: no memory is involved.
     let descriptor = unsafe { next::syscall(libc::SYS_pidfd_open, c_long::from(pid), 0, 0, 0, 0, 0) };

@@ -31,10 +31,10 @@ impl<T> Outcome<T> {
     }
 }
 
-/// Makes calls on a descriptor of `me`, the running thread, which is green, until one does not say that it would
-/// block, and waits in between. `attempt` does not block, whatever the mode of the descriptor. If a call returns
-/// less than `most`, it has taken all that there was, and the next one waits first; 0 for calls of which that is
-/// not known.
+/// Makes calls on a descriptor of `me`, the running thread, which is green, until one does not say that it
+/// would block, and waits in between. `attempt` does not block, whatever the mode of the descriptor. If a
+/// call returns less than `most`, it has taken all that there was, and the next one waits first; 0 for calls
+/// of which that is not known.
 pub(super) fn call<T: From<i8> + PartialOrd>(
     me: ThreadRef,
     descriptor: c_int,

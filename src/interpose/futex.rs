@@ -15,8 +15,8 @@ use crate::sys::next::{self, fail};
 const PRIVATE: c_int = libc::FUTEX_PRIVATE_FLAG;
 const REALTIME: c_int = libc::FUTEX_CLOCK_REALTIME;
 
-/// See the header of this file, and `syscall(2)`. C declares this function with any number of arguments. Where
-/// they are in registers, as here, a function of seven receives the same.
+/// See the header of this file, and `syscall(2)`. C declares this function with any number of arguments,
+/// and passes them as to a function of seven. If there are fewer, the rest is what happens to be there.
 ///
 /// # Safety
 /// As the system call's.

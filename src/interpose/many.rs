@@ -1,7 +1,7 @@
 //! `poll`, `select`, `epoll_wait` and their like: waits for one of several descriptors.
 //!
-//! The kernel is asked first, without waiting. One descriptor is waited for as itself, and several by a set of
-//! descriptors that is made for the call: such a set is a descriptor that can be waited for.
+//! The kernel is asked first, without waiting. One descriptor is waited for as itself, and several by a set
+//! of descriptors that is made for the call: such a set is a descriptor that can be waited for.
 
 use std::ffi::c_int;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -32,13 +32,17 @@ enum Any {
 impl Any {
     /// Returns `None` if the kernel reports no events of one of them, or has no more descriptors.
     fn of(polled: &[pollfd]) -> Option<Self> {
+        const READ: i16 = libc::POLLIN | libc::POLLRDNORM;
         const WRITE: i16 = libc::POLLOUT | libc::POLLWRNORM | libc::POLLWRBAND;
         let mut asked = polled.iter().filter(|it| it.fd >= 0);
         if let (Some(only), None) = (asked.next(), asked.next()) {
-            match (only.events & WRITE != 0, only.events & !WRITE != 0) {
-                (false, _) => return Some(Self::One(only.fd, Direction::Read)),
-                (true, false) => return Some(Self::One(only.fd, Direction::Write)),
-                (true, true) => {}
+            // A descriptor that has bytes would be reported again and again if they are not asked for.
+            match (only.events & READ != 0, only.events & !READ != 0) {
+                (true, false) => return Some(Self::One(only.fd, Direction::Read)),
+                (false, true) if only.events & !WRITE == 0 => {
+                    return Some(Self::One(only.fd, Direction::Write));
+                }
+                _ => {}
             }
         }
         // SAFETY: no memory is involved.
@@ -71,9 +75,9 @@ impl Any {
     }
 }
 
-/// Waits, for the green thread `me`, until `look` returns something else than 0, or as `wait` says. `look` asks
-/// the kernel about the descriptors of `polled`, and does not wait. Returns `None` if these cannot be waited
-/// for.
+/// Waits, for the green thread `me`, until `look` returns something else than 0, or as `wait` says. `look`
+/// asks the kernel about the descriptors of `polled`, and does not wait. Returns `None` if these cannot be
+/// waited for.
 fn until(me: ThreadRef, polled: &[pollfd], wait: Wait, look: impl Fn() -> c_int) -> Option<c_int> {
     let mut any = None;
     loop {

@@ -1,8 +1,8 @@
 //! Calls that only change something. They are noted, so that others need not ask the kernel each time.
 //!
-//! A program that makes them in another way (as instructions, or in the parent process) is not noticed. Then a
-//! timeout of a socket does not end a wait, and a handler of a signal may wait with the signals blocked that
-//! the kernel blocks for it.
+//! A program that makes them in another way (as instructions, or in the parent process) is not noticed. Then
+//! a timeout of a socket does not end a wait, and a handler of a signal may wait with the signals blocked
+//! that the kernel blocks for it.
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -14,10 +14,11 @@ use crate::sys::next::{self, errno, fail};
 
 const NOW: c_int = libc::MSG_DONTWAIT;
 
-/// Returns the running thread if it is green, and a call with these flags may block.
+/// Returns the running thread if it is green, and a call with these flags may block. To read the queue of errors
+/// never does.
 #[inline]
 fn waiter(flags: c_int) -> Option<ThreadRef> {
-    if flags & NOW != 0 { None } else { green() }
+    if flags & (NOW | libc::MSG_ERRQUEUE) != 0 { None } else { green() }
 }
 
 /// Receives bytes, for the green thread `me`.
@@ -221,8 +222,8 @@ pub(super) unsafe extern "C" fn sendmmsg(
     announced(|| unsafe { next::sendmmsg(fd, messages, n, flags) })
 }
 
-/// Waits, for the green thread `me`, until a call that accepts may not block, and makes it. Another thread may
-/// be faster, so it may block all the same.
+/// Waits, for the green thread `me`, until a call that accepts may not block, and makes it. Another thread
+/// may be faster, so it may block all the same.
 fn accept_by(me: ThreadRef, fd: c_int, plain: impl Fn() -> c_int) -> c_int {
     if !descriptor::blocks(fd) {
         return plain();
@@ -270,8 +271,8 @@ pub(super) unsafe extern "C" fn accept4(
 /// See `connect(2)`.
 ///
 /// A call on a stream of the Internet has no flag that it must not block, so the socket's mode is changed for
-/// the moment of the call. No other call on a socket that is not connected could notice. Other sockets connect
-/// at once, or block their LWP.
+/// the moment of the call. No other call on a socket that is not connected could notice. Other sockets
+/// connect at once, or block their LWP.
 ///
 /// # Safety
 /// As the C library's function.
@@ -297,13 +298,17 @@ pub(super) unsafe extern "C" fn connect(fd: c_int, to: *const sockaddr, len: soc
     if begun == 0 || error != libc::EINPROGRESS {
         return if begun == 0 { 0 } else { fail(error) };
     }
-    match descriptor::until_ready(me, fd, Direction::Write, descriptor::limit(fd, Direction::Write)) {
-        Ready::Yes => {}
-        Ready::TimedOut => return fail(libc::EINPROGRESS),
-        Ready::Unknown => {
-            let mut polled = libc::pollfd { fd, events: libc::POLLOUT, revents: 0 };
-            // SAFETY: one descriptor, as said.
-            backend::blocking(me, || unsafe { next::poll(&raw mut polled, 1, -1) });
+    let wait = descriptor::limit(fd, Direction::Write);
+    // An event of an earlier descriptor of this number says nothing of this one.
+    while !descriptor::is_ready(fd, Direction::Write) {
+        match descriptor::until_ready(me, fd, Direction::Write, wait) {
+            Ready::Yes => {}
+            Ready::TimedOut => return fail(libc::EINPROGRESS),
+            Ready::Unknown => {
+                let mut polled = libc::pollfd { fd, events: libc::POLLOUT, revents: 0 };
+                // SAFETY: one descriptor, as said.
+                backend::blocking(me, || unsafe { next::poll(&raw mut polled, 1, -1) });
+            }
         }
     }
     let (mut error, mut length) = (0, size_of::<c_int>() as socklen_t);

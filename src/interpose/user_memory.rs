@@ -1,7 +1,7 @@
 //! Reading memory that the program names, where nothing may be.
 //!
-//! The kernel answers `EFAULT` for an address that cannot be read. Here the instruction that reads is known to
-//! the handler of faults, which goes on behind it (`sys/sigstack.rs`).
+//! The kernel answers `EFAULT` for an address that cannot be read. Here the instruction that reads is known
+//! to the handler of faults, which goes on behind it (`sys/sigstack.rs`).
 
 use crate::arch;
 use crate::sys::sigstack;

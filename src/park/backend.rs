@@ -105,14 +105,14 @@ pub(crate) trait Backend: Sync {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Returns `true` if `me`, the running thread, may wait where its stack pointer is `sp` without its kernel
-    /// thread. A handler of a signal, on a stack of its own, may not.
+    /// Returns `true` if `me`, the running thread, may wait where its stack pointer is `sp` without its
+    /// kernel thread. A handler of a signal, on a stack of its own, may not.
     fn may_wait_at(&self, _me: &ThreadRef, _sp: usize) -> bool {
         false
     }
 
-    /// Returns `true` if the kernel thread of `me`, the running thread, blocks the signals that it blocks as a
-    /// rule. In a handler of a signal it blocks more.
+    /// Returns `true` if the kernel thread of `me`, the running thread, blocks the signals that it blocks as
+    /// a rule. In a handler of a signal it blocks more.
     fn has_usual_mask(&self, _me: &ThreadRef) -> bool {
         false
     }
@@ -124,8 +124,8 @@ pub(crate) trait Backend: Sync {
     }
 }
 
-/// Runs `f`, which may block the kernel thread of `me`, the running thread, for long. Its slot may be released
-/// meanwhile.
+/// Runs `f`, which may block the kernel thread of `me`, the running thread, for long. Its slot may be
+/// released meanwhile.
 pub(crate) fn blocking<R>(me: ThreadRef, f: impl FnOnce() -> R) -> R {
     struct Leave(ThreadRef);
     impl Drop for Leave {

@@ -1,29 +1,29 @@
 //! The program's own futexes: words that green threads wait for in a queue, and kernel threads in the kernel.
 //!
-//! **Problem.** A lock that has never heard of this crate (std's, parking_lot's) asks the kernel to wait for a
-//! word, and to wake what waits there. A green thread that did so would take its LWP along. But the threads
+//! **Problem.** A lock that has never heard of this crate (std's, parking_lot's) asks the kernel to wait for
+//! a word, and to wake what waits there. A green thread that did so would take its LWP along. But the threads
 //! that share the word may be of both kinds, and no lock says which.
 //!
 //! **Rejected.**
 //!
-//! - One queue of ours for all threads. A kernel thread whose call this crate does not see (in a C library, or
-//!   as an instruction) would not be found there.
+//! - One queue of ours for all threads. A kernel thread whose call this crate does not see (in a C library,
+//!   or as an instruction) would not be found there.
 //! - To count the kernel threads that wait, and to ask the kernel only then. The same threads would not be
 //!   counted.
 //!
 //! **Protocol.** A waker changes the word first, as with the kernel.
 //!
 //! 1. The first green waiter says once and for all that there may be such ([`EVER`]), with a fence. A green
-//!    waiter that comes after that compares the word, and queues, both with the lock of the word's queue held.
-//!    Others wait in the kernel.
-//! 2. A waker that finds `EVER` clear, after a fence, asks only the kernel. Otherwise it takes waiters off the
-//!    queue, and asks the kernel for as many as are still to be woken. Every [`KERNEL_FIRST`]th time of a thread
-//!    it asks the kernel first: a kernel thread does not wait for as long as green ones come.
+//!    waiter that comes after that compares the word, and queues, both with the lock of the word's queue
+//!    held. Others wait in the kernel.
+//! 2. A waker that finds `EVER` clear, after a fence, asks only the kernel. Otherwise it takes waiters off
+//!    the queue, and asks the kernel for as many as are still to be woken. Every [`KERNEL_FIRST`]th time of a
+//!    thread it asks the kernel first: a kernel thread does not wait for as long as green ones come.
 //!
 //! **Proof** that no wake-up is lost. If a green waiter has compared before a waker takes the lock, it is
-//! found. If it compares afterwards, it sees the changed word. If the waker found `EVER` clear, its fence came
-//! before the first waiter's. All waiters compare after that, so they see the changed word. For kernel threads, the kernel gives the proof: it
-//! is asked, unless as many threads as were meant have been woken.
+//! found. If it compares afterwards, it sees the changed word. If the waker found `EVER` clear, its fence
+//! came before the first waiter's. All waiters compare after that, so they see the changed word. For kernel
+//! threads, the kernel gives the proof: it is asked, unless as many threads as were meant have been woken.
 
 use std::cell::Cell;
 
@@ -72,8 +72,8 @@ fn key(word: usize) -> usize {
     word | 1
 }
 
-/// Does step 1 for the running thread, which is green. `is_same` compares the word; it must not unwind. `mask`
-/// is not 0: the waiter hears wakers that have a bit of it.
+/// Does step 1 for the running thread, which is green. `is_same` compares the word; it must not unwind.
+/// `mask` is not 0: the waiter hears wakers that have a bit of it.
 pub(crate) fn wait(
     word: usize,
     mask: u32,
@@ -122,8 +122,8 @@ pub(crate) fn may_have_waiters() -> bool {
     }
 }
 
-/// Does step 2: wakes at most `most` waiters that have a bit of `mask`. `kernel` wakes so many of those in the
-/// kernel, and returns how many it has woken. Returns how many were woken in all.
+/// Does step 2: wakes at most `most` waiters that have a bit of `mask`. `kernel` wakes so many of those in
+/// the kernel, and returns how many it has woken. Returns how many were woken in all.
 pub(crate) fn wake(word: usize, mask: u32, most: usize, kernel: impl FnOnce(usize) -> usize) -> usize {
     wake_in_order(is_kernel_first(), word, mask, most, kernel)
 }

@@ -144,6 +144,6 @@ mod tests {
         for reason in WaitReason::ALL {
             assert_eq!(WaitReason::from_number(reason as u8), Some(reason));
         }
-        assert_eq!(WaitReason::from_number(18), None);
+        assert_eq!(WaitReason::from_number(19), None);
     }
 }

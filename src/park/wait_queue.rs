@@ -355,8 +355,8 @@ pub(crate) fn requeue(from: usize, to: usize, f: impl FnOnce() -> bool) -> usize
     table::pair::with(from, to, |buckets| if f() { buckets.move_all() } else { 0 })
 }
 
-/// Takes at most `most` waiters off the queue of `key`. `accepts` says, by its demand, whether a waiter is meant;
-/// without it, all are, in turn. Returns them, and how many they are.
+/// Takes at most `most` waiters off the queue of `key`. `accepts` says, by its demand, whether a waiter is
+/// meant; without it, all are, in turn. Returns them, and how many they are.
 pub(crate) fn grant_some(
     key: usize,
     token: Token,
@@ -373,8 +373,8 @@ pub(crate) fn grant_some(
 }
 
 /// Takes at most `woken` waiters off the queue of `from`, and moves at most `moved` others to the back of the
-/// queue of `to`, if `f` returns `true`. `f` runs with both bucket locks held. Returns the first, their number,
-/// and the number of the others.
+/// queue of `to`, if `f` returns `true`. `f` runs with both bucket locks held. Returns the first, their
+/// number, and the number of the others.
 pub(crate) fn grant_and_requeue(
     (from, woken): (usize, usize),
     (to, moved): (usize, usize),

@@ -10,11 +10,11 @@
 //! - To note that a set has the descriptor already, as [`source`](super::source) does: nothing says when that
 //!   stops being true.
 //!
-//! **Shape.** Each number has one entry for good. A thread whose call would block forgets what the entry's word
-//! says, and asks the set anew: one system call, which reports what the descriptor is at that moment. So a
-//! thread that forgets what another one waits for has it reported once more. An event of an earlier
-//! descriptor only makes a call be tried for nothing. And if a call has taken all that there was, the next one
-//! may wait at once: should that be untrue, the set says so.
+//! **Shape.** Each number has one entry for good. A thread whose call would block forgets what the entry's
+//! word says, and asks the set anew: one system call, which reports what the descriptor is at that moment. So
+//! a thread that forgets what another one waits for has it reported once more. An event of an earlier
+//! descriptor only makes a call be tried for nothing. And if a call has taken all that there was, the next
+//! one may wait at once: should that be untrue, the set says so.
 
 use std::io;
 use std::os::fd::RawFd;

@@ -1,8 +1,8 @@
 //! The C library's own functions, behind those of this crate that have the same names (`interpose`).
 //!
-//! The executable's functions come first when a program is linked, and the C library's are found by asking the
-//! loader for the next ones. This is done at the first call of each: the loader needs neither a system call nor
-//! memory for that.
+//! The executable's functions come first when a program is linked, and the C library's are found by asking
+//! the loader for the next ones. This is done at the first call of each: the loader needs neither a system
+//! call nor memory for that.
 
 use std::ffi::{CStr, c_char, c_int, c_long, c_uint, c_void};
 use std::io;
@@ -40,7 +40,7 @@ impl Next {
         if found.is_null() {
             let name = self.name.to_str().unwrap_or("?");
             super::message::to_standard_error(format_args!(
-                "fatal runtime error: feature `interpose` of selvedge: no other library has `{name}`, aborting\n"
+                "fatal runtime error: selvedge, feature `interpose`: no library has `{name}`, aborting\n"
             ));
             // SAFETY: it never returns.
             unsafe { libc::abort() }
@@ -65,8 +65,9 @@ macro_rules! next {
                     Err(_) => unreachable!(),
                 }
             });
+            type Function = unsafe extern "C" fn($($type),*) -> $result;
             // SAFETY: the C library's function of this name has this type.
-            let next: unsafe extern "C" fn($($type),*) -> $result = unsafe { std::mem::transmute(NEXT.get()) };
+            let next = unsafe { std::mem::transmute::<*mut c_void, Function>(NEXT.get()) };
             // SAFETY: the caller's promise.
             unsafe { next($($argument),*) }
         }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use selvedge::{LwpState, Mxn, Runtime, thread};
 
 use crate::watchdog::Watchdog;
-use crate::{all, green};
+use crate::{all, child, green};
 
 /// Answers each message, until the other side ends.
 fn echo(mut stream: impl Read + Write) {
@@ -80,8 +80,8 @@ fn unix_sockets_and_pipes_carry_bytes() {
     });
 }
 
-/// A message larger than the socket's buffer is sent whole by one call, as by the kernel, and `MSG_WAITALL` fills
-/// the buffer.
+/// A message larger than the socket's buffer is sent whole by one call, as by the kernel, and `MSG_WAITALL`
+/// fills the buffer.
 #[test]
 fn a_call_sends_and_receives_all() {
     green("a call sends and receives all", || {
@@ -306,6 +306,60 @@ fn poll_select_and_epoll_wait() {
         // SAFETY: opened above.
         unsafe { libc::close(epoll) };
     });
+}
+
+/// A wait that does not ask for bytes does not end, or turn, because there are some. Room to write, errors and
+/// hang-ups are told from each other.
+#[test]
+fn poll_tells_events_apart() {
+    green("poll tells events apart", || {
+        let (one, mut other) = UnixStream::pair().unwrap();
+        other.write_all(b"x").unwrap();
+        let mut room = [polled(&one, libc::POLLOUT)];
+        // SAFETY: one descriptor.
+        assert_eq!(unsafe { libc::poll(room.as_mut_ptr(), 1, -1) }, 1);
+        assert_eq!(room[0].revents, libc::POLLOUT);
+        let mut end = [polled(&one, 0)];
+        let closing = thread::spawn(move || {
+            thread::sleep(Duration::from_millis(3));
+            drop(other);
+        });
+        // SAFETY: one descriptor.
+        assert_eq!(unsafe { libc::poll(end.as_mut_ptr(), 1, -1) }, 1);
+        assert_eq!(end[0].revents, libc::POLLHUP);
+        closing.join().unwrap();
+        let mut closed = [libc::pollfd { fd: 1 << 20, events: libc::POLLIN, revents: 0 }];
+        // SAFETY: one descriptor.
+        assert_eq!(unsafe { libc::poll(closed.as_mut_ptr(), 1, -1) }, 1);
+        assert_eq!(closed[0].revents, libc::POLLNVAL);
+    });
+}
+
+/// Bytes that are not asked for do not keep the CPU busy.
+#[test]
+fn poll_for_urgent_bytes_rests() {
+    child::run("urgent", &[]).expect_success();
+}
+
+pub(crate) fn urgent() {
+    Mxn::builder().concurrency(1).build().unwrap().run(|| {
+        let (one, mut other) = UnixStream::pair().unwrap();
+        other.write_all(b"x").unwrap();
+        let (start, before) = (Instant::now(), cpu_time());
+        let mut urgent = [polled(&one, libc::POLLPRI)];
+        // SAFETY: one descriptor.
+        assert_eq!(unsafe { libc::poll(urgent.as_mut_ptr(), 1, 200) }, 0);
+        assert!(start.elapsed() >= Duration::from_millis(200));
+        assert!(cpu_time() - before < Duration::from_millis(100), "it has looked all the time");
+    });
+}
+
+/// Returns the CPU time of this process.
+fn cpu_time() -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is written.
+    unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) };
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! What goes wrong under a wait: signals, descriptors that are closed or replaced, forks, no more descriptors,
-//! times of nothing and of years.
+//! What goes wrong under a wait: signals, descriptors that are closed or replaced, forks, no more
+//! descriptors, times of nothing and of years.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsRawFd, IntoRawFd};
@@ -24,8 +24,8 @@ extern "C" fn on_signal(_: libc::c_int) {
     unsafe { libc::write(BELL.load(SeqCst), [7_u8].as_ptr().cast(), 1) };
 }
 
-/// Signals come all the time, to any kernel thread, while green threads wait in all ways. Nothing is lost, and no
-/// wait fails. With `SA_RESTART` or without, and on an alternate stack or not.
+/// Signals come all the time, to any kernel thread, while green threads wait in all ways. Nothing is lost,
+/// and no wait fails. With `SA_RESTART` or without, and on an alternate stack or not.
 #[test]
 fn signals_disturb_no_wait() {
     for flags in [0, libc::SA_RESTART, libc::SA_ONSTACK, libc::SA_RESTART | libc::SA_ONSTACK] {
@@ -151,7 +151,8 @@ pub(crate) fn closed() {
     });
 }
 
-/// A child that was forked in a green thread is a process with one kernel thread, in which std works as always.
+/// A child that was forked in a green thread is a process with one kernel thread, in which std works as
+/// always.
 #[test]
 fn children_of_forks_go_on() {
     child::run("forks", &[]).expect_success();

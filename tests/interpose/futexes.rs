@@ -283,8 +283,8 @@ fn times_are_kept() {
     });
 }
 
-/// Two threads, green or not, hand a word to and fro. A kernel thread is not passed over for good, though green
-/// threads wait for the same word all the time.
+/// Two threads, green or not, hand a word to and fro. A kernel thread is not passed over for good, though
+/// green threads wait for the same word all the time.
 #[test]
 fn a_kernel_thread_gets_its_turn() {
     let _watchdog = Watchdog::start("a kernel thread gets its turn");

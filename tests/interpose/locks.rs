@@ -143,8 +143,8 @@ fn one_thread_initializes_and_the_others_wait() {
     });
 }
 
-/// Ten thousand green threads wait in primitives of std, parking_lot and crossbeam. No kernel thread waits with
-/// them: there are as many as without them.
+/// Ten thousand green threads wait in primitives of std, parking_lot and crossbeam. No kernel thread waits
+/// with them: there are as many as without them.
 #[test]
 fn ten_thousand_waiters_hold_no_kernel_threads() {
     let _watchdog = Watchdog::start("ten thousand waiters hold no kernel threads");

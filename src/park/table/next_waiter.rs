@@ -68,8 +68,8 @@ impl Bucket {
         (!first.is_null()).then(|| Self::next_waiter(first).0)
     }
 
-    /// Takes at most `most` waiters of `key` off their queue in turn. Returns them as a list by `next` that ends
-    /// in null, and how many they are.
+    /// Takes at most `most` waiters of `key` off their queue in turn. Returns them as a list by `next` that
+    /// ends in null, and how many they are.
     pub(in crate::park) fn take_up_to(&mut self, key: usize, most: usize) -> (*const Waiter, usize) {
         let mut count = 0;
         let takes = |_: &Waiter| {

@@ -34,9 +34,9 @@ impl Pair<'_> {
         self.link(taken)
     }
 
-    /// Takes at most `woken` waiters of the first queue off it. They are returned as a list by `next` that ends
-    /// in null, with their number. Moves at most `moved` others as [`move_all`](Self::move_all) does, and returns
-    /// how many.
+    /// Takes at most `woken` waiters of the first queue off it. They are returned as a list by `next` that
+    /// ends in null, with their number. Moves at most `moved` others as [`move_all`](Self::move_all) does,
+    /// and returns how many.
     pub(in crate::park) fn wake_and_move(
         &mut self,
         woken: usize,

@@ -20,8 +20,8 @@ pub(in crate::park) fn take(choose: impl Fn(&Waiter) -> bool, wake: impl Fn(*con
 }
 
 impl Bucket {
-    /// Takes at most `most` waiters of `key` that `choose` accepts off their queue, in the queue's order. Returns
-    /// them as a list by `next` that ends in null, and how many they are.
+    /// Takes at most `most` waiters of `key` that `choose` accepts off their queue, in the queue's order.
+    /// Returns them as a list by `next` that ends in null, and how many they are.
     pub(in crate::park) fn take_chosen(
         &mut self,
         key: usize,

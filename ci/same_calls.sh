@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Compares the system calls of a program that never starts a runtime, with the feature `interpose` and without.
+# They must be the same calls, as often.
+set -euo pipefail
+cd "$(dirname "$0")/../tests/crates"
+export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-../../target/crates}
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+
+# Counts the calls of this program and its children, as lines of a count and a name.
+count() {
+    strace -f -qq -o "$folder/calls" "$1"
+    sed -E 's/^[0-9]+ +//; s/^<\.\.\. ([a-z0-9_]+) resumed.*/ /' "$folder/calls" | grep -oE '^[a-z][a-z0-9_]*' | sort | uniq -c
+}
+
+for features in "" interpose; do
+    cargo build --quiet --package plain --features "$features"
+    cp "$CARGO_TARGET_DIR/debug/plain" "$folder/plain-$features"
+done
+nm -D "$folder/plain-interpose" | grep -q " T recv$" || { echo "the calls do not go through Selvedge" >&2; exit 1; }
+count "$folder/plain-" >"$folder/without"
+count "$folder/plain-interpose" >"$folder/with"
+[ "$(wc -l <"$folder/without")" -gt 30 ] || { echo "too few kinds of calls: strace has seen nothing" >&2; exit 1; }
+diff "$folder/without" "$folder/with" || { echo "the calls differ with the feature (>)" >&2; exit 1; }
+echo "the same calls with the feature and without: $(awk '{n += $1} END {print n}' "$folder/with") of $(wc -l <"$folder/with") kinds"
