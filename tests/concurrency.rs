@@ -11,6 +11,8 @@ mod lwps;
 mod pipe;
 #[path = "concurrency/refuse.rs"]
 mod refuse;
+#[path = "support/unseen.rs"]
+mod unseen;
 #[path = "support/watchdog.rs"]
 mod watchdog;
 

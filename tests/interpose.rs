@@ -59,7 +59,8 @@ fn all<T: Send + 'static>(count: usize, body: impl Fn(usize) -> T + Clone + Send
 #[ignore = "called in child processes"]
 fn child() {
     child::play(&[
-        ("closed", faults::closed), ("urgent", descriptors::urgent),
+        ("closed", faults::closed),
+        ("urgent", descriptors::urgent),
         ("forks", faults::forks),
         ("few_descriptors", faults::few_descriptors),
     ]);

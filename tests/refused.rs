@@ -11,6 +11,8 @@ mod child;
 mod pipe;
 #[path = "concurrency/refuse.rs"]
 mod refuse;
+#[path = "support/unseen.rs"]
+mod unseen;
 #[path = "support/watchdog.rs"]
 mod watchdog;
 

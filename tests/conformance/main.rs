@@ -1,6 +1,8 @@
 //! What a program may rely on, on either runtime: each scenario is written once, generic over the
 //! runtime, and runs on every leg.
 
+#[path = "../support/unseen.rs"]
+mod unseen;
 #[path = "../support/watchdog.rs"]
 mod watchdog;
 

@@ -1,7 +1,7 @@
 //! The end of a runtime by a deadline: which threads are waited for, which are interrupted, and what the
 //! error says.
 
-use std::io::{Read, Write};
+use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
@@ -13,6 +13,7 @@ use selvedge::thread::{Builder, Interrupted, JoinHandle, ShutdownTimeout, Thread
 use selvedge::{Mxn, OneToOne, Runtime, Wait, thread};
 
 use crate::legs::Leg;
+use crate::unseen;
 
 both! {
     without_threads_it_is_over_at_once,
@@ -195,15 +196,20 @@ const PARTS: [(&str, bool, Part, Looks); 9] = [
         |stage, _| assert!(!stage.two.wait().is_leader()),
         |state| waits_for(state, WaitReason::Barrier),
     ),
-    ("reader", false, |_, pipe| read(pipe), |state| matches!(state, ThreadState::InKernel { tid: 1.. })),
+    ("reader", false, |_, pipe| read(&pipe), |state| matches!(state, ThreadState::InKernel { tid: 1.. })),
     (
         "announced",
         false,
-        |_, pipe| thread::blocking(|| read(pipe)),
+        |_, pipe| thread::blocking(|| read(&pipe)),
         |state| matches!(state, ThreadState::InKernel { tid: 1.. }),
     ),
     ("bound locker", true, |stage, _| drop(stage.mutex.lock()), |state| waits_for(state, WaitReason::Mutex)),
-    ("bound reader", true, |_, pipe| read(pipe), |state| matches!(state, ThreadState::InKernel { tid: 1.. })),
+    (
+        "bound reader",
+        true,
+        |_, pipe| read(&pipe),
+        |state| matches!(state, ThreadState::InKernel { tid: 1.. }),
+    ),
     (
         "spinner",
         false,
@@ -216,8 +222,8 @@ const PARTS: [(&str, bool, Part, Looks); 9] = [
     ),
 ];
 
-fn read(mut pipe: UnixStream) {
-    pipe.read_exact(&mut [0]).expect("a byte, at last");
+fn read(pipe: &UnixStream) {
+    assert!(unseen::read(pipe), "a byte, at last");
 }
 
 fn threads_that_do_not_stop_are_named<L: Leg>() {
