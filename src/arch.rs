@@ -62,7 +62,7 @@ pub(crate) use isa::{
     switch_tp, switch_tp_syscall,
 };
 
-#[cfg(feature = "interpose")]
+#[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
 pub(crate) use isa::{checked_load, load_checked};
 
 /// Where a suspended context can be resumed: its stack pointer, with its frame beside it.

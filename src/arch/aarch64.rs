@@ -125,14 +125,14 @@ unsafe extern "C" fn start() -> ! {
 ///
 /// # Safety
 /// `found` can be written. A fault at `address` is answered, or ends the process.
-#[cfg(feature = "interpose")]
+#[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
 #[unsafe(naked)]
 pub(crate) unsafe extern "C" fn load_checked(address: *const u32, found: *mut u32) -> bool {
     naked_asm!("ldr w2, [x0]", "str w2, [x1]", "mov w0, #1", "ret")
 }
 
 /// Returns the address of the instruction of [`load_checked`] that may fault, and where it goes on then.
-#[cfg(feature = "interpose")]
+#[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
 pub(crate) fn checked_load() -> (usize, usize) {
     #[unsafe(naked)]
     extern "C" fn failed() -> bool {

@@ -37,7 +37,7 @@ pub(crate) fn is_start(_resume: usize) -> bool {
 ///
 /// # Safety
 /// Both addresses are valid.
-#[cfg(feature = "interpose")]
+#[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
 pub(crate) unsafe fn load_checked(address: *const u32, found: *mut u32) -> bool {
     // SAFETY: the caller's promise.
     let value = unsafe { *address };
@@ -47,7 +47,7 @@ pub(crate) unsafe fn load_checked(address: *const u32, found: *mut u32) -> bool 
 }
 
 /// Returns addresses at which no code stands.
-#[cfg(feature = "interpose")]
+#[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
 pub(crate) fn checked_load() -> (usize, usize) {
     (0, 0)
 }
