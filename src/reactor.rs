@@ -21,6 +21,7 @@
 //! [`Backend::watch`](crate::park::backend::Backend::watch). So a descriptor may be in the sets of several
 //! runtimes. All of them report to the same entry.
 
+#[cfg(unix)]
 pub(crate) mod by_number;
 pub(crate) mod entries;
 #[cfg(unix)]
