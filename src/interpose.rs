@@ -27,9 +27,13 @@
 //! | [`noted`] | `setsockopt`, `sigaction`, `signal` | makes them, and others need not ask the kernel |
 //! | [`announced`] | `getaddrinfo`, `fsync`, `flock` and their like | blocks its LWP, and says so |
 //!
-//! What this crate does not see: system calls that are made as instructions (in the C library itself, or by
-//! `rustix`), and calls of a library that was loaded later. They block the LWP, which the monitor makes up
-//! for.
+//! What this crate does not see: system calls that are made as instructions, in the C library itself or by
+//! `rustix`. They block the LWP, which the monitor makes up for.
+//!
+//! Three functions do something of this crate's own in any thread: `close` and `dup2` tell those that wait
+//! for the descriptor, and the wake-up of a futex looks for green waiters. In a handler of a signal that has
+//! interrupted this crate's code, the first two leave it, and the third must not be called. (No lock of std
+//! or of the C library may be used there.)
 
 use std::io;
 
@@ -47,13 +51,13 @@ mod noted;
 mod sockets;
 mod user_memory;
 
-/// `true`: the program's calls come here first.
+/// Returns `true` if the program's calls come here first. In a library that is loaded by a program, they do
+/// not.
 pub(crate) fn is_on() -> bool {
-    // The linker keeps this module in programs that have a runtime.
-    futex::syscall as *const () as usize != 0
+    next::is_first(c"syscall", futex::syscall as *const ())
 }
 
-/// Returns an error if another library must see all calls.
+/// Prepares what green threads need here. Returns an error if another library must see all calls.
 ///
 /// # Errors
 ///
@@ -65,6 +69,7 @@ pub(crate) fn check() -> io::Result<()> {
             "feature `interpose`: a sanitizer has functions of the same names; build without one of them",
         ));
     }
+    user_memory::prepare();
     Ok(())
 }
 

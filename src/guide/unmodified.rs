@@ -26,13 +26,13 @@
 //! | `sched_yield` | lets another green thread run |
 //! | `waitpid`, `wait4`, `waitid` for the end of one child | waits alone |
 //! | files; `getaddrinfo`, `getnameinfo`, `flock`, `fsync`, `fdatasync` | blocks its LWP, announced |
-//! | `recvmmsg`, `sendmmsg`; `recvfrom` and `recvmsg` with `MSG_WAITALL` | blocks its LWP, announced |
+//! | `recvmmsg`, `sendmmsg`; `MSG_WAITALL`, `MSG_FASTOPEN`, `MSG_ZEROCOPY` | blocks its LWP, announced |
 //! | `connect` of a Unix socket; an `accept` where another thread was faster | blocks its LWP, announced |
 //! | `pthread_join`, and with it `join` of std's threads | blocks its LWP, announced |
 //! | futexes that are shared between processes, or pass on priorities | blocks its LWP, announced |
 //! | calls with a mask of signals (`ppoll`, `epoll_pwait`) | blocks its LWP, announced |
 //! | `waitpid` for any child of several, or for a change other than its end | blocks its LWP, announced |
-//! | a `read` or `write` that would wait in a handler of a signal | blocks its LWP |
+//! | any call in a handler of a signal | blocks its LWP |
 //! | the C library's own locks (`pthread_mutex_lock`) and streams | blocks its LWP, noticed |
 //! | system calls as instructions, such as those of `rustix` | blocks its LWP, noticed |
 //!
@@ -50,6 +50,11 @@
 //! - If the clock of the day is set during a wait by it, the wait ends as if it had not been set.
 //! - [`std::thread::spawn`] makes kernel threads. Their waits are the kernel's.
 //! - On the rung [`Pinned`](crate::ThreadRegister::Pinned), all calls go to the C library.
+//!
+//! - If a call sends in parts, and the connection breaks after some, it returns their number, and the next
+//!   call an error. That may be another than the kernel's: it has been told.
+//! - After a handler of a signal was installed with `SA_NODEFER` and without `SA_ONSTACK`, all calls go to
+//!   the C library: nothing tells whether such a handler runs.
 //!
 //! Sanitizers bring functions of these names themselves. Under one, building a runtime of green threads
 //! returns an error.

@@ -10,6 +10,7 @@ use libc::{iovec, size_t, ssize_t};
 use super::caller::{announced, green};
 use super::descriptor::{self, Direction, Kind, Outcome};
 use super::sockets;
+use crate::park::no_preempt;
 use crate::park::thread::ThreadRef;
 use crate::reactor::by_number;
 use crate::sys::next::{self, errno, fail};
@@ -50,6 +51,7 @@ pub(super) unsafe extern "C" fn read(fd: c_int, to: *mut c_void, n: size_t) -> s
     let plain = || unsafe { next::read(fd, to, n) };
     let Some(me) = green() else { return plain() };
     match descriptor::kind(fd) {
+        _ if n == 0 => plain(),
         Kind::Socket => sockets::receive(me, fd, to, n, 0).or_block(me, plain),
         Kind::Stream => {
             let part = iovec { iov_base: to, iov_len: n };
@@ -192,6 +194,15 @@ impl Parts {
     }
 }
 
+/// Lets threads that wait for a descriptor find that it is closed. A handler of a signal that has interrupted
+/// this crate's own code cannot: their queue may be locked below it. Then they wait on, as the kernel lets
+/// them.
+fn note_closed(descriptor: c_int) {
+    if no_preempt::is_allowed() {
+        by_number::closed(descriptor);
+    }
+}
+
 /// See `close(2)`. Threads that wait for the descriptor find that it is closed.
 ///
 /// # Safety
@@ -200,7 +211,7 @@ impl Parts {
 pub(super) unsafe extern "C" fn close(fd: c_int) -> c_int {
     // SAFETY: the caller's promise.
     let result = unsafe { next::close(fd) };
-    by_number::closed(fd);
+    note_closed(fd);
     result
 }
 
@@ -212,7 +223,7 @@ pub(super) unsafe extern "C" fn close(fd: c_int) -> c_int {
 pub(super) unsafe extern "C" fn dup2(from: c_int, to: c_int) -> c_int {
     // SAFETY: the caller's promise.
     let result = unsafe { next::dup2(from, to) };
-    by_number::closed(to);
+    note_closed(to);
     result
 }
 
@@ -224,6 +235,6 @@ pub(super) unsafe extern "C" fn dup2(from: c_int, to: c_int) -> c_int {
 pub(super) unsafe extern "C" fn dup3(from: c_int, to: c_int, flags: c_int) -> c_int {
     // SAFETY: the caller's promise.
     let result = unsafe { next::dup3(from, to, flags) };
-    by_number::closed(to);
+    note_closed(to);
     result
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::noted::{self, Handlers};
 use crate::park::backend;
 use crate::park::current;
 use crate::park::no_preempt;
@@ -15,14 +16,21 @@ pub(super) fn green() -> Option<ThreadRef> {
     if me.is_kernel() { None } else { may_wait(me) }
 }
 
-/// Returns the green thread `me`, unless this crate's own code calls, or a handler of a signal that has a
-/// stack of its own.
+/// Returns the green thread `me`, unless this crate's own code calls, or a handler of a signal. A handler
+/// must not leave the LWP: the kernel would restore the LWP's mask and its alternate stack on another one.
 fn may_wait(me: ThreadRef) -> Option<ThreadRef> {
     if !no_preempt::is_allowed() {
         return None;
     }
     let here = 0_u8;
-    me.backend().may_wait_at(&me, (&raw const here).addr()).then_some(me)
+    let backend = me.backend();
+    let on_own_stack = backend.may_wait_at(&me, (&raw const here).addr());
+    let in_handler = || match noted::handlers() {
+        Handlers::Elsewhere => false,
+        Handlers::Masked => !backend.has_usual_mask(&me),
+        Handlers::Unmasked => true,
+    };
+    (on_own_stack && !in_handler()).then_some(me)
 }
 
 /// Makes a call that may block for long. If the running thread is green, its slot may be released meanwhile.

@@ -101,6 +101,9 @@ pub(super) unsafe extern "C" fn waitid(
     // SAFETY: the caller's promise.
     let look = |options| unsafe { next::waitid(kind, id, info, options) };
     let Some(me) = green() else { return look(options) };
+    if kind == libc::P_PIDFD && !descriptor::blocks(id as c_int) {
+        return look(options);
+    }
     if info.is_null() {
         // It would not be said whether a child was found.
         return backend::blocking(me, || look(options));

@@ -38,7 +38,6 @@ pub(super) fn rest_until(deadline: Option<Instant>) {
 
 /// Reads the argument of a call that sleeps.
 fn argument(address: *const timespec) -> Result<Duration, c_int> {
-    user_memory::prepare();
     duration(user_memory::time(address).ok_or(libc::EFAULT)?).ok_or(libc::EINVAL)
 }
 

@@ -31,6 +31,10 @@ impl<T> Outcome<T> {
     }
 }
 
+/// If a descriptor has been reported ready this often, and the call would block all the same, it is ready for
+/// something else (an error that is not read, for instance), and remains so. Then the call itself waits.
+const TURNS: u32 = 16;
+
 /// Makes calls on a descriptor of `me`, the running thread, which is green, until one does not say that it
 /// would block, and waits in between. `attempt` does not block, whatever the mode of the descriptor. If a
 /// call returns less than `most`, it has taken all that there was, and the next one waits first; 0 for calls
@@ -43,7 +47,7 @@ pub(super) fn call<T: From<i8> + PartialOrd>(
     mut attempt: impl FnMut() -> T,
 ) -> Outcome<T> {
     let mut look = Look::at(descriptor, direction);
-    let mut wait = None;
+    let (mut wait, mut turns) = (None, 0);
     loop {
         let is_first = wait.is_none();
         let is_tried = !is_first || most <= T::from(0) || look.as_ref().is_none_or(Look::is_ready);
@@ -66,9 +70,10 @@ pub(super) fn call<T: From<i8> + PartialOrd>(
             None => return Outcome::Done(attempt()),
         };
         match until_ready(me, descriptor, direction, wait) {
-            Ready::Yes => {}
-            Ready::TimedOut => return Outcome::Done(fail(libc::EAGAIN)),
-            Ready::Unknown => return Outcome::Unknown,
+            Ready::Yes if turns < TURNS => turns += 1,
+            // The set may not have been looked at in time.
+            Ready::TimedOut => return Outcome::Done(attempt()),
+            Ready::Yes | Ready::Unknown => return Outcome::Unknown,
         }
         look = Look::at(descriptor, direction);
     }
@@ -85,10 +90,6 @@ pub(super) enum Ready {
 
 /// Waits for a descriptor.
 pub(super) fn until_ready(me: ThreadRef, descriptor: c_int, direction: Direction, wait: Wait) -> Ready {
-    if noted::may_be_in_handler() && !me.backend().has_usual_mask(&me) {
-        // A handler of a signal, on the thread's own stack: its mask would stay with the LWP.
-        return Ready::Unknown;
-    }
     match by_number::until_ready(me, descriptor, direction, wait) {
         Ok(()) => Ready::Yes,
         Err(error) if error.kind() == io::ErrorKind::TimedOut => Ready::TimedOut,
@@ -157,5 +158,15 @@ pub(super) fn is_ready(descriptor: c_int, direction: Direction) -> bool {
     };
     let mut polled = libc::pollfd { fd: descriptor, events, revents: 0 };
     // SAFETY: one descriptor, as said.
-    unsafe { next::poll(&raw mut polled, 1, 0) != 0 }
+    look(|| unsafe { next::poll(&raw mut polled, 1, 0) }) != 0
+}
+
+/// Makes a call that does not wait until no signal interrupts it.
+pub(super) fn look(mut call: impl FnMut() -> c_int) -> c_int {
+    loop {
+        let found = call();
+        if found >= 0 || errno() != libc::EINTR {
+            return found;
+        }
+    }
 }

@@ -32,12 +32,19 @@ pub(super) unsafe extern "C" fn syscall(
 ) -> c_long {
     // SAFETY: the caller's promise.
     let kernel = || unsafe { next::syscall(number, a, b, c, d, e, f) };
-    if number != libc::SYS_futex || b as c_int & PRIVATE == 0 {
+    if number != libc::SYS_futex {
         return kernel();
+    }
+    let operation = b as c_int & !(PRIVATE | REALTIME);
+    if b as c_int & PRIVATE == 0 && wakes(operation) {
+        return kernel();
+    }
+    if b as c_int & PRIVATE == 0 {
+        return announced(kernel);
     }
     let call = Call {
         word: ptr::with_exposed_provenance(a as usize),
-        operation: b as c_int & !(PRIVATE | REALTIME),
+        operation,
         realtime: b as c_int & REALTIME != 0,
         value: c as u32,
         fourth: d,
@@ -51,16 +58,34 @@ pub(super) unsafe extern "C" fn syscall(
         {
             call.wake_or_move()
         }
-        libc::FUTEX_WAKE_OP if futex::may_have_waiters() => {
+        libc::FUTEX_WAKE_OP => {
+            // It changes the second word, so it comes first.
             let woken = kernel();
-            // What the operation does to the second word, only the kernel knows. A wake-up for nothing is
-            // allowed.
+            if woken < 0 || !futex::may_have_waiters() {
+                return woken;
+            }
+            // What the operation has found there, only the kernel knows. A wake-up for nothing is allowed.
             let all = |word: *const u32| futex::wake(word.addr(), ANY, usize::MAX, |_| 0) as c_long;
-            if woken < 0 { woken } else { woken + all(call.word) + all(call.other) }
+            woken + all(call.word) + all(call.other)
         }
         libc::FUTEX_WAIT | libc::FUTEX_WAIT_BITSET | libc::FUTEX_WAKE | libc::FUTEX_WAKE_BITSET => kernel(),
         _ => announced(kernel),
     }
+}
+
+/// Returns `true` if an operation does not wait.
+fn wakes(operation: c_int) -> bool {
+    matches!(
+        operation,
+        libc::FUTEX_WAKE
+            | libc::FUTEX_WAKE_BITSET
+            | libc::FUTEX_WAKE_OP
+            | libc::FUTEX_REQUEUE
+            | libc::FUTEX_CMP_REQUEUE
+            | libc::FUTEX_CMP_REQUEUE_PI
+            | libc::FUTEX_UNLOCK_PI
+            | libc::FUTEX_TRYLOCK_PI
+    )
 }
 
 /// The arguments of `futex(2)`, by the names that most operations have for them.
@@ -85,7 +110,6 @@ impl Call {
 
     /// Waits in the queue, for the running thread, which is green.
     fn wait(&self) -> c_long {
-        user_memory::prepare();
         let wait = match self.limit() {
             Ok(wait) => wait,
             Err(error) => return fail(error),
@@ -137,15 +161,19 @@ impl Call {
     }
 
     fn requeue(&self) -> c_long {
-        user_memory::prepare();
         let counts = (usize::try_from(self.value as i32), usize::try_from(self.fourth as i32));
         let ((Ok(wake), Ok(moved)), true) = (counts, self.other.is_aligned()) else {
             return fail(libc::EINVAL);
         };
         if self.word == self.other {
-            // Waiters that are moved to where they are stay there.
-            let kernel = |most| self.in_kernel(most, moved).max(0) as usize;
-            return futex::wake(self.word.addr(), ANY, wake, kernel) as c_long;
+            // Waiters that are moved to where they are stay there. The kernel compares.
+            let kernel = self.in_kernel(wake, moved);
+            let left = wake.saturating_sub(usize::try_from(kernel).unwrap_or(wake));
+            return if left == 0 {
+                kernel
+            } else {
+                kernel + futex::wake(self.word.addr(), ANY, left, |_| 0) as c_long
+            };
         }
         let mut readable = true;
         let is_same = || {

@@ -3,14 +3,14 @@
 //! The kernel is asked first, without waiting. One descriptor is waited for as itself, and several by a set
 //! of descriptors that is made for the call: such a set is a descriptor that can be waited for.
 
-use std::ffi::c_int;
+use std::ffi::{c_int, c_long};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
 use libc::{epoll_event, fd_set, nfds_t, pollfd, sigset_t, timespec, timeval};
 
 use super::caller::{announced, duration, green};
-use super::descriptor::{Direction, Ready, until_ready};
+use super::descriptor::{self, Direction, Ready, until_ready};
 use super::user_memory;
 use crate::park::thread::ThreadRef;
 use crate::park::wait::Wait;
@@ -102,10 +102,11 @@ fn until(me: ThreadRef, polled: &[pollfd], wait: Wait, look: impl Fn() -> c_int)
 }
 
 /// Returns what a call was asked about.
-fn polled<'a>(fds: *const pollfd, n: nfds_t) -> &'a [pollfd] {
+fn polled(fds: *const pollfd, n: nfds_t) -> Vec<pollfd> {
     let n = usize::try_from(n).unwrap_or(0);
-    // SAFETY: the caller of the call has passed so many, and the kernel has read them.
-    if n == 0 { &[] } else { unsafe { std::slice::from_raw_parts(fds, n) } }
+    // SAFETY: the caller of the call has passed so many, and the kernel has read them. A copy, since it
+    // writes there.
+    if n == 0 { Vec::new() } else { unsafe { std::slice::from_raw_parts(fds, n) }.to_vec() }
 }
 
 /// See `poll(2)`.
@@ -117,11 +118,12 @@ pub(super) unsafe extern "C" fn poll(fds: *mut pollfd, n: nfds_t, timeout: c_int
     // SAFETY: the caller's promise.
     let look = |timeout| unsafe { next::poll(fds, n, timeout) };
     let Some(me) = green() else { return look(timeout) };
-    let found = look(0);
+    let now = || descriptor::look(|| look(0));
+    let found = now();
     if found != 0 || timeout == 0 {
         return found;
     }
-    let found = until(me, polled(fds, n), millis(timeout), || look(0));
+    let found = until(me, &polled(fds, n), millis(timeout), now);
     found.unwrap_or_else(|| announced(|| look(timeout)))
 }
 
@@ -147,12 +149,12 @@ pub(super) unsafe extern "C" fn ppoll(
         Err(error) => return fail(error),
     };
     // SAFETY: the caller's promise.
-    let look = || unsafe { next::poll(fds, n, 0) };
+    let look = || descriptor::look(|| unsafe { next::poll(fds, n, 0) });
     let found = look();
     if found != 0 {
         return found;
     }
-    until(me, polled(fds, n), wait, look).unwrap_or_else(|| announced(plain))
+    until(me, &polled(fds, n), wait, look).unwrap_or_else(|| announced(plain))
 }
 
 /// Reads how long to wait.
@@ -160,7 +162,6 @@ fn limit(timeout: *const timespec) -> Result<Wait, c_int> {
     if timeout.is_null() {
         return Ok(Wait::forever());
     }
-    user_memory::prepare();
     let time = user_memory::time(timeout).ok_or(libc::EFAULT)?;
     Ok(Wait::timeout(duration(time).ok_or(libc::EINVAL)?))
 }
@@ -182,9 +183,12 @@ pub(super) unsafe extern "C" fn select(
     let Some(me) = green() else { return plain() };
     let Some(asked) = Selected::of(n, [read, write, except]) else { return announced(plain) };
     // SAFETY: the caller's promise.
-    let time = unsafe { timeout.as_ref() }.map(|time| {
-        Duration::new(time.tv_sec.unsigned_abs(), 0)
-            + Duration::from_micros(u64::try_from(time.tv_usec).unwrap_or(0))
+    let time = unsafe { timeout.as_ref() };
+    if time.is_some_and(|time| time.tv_sec < 0 || time.tv_usec < 0) {
+        return plain();
+    }
+    let time = time.map(|time| {
+        Duration::from_secs(time.tv_sec.unsigned_abs()) + Duration::from_micros(time.tv_usec.unsigned_abs())
     });
     if time.is_some_and(|time| time.is_zero()) {
         return plain();
@@ -194,7 +198,7 @@ pub(super) unsafe extern "C" fn select(
         asked.restore([read, write, except]);
         let mut none = timeval { tv_sec: 0, tv_usec: 0 };
         // SAFETY: the caller's promise.
-        unsafe { next::select(n, read, write, except, &raw mut none) }
+        descriptor::look(|| unsafe { next::select(n, read, write, except, &raw mut none) })
     };
     let wait = time.map_or(Wait::forever(), Wait::timeout);
     let Some(found) = until(me, &asked.polled, wait, look) else {
@@ -213,6 +217,8 @@ pub(super) unsafe extern "C" fn select(
 /// What `select` was asked about, since the kernel overwrites it.
 struct Selected {
     sets: [Option<fd_set>; 3],
+    /// How many numbers of each set count.
+    n: usize,
     polled: Vec<pollfd>,
 }
 
@@ -234,14 +240,16 @@ impl Selected {
             let events = events.fold(0, |all, (_, event)| all | event);
             (events != 0).then_some(pollfd { fd, events, revents: 0 })
         };
-        Some(Self { polled: (0..n).filter_map(asked).collect(), sets })
+        Some(Self { polled: (0..n).filter_map(asked).collect(), sets, n: n as usize })
     }
 
     fn restore(&self, sets: [*mut fd_set; 3]) {
         for (set, asked) in sets.into_iter().zip(self.sets) {
             if let Some(asked) = asked {
-                // SAFETY: it was read there.
-                unsafe { *set = asked };
+                // Whole words, as the kernel does.
+                let bytes = self.n.next_multiple_of(c_long::BITS as usize) / 8;
+                // SAFETY: so much was read there, and is in a whole set.
+                unsafe { (&raw const asked).cast::<u8>().copy_to(set.cast(), bytes) };
             }
         }
     }
@@ -249,12 +257,13 @@ impl Selected {
 
 /// Waits for events of a set of descriptors, for the green thread `me`.
 fn events(me: ThreadRef, set: c_int, timeout: c_int, look: impl Fn(c_int) -> c_int) -> c_int {
-    let found = look(0);
+    let now = || descriptor::look(|| look(0));
+    let found = now();
     if found != 0 || timeout == 0 {
         return found;
     }
     let polled = [pollfd { fd: set, events: libc::POLLIN, revents: 0 }];
-    until(me, &polled, millis(timeout), || look(0)).unwrap_or_else(|| announced(|| look(timeout)))
+    until(me, &polled, millis(timeout), now).unwrap_or_else(|| announced(|| look(timeout)))
 }
 
 /// See `epoll_wait(2)`.

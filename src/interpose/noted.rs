@@ -15,6 +15,19 @@ use crate::sys::next;
 static TIMEOUTS: AtomicBool = AtomicBool::new(false);
 /// Some signal has, or had, a handler that runs on the stack of the thread that it interrupts.
 static HANDLERS: AtomicBool = AtomicBool::new(false);
+/// The same of one that blocks no signal meanwhile.
+static UNMASKED: AtomicBool = AtomicBool::new(false);
+
+/// Where handlers of signals run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Handlers {
+    /// On alternate stacks.
+    Elsewhere,
+    /// On the threads' own stacks, too. The signals that are blocked tell.
+    Masked,
+    /// There, and nothing tells. No thread waits: a program pays for such a handler.
+    Unmasked,
+}
 
 /// Returns `true` if sockets may have timeouts.
 pub(super) fn are_timeouts_set() -> bool {
@@ -22,10 +35,16 @@ pub(super) fn are_timeouts_set() -> bool {
     TIMEOUTS.load(Ordering::Relaxed)
 }
 
-/// Returns `true` if handlers of signals may run on the stacks of threads.
-pub(super) fn may_be_in_handler() -> bool {
-    // Relaxed: a handler runs after it was installed.
-    HANDLERS.load(Ordering::Relaxed)
+/// Returns where handlers may run.
+pub(super) fn handlers() -> Handlers {
+    // Relaxed, both: a handler runs after it was installed.
+    if !HANDLERS.load(Ordering::Relaxed) {
+        Handlers::Elsewhere
+    } else if !UNMASKED.load(Ordering::Relaxed) {
+        Handlers::Masked
+    } else {
+        Handlers::Unmasked
+    }
 }
 
 fn note(what: &AtomicBool) {
@@ -65,6 +84,9 @@ pub(super) unsafe extern "C" fn sigaction(
     if let Some(new) = unsafe { new.as_ref() } {
         let is_handler = !matches!(new.sa_sigaction, libc::SIG_DFL | libc::SIG_IGN);
         if is_handler && new.sa_flags & libc::SA_ONSTACK == 0 {
+            if new.sa_flags & libc::SA_NODEFER != 0 {
+                note(&UNMASKED);
+            }
             note(&HANDLERS);
         }
     }

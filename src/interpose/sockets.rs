@@ -14,11 +14,26 @@ use crate::sys::next::{self, errno, fail};
 
 const NOW: c_int = libc::MSG_DONTWAIT;
 
-/// Returns the running thread if it is green, and a call with these flags may block. To read the queue of errors
-/// never does.
+/// Returns the running thread if it is green, and a call that receives with these flags may block. Urgent
+/// bytes and the queue of errors are never waited for.
 #[inline]
-fn waiter(flags: c_int) -> Option<ThreadRef> {
-    if flags & (NOW | libc::MSG_ERRQUEUE) != 0 { None } else { green() }
+fn receiver(flags: c_int) -> Option<ThreadRef> {
+    if flags & (NOW | libc::MSG_OOB | libc::MSG_ERRQUEUE) != 0 { None } else { green() }
+}
+
+/// Returns the running thread if it is green, and a call that sends with these flags may block.
+#[inline]
+fn sender(flags: c_int) -> Option<ThreadRef> {
+    if flags & NOW != 0 { None } else { green() }
+}
+
+/// With one of these, a call that sends does something else if it must not block, or if it is made in parts.
+const IN_ONE: c_int = libc::MSG_OOB | libc::MSG_FASTOPEN | libc::MSG_ZEROCOPY;
+
+/// Returns the flags of a call that sends what is left of `done` bytes and more. The program gets the count
+/// if some were sent, and so no signal.
+fn flags_after(done: size_t, flags: c_int) -> c_int {
+    if done == 0 { flags } else { flags | libc::MSG_NOSIGNAL }
 }
 
 /// Receives bytes, for the green thread `me`.
@@ -37,7 +52,12 @@ pub(super) fn receive(
 
 /// Sends all bytes, for the green thread `me`, or as many as can be sent without waiting if the mode says so.
 pub(super) fn send_all(me: ThreadRef, fd: c_int, from: *const c_void, n: size_t, flags: c_int) -> ssize_t {
+    if flags & IN_ONE != 0 {
+        // SAFETY: the caller of the call has passed the bytes.
+        return backend::blocking(me, || unsafe { next::send(fd, from, n, flags) });
+    }
     all(n, |done| {
+        let flags = flags_after(done, flags);
         let (from, n) = (from.wrapping_byte_add(done), n - done);
         // SAFETY: the rest of what the caller of the call has passed.
         let attempt = || unsafe { next::send(fd, from, n, flags | NOW) };
@@ -55,22 +75,11 @@ pub(super) fn send_all(me: ThreadRef, fd: c_int, from: *const c_void, n: size_t,
 pub(super) unsafe extern "C" fn recv(fd: c_int, to: *mut c_void, n: size_t, flags: c_int) -> ssize_t {
     // SAFETY: the caller's promise.
     let plain = || unsafe { next::recv(fd, to, n, flags) };
-    let Some(me) = waiter(flags) else { return plain() };
-    if flags & libc::MSG_WAITALL == 0 || flags & libc::MSG_PEEK != 0 || n == 0 {
-        return receive(me, fd, to, n, flags).or_block(me, plain);
-    }
-    let mut done = 0;
-    loop {
-        // SAFETY: the rest of what the caller passes.
-        let plain = || unsafe { next::recv(fd, to.wrapping_byte_add(done), n - done, flags) };
-        match receive(me, fd, to.wrapping_byte_add(done), n - done, flags).or_block(me, plain) {
-            -1 if done == 0 => return -1,
-            -1 | 0 => return done as ssize_t,
-            more => done += more as usize,
-        }
-        if done == n || !is_stream(fd) {
-            return done as ssize_t;
-        }
+    match receiver(flags) {
+        None => plain(),
+        // In parts, an error after some bytes would be lost.
+        Some(me) if flags & libc::MSG_WAITALL != 0 => backend::blocking(me, plain),
+        Some(me) => receive(me, fd, to, n, flags).or_block(me, plain),
     }
 }
 
@@ -90,7 +99,7 @@ fn is_stream(fd: c_int) -> bool {
 /// As the C library's function.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn send(fd: c_int, from: *const c_void, n: size_t, flags: c_int) -> ssize_t {
-    match waiter(flags) {
+    match sender(flags) {
         Some(me) => send_all(me, fd, from, n, flags),
         // SAFETY: the caller's promise.
         None => unsafe { next::send(fd, from, n, flags) },
@@ -112,7 +121,7 @@ pub(super) unsafe extern "C" fn recvfrom(
 ) -> ssize_t {
     // SAFETY: the caller's promise.
     let call = |flags| unsafe { next::recvfrom(fd, to, n, flags, by, len) };
-    match waiter(flags) {
+    match receiver(flags) {
         None => call(flags),
         Some(me) if flags & libc::MSG_WAITALL != 0 => backend::blocking(me, || call(flags)),
         Some(me) => {
@@ -136,8 +145,12 @@ pub(super) unsafe extern "C" fn sendto(
 ) -> ssize_t {
     // SAFETY: the caller's promise.
     let plain = || unsafe { next::sendto(fd, from, n, flags, to, len) };
-    let Some(me) = waiter(flags) else { return plain() };
+    let Some(me) = sender(flags) else { return plain() };
+    if flags & IN_ONE != 0 {
+        return backend::blocking(me, plain);
+    }
     all(n, |done| {
+        let flags = flags_after(done, flags);
         let (from, n) = (from.wrapping_byte_add(done), n - done);
         // SAFETY: the rest of what the caller passes.
         let call = |flags| unsafe { next::sendto(fd, from, n, flags, to, len) };
@@ -153,7 +166,7 @@ pub(super) unsafe extern "C" fn sendto(
 pub(super) unsafe extern "C" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
     // SAFETY: the caller's promise.
     let call = |flags| unsafe { next::recvmsg(fd, message, flags) };
-    match waiter(flags) {
+    match receiver(flags) {
         None => call(flags),
         Some(me) if flags & libc::MSG_WAITALL != 0 => backend::blocking(me, || call(flags)),
         Some(me) => {
@@ -170,7 +183,10 @@ pub(super) unsafe extern "C" fn recvmsg(fd: c_int, message: *mut msghdr, flags: 
 pub(super) unsafe extern "C" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
     // SAFETY: the caller's promise.
     let plain = || unsafe { next::sendmsg(fd, message, flags) };
-    let Some(me) = waiter(flags) else { return plain() };
+    let Some(me) = sender(flags) else { return plain() };
+    if flags & IN_ONE != 0 {
+        return backend::blocking(me, plain);
+    }
     // SAFETY: the caller's promise.
     let mut message = unsafe { *message };
     let Some(mut rest) = c_int::try_from(message.msg_iovlen).ok().and_then(|n| Parts::of(message.msg_iov, n))
@@ -178,6 +194,7 @@ pub(super) unsafe extern "C" fn sendmsg(fd: c_int, message: *const msghdr, flags
         return fail(libc::EMSGSIZE);
     };
     all(rest.length(), |done| {
+        let flags = flags_after(done, flags);
         rest.skip_to(done);
         let (parts, count) = rest.left();
         (message.msg_iov, message.msg_iovlen) = (parts.cast_mut().cast::<iovec>(), count as _);
@@ -295,7 +312,8 @@ pub(super) unsafe extern "C" fn connect(fd: c_int, to: *const sockaddr, len: soc
     let begun = plain();
     let error = errno();
     set_blocks(fd, true);
-    if begun == 0 || error != libc::EINPROGRESS {
+    // The second: an earlier call has begun it, and its time was over.
+    if begun == 0 || !matches!(error, libc::EINPROGRESS | libc::EALREADY) {
         return if begun == 0 { 0 } else { fail(error) };
     }
     let wait = descriptor::limit(fd, Direction::Write);

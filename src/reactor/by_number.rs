@@ -12,9 +12,10 @@
 //!
 //! **Shape.** Each number has one entry for good. A thread whose call would block forgets what the entry's
 //! word says, and asks the set anew: one system call, which reports what the descriptor is at that moment. So
-//! a thread that forgets what another one waits for has it reported once more. An event of an earlier
-//! descriptor only makes a call be tried for nothing. And if a call has taken all that there was, the next
-//! one may wait at once: should that be untrue, the set says so.
+//! a thread that forgets what another one waits for has it reported once more. Each waits for an event that
+//! has come since it forgot, by the count of events, whatever others have made of the word. An event of an
+//! earlier descriptor only makes a call be tried for nothing. And if a call has taken all that there was, the
+//! next one may wait at once: should that be untrue, the set says so.
 
 use std::io;
 use std::os::fd::RawFd;
@@ -137,13 +138,13 @@ pub(crate) fn until_ready(
 ) -> io::Result<()> {
     let entry = entry(descriptor).ok_or(io::ErrorKind::Unsupported)?;
     let readiness = direction.of(entry);
-    readiness.forget();
+    let seen = readiness.forget();
     {
         // The set may be made in this call, and other threads wait for that.
         let _no_preempt = NoPreempt::hold();
         me.backend().watch_anew(descriptor, entry.token())?;
     }
-    readiness.wait(direction.reason(), wait)?;
+    readiness.wait_since(seen, direction.reason(), wait)?;
     Ok(())
 }
 

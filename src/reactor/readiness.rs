@@ -96,10 +96,17 @@ impl Readiness {
         wait_queue::fetch(self.key());
     }
 
-    /// Forgets what events have said. The caller then asks for them anew.
-    pub(super) fn forget(&self) {
+    /// Forgets what events have said. The caller then asks for them anew, and [waits](Self::wait_since).
+    pub(super) fn forget(&self) -> Seen {
         // Relaxed: it publishes nothing.
-        self.0.fetch_and(!(READY | CLOSED), Ordering::Relaxed);
+        Seen(self.0.fetch_and(!(READY | CLOSED), Ordering::Relaxed))
+    }
+
+    /// Waits as [`wait`](Self::wait) does, for an event that has come since `seen`. It does not matter what
+    /// other threads have made of READY meanwhile.
+    pub(super) fn wait_since(&self, seen: Seen, reason: WaitReason, wait: Wait) -> Result<(), WaitError> {
+        let count = |word: u64| word & !(LIFE | WAITED | READY | CLOSED);
+        self.wait_while(reason, wait, |word| count(word) == count(seen.0))
     }
 
     fn key(&self) -> usize {
@@ -108,16 +115,26 @@ impl Readiness {
 
     /// Does step 2: waits until the descriptor is ready, or as `wait` says. Returns at once if it is.
     pub(crate) fn wait(&self, reason: WaitReason, wait: Wait) -> Result<(), WaitError> {
+        self.wait_while(reason, wait, |word| word & READY == 0)
+    }
+
+    /// Waits if, with the queue's lock held, `waits` accepts the word.
+    fn wait_while(
+        &self,
+        reason: WaitReason,
+        wait: Wait,
+        waits: impl Fn(u64) -> bool,
+    ) -> Result<(), WaitError> {
         let options = Options { order: Order::Fifo, spin: false, ..Options::new(reason, wait) };
-        match wait_queue::wait(self.key(), &options, || self.begin_wait(), || ()) {
+        match wait_queue::wait(self.key(), &options, || self.begin_wait(waits), || ()) {
             Ok(Woken::Ended { why, .. }) => Err(why.reported()),
             Ok(Woken::Granted(_)) | Err(Invalid) => Ok(()),
         }
     }
 
     /// Sets WAITED, unless the descriptor is ready. The queue's lock is held.
-    fn begin_wait(&self) -> bool {
-        let wait = |word: u64| (word & READY == 0).then_some(word | WAITED);
+    fn begin_wait(&self, waits: impl Fn(u64) -> bool) -> bool {
+        let wait = |word: u64| waits(word).then_some(word | WAITED);
         // Relaxed: the queue's lock orders it with the waiters. Acquire on failure: the call comes after.
         self.0.fetch_update(Ordering::Relaxed, Ordering::Acquire, wait).is_ok()
     }

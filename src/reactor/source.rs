@@ -137,8 +137,8 @@ impl Source {
         }
     }
 
-    /// Does what [`call`](Self::call) does, on a descriptor whose mode is not to block. Without a `wait`, waits
-    /// for as long as it takes.
+    /// Does what [`call`](Self::call) does, on a descriptor whose mode is not to block. Without a `wait`,
+    /// waits for as long as it takes.
     pub(crate) fn call_by_mode<T>(
         &self,
         descriptor: BorrowedFd<'_>,

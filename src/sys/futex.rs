@@ -36,6 +36,9 @@ pub(crate) enum Waited {
     TimedOut,
 }
 
+/// Each wake-up is meant.
+const MATCH_ANY: u32 = libc::FUTEX_BITSET_MATCH_ANY.cast_unsigned();
+
 /// `true` if the `_shared` calls reach the threads of other processes that map the same memory.
 pub(crate) const ACROSS_PROCESSES: bool = true;
 
@@ -80,23 +83,37 @@ pub(crate) fn grow_hash(slots: u32) -> bool {
     rc == 0
 }
 
+/// Makes the system call itself: no green thread waits for a word of this crate by a futex (`interpose`).
+#[cfg(all(feature = "interpose", target_env = "gnu"))]
+unsafe fn call(word: *const u32, operation: i32, value: u32, time: *const libc::timespec, mask: u32) -> i64 {
+    let (word, time) = (word.expose_provenance() as i64, time.expose_provenance() as i64);
+    // SAFETY: the caller's promise.
+    unsafe {
+        super::next::syscall(libc::SYS_futex, word, operation.into(), value.into(), time, 0, mask.into())
+    }
+}
+
+/// Makes the system call.
+#[cfg(not(all(feature = "interpose", target_env = "gnu")))]
+unsafe fn call(
+    word: *const u32,
+    operation: i32,
+    value: u32,
+    time: *const libc::timespec,
+    mask: u32,
+) -> libc::c_long {
+    // SAFETY: the caller's promise.
+    unsafe { libc::syscall(libc::SYS_futex, word, operation, value, time, ptr::null::<u32>(), mask) }
+}
+
 fn wait_op(word: &AtomicU32, expected: u32, deadline: Option<Instant>, flag: libc::c_int) -> Waited {
     let until = deadline.and_then(clock_value);
     let until: *const libc::timespec = until.as_ref().map_or(ptr::null(), ptr::from_ref);
+    // The bitset form, because the plain one takes relative times.
+    let operation = libc::FUTEX_WAIT_BITSET | flag;
     // SAFETY: the word is a reference, and `until` is null or a local. The kernel reads both and writes
     // neither.
-    let rc = unsafe {
-        libc::syscall(
-            libc::SYS_futex,
-            word.as_ptr(),
-            // The bitset form, because the plain one takes relative times.
-            libc::FUTEX_WAIT_BITSET | flag,
-            expected,
-            until,
-            ptr::null::<u32>(),
-            libc::FUTEX_BITSET_MATCH_ANY,
-        )
-    };
+    let rc = unsafe { call(word.as_ptr(), operation, expected, until, MATCH_ANY) };
     if rc == 0 {
         return Waited::Woken;
     }
@@ -110,10 +127,10 @@ fn wait_op(word: &AtomicU32, expected: u32, deadline: Option<Instant>, flag: lib
 }
 
 fn wake_op(word: *const AtomicU32, n: u32, flag: libc::c_int) -> usize {
-    let n = libc::c_int::try_from(n).unwrap_or(libc::c_int::MAX);
+    let n = n.min(i32::MAX.cast_unsigned());
     // SAFETY: the kernel uses the address as a key and does not access the memory. (A shared word's page is
     // looked up, and the call fails if there is none.)
-    let rc = unsafe { libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAKE | flag, n) };
+    let rc = unsafe { call(word.cast(), libc::FUTEX_WAKE | flag, n, ptr::null(), 0) };
     usize::try_from(rc).unwrap_or(0)
 }
 

@@ -140,6 +140,12 @@ next! {
     fn fdatasync(fd: c_int) -> c_int;
 }
 
+/// Returns `true` if the loader finds this function of this name first.
+pub(crate) fn is_first(name: &CStr, function: *const ()) -> bool {
+    // SAFETY: a C string, and a pseudo-handle.
+    unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) }.cast_const().cast() == function
+}
+
 /// Returns `true` if a sanitizer has functions of these names, too, and must see all calls.
 pub(crate) fn is_sanitized() -> bool {
     [c"__asan_init", c"__tsan_init", c"__msan_init", c"__lsan_init"].iter().any(|name| {

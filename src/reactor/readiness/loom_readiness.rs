@@ -168,3 +168,52 @@ fn an_event_comes_late() {
         together([next, late]);
     });
 }
+
+impl Descriptor {
+    /// Takes a byte as a thread does that asks the set anew before each wait (`by_number.rs`): what is there
+    /// by then is reported.
+    fn read_anew(&self, wait: fn(&Readiness, Seen)) {
+        while !self.take() {
+            let seen = self.word.forget();
+            if self.bytes.load(Ordering::Relaxed) > 0 {
+                (RIGHT.event)(&self.word);
+            }
+            wait(&self.word, seen);
+        }
+    }
+}
+
+/// Two bytes, one for each of two readers. One takes its byte at once, and finds that it has taken all that
+/// its call asked for. The other waits meanwhile, and is not to lose the event of the second byte.
+fn asked_anew(wait: fn(&Readiness, Seen)) {
+    model(move || {
+        let descriptor = Descriptor::new();
+        let writer = body(&descriptor, |it: &Descriptor| {
+            it.bytes.fetch_add(2, Ordering::Relaxed);
+            (RIGHT.event)(&it.word);
+        });
+        let reader = body(&descriptor, move |it: &Descriptor| it.read_anew(wait));
+        let other = body(&descriptor, move |it: &Descriptor| {
+            let seen = it.word.look();
+            if seen.is_ready() && it.take() {
+                it.word.is_used_up(seen);
+            }
+        });
+        together([writer, reader, other]);
+    });
+}
+
+#[test]
+fn no_event_is_lost_that_is_asked_for_anew() {
+    asked_anew(|word, seen| {
+        let forever = Wait::forever();
+        word.wait_since(seen, WaitReason::Readable, forever).expect("it has no deadline");
+    });
+}
+
+/// The waiter looks at READY, which the other reader has cleared, instead of the count.
+#[test]
+#[should_panic(expected = "deadlock")]
+fn negative_ready_is_looked_at_instead_of_the_count() {
+    asked_anew(|word, _| (RIGHT.wait)(word));
+}
