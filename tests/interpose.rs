@@ -60,6 +60,7 @@ fn all<T: Send + 'static>(count: usize, body: impl Fn(usize) -> T + Clone + Send
 fn child() {
     child::play(&[
         ("closed", faults::closed),
+        ("handlers", faults::handlers),
         ("urgent", descriptors::urgent),
         ("forks", faults::forks),
         ("few_descriptors", faults::few_descriptors),

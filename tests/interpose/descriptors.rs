@@ -134,6 +134,46 @@ fn datagrams_arrive_one_by_one() {
     });
 }
 
+/// Urgent bytes are received when they are there, and never waited for. A read of no bytes returns at once,
+/// and takes nothing.
+#[test]
+fn calls_that_never_wait_do_not() {
+    green("calls that never wait do not", || {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut one = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut other, _) = listener.accept().unwrap();
+        let writing = thread::spawn(move || {
+            thread::sleep(Duration::from_millis(2));
+            other.write_all(b"x").unwrap();
+            other
+        });
+        // A call has waited, and taken all that there was.
+        assert_eq!(one.read(&mut [0; 8]).unwrap(), 1);
+        let other = writing.join().unwrap();
+        let mut byte = 0_u8;
+        // SAFETY: room for one byte.
+        let mut urgent = || unsafe { libc::recv(one.as_raw_fd(), (&raw mut byte).cast(), 1, libc::MSG_OOB) };
+        assert_eq!(urgent(), -1);
+        // SAFETY: one byte.
+        assert_eq!(unsafe { libc::send(other.as_raw_fd(), b"!".as_ptr().cast(), 1, libc::MSG_OOB) }, 1);
+        let mut there = [polled(&one, libc::POLLPRI)];
+        // SAFETY: one descriptor.
+        assert_eq!(unsafe { libc::poll(there.as_mut_ptr(), 1, -1) }, 1);
+        assert_eq!(urgent(), 1);
+        assert_eq!(byte, b'!');
+
+        let nothing = |socket: &dyn AsRawFd| {
+            // SAFETY: no bytes.
+            unsafe { libc::read(socket.as_raw_fd(), std::ptr::null_mut(), 0) }
+        };
+        assert_eq!(nothing(&one), 0);
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.send_to(b"hello", socket.local_addr().unwrap()).unwrap();
+        assert_eq!(nothing(&socket), 0);
+        assert_eq!(socket.recv(&mut [0; 9]).unwrap(), 5);
+    });
+}
+
 /// A mode not to block stays what it is, and timeouts end waits.
 #[test]
 fn modes_and_timeouts_are_kept() {
@@ -308,8 +348,8 @@ fn poll_select_and_epoll_wait() {
     });
 }
 
-/// A wait that does not ask for bytes does not end, or turn, because there are some. Room to write, errors and
-/// hang-ups are told from each other.
+/// A wait that does not ask for bytes does not end, or turn, because there are some. Room to write, errors
+/// and hang-ups are told from each other.
 #[test]
 fn poll_tells_events_apart() {
     green("poll tells events apart", || {

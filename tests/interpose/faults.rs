@@ -114,6 +114,52 @@ fn under_signals() {
     assert!(listener.join().unwrap() > 0);
 }
 
+/// In a handler on the thread's own stack, nothing waits without the LWP: when the handler returns, the
+/// kernel restores what belongs to the kernel thread that it began on.
+#[test]
+fn handlers_stay_on_their_lwp() {
+    child::run("handlers", &[]).expect_success();
+}
+
+static MOVED: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn sleeps(_: libc::c_int) {
+    // SAFETY: no memory is involved.
+    let tid = || unsafe { libc::gettid() };
+    let before = tid();
+    // SAFETY: no memory is involved.
+    unsafe { libc::usleep(2_000) };
+    // SAFETY: no memory is involved.
+    unsafe { libc::sched_yield() };
+    // SAFETY: no descriptors.
+    unsafe { libc::poll(std::ptr::null_mut(), 0, 2) };
+    MOVED.fetch_or(tid() != before, SeqCst);
+    SIGNALS.fetch_add(1, SeqCst);
+}
+
+pub(crate) fn handlers() {
+    for flags in [0, libc::SA_NODEFER] {
+        // SAFETY: plain data, for which zero is valid.
+        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+        action.sa_sigaction = sleeps as *const () as usize;
+        action.sa_flags = flags;
+        // SAFETY: the handler calls only what may be called in one.
+        assert_eq!(unsafe { libc::sigaction(libc::SIGUSR2, &raw const action, std::ptr::null_mut()) }, 0);
+        green("handlers stay on their LWP", || {
+            let before = SIGNALS.load(SeqCst);
+            all(8, |_| {
+                for _ in 0..5 {
+                    // SAFETY: the signal has a handler.
+                    unsafe { libc::raise(libc::SIGUSR2) };
+                    thread::yield_now();
+                }
+            });
+            assert_eq!(SIGNALS.load(SeqCst) - before, 40);
+            assert!(!MOVED.load(SeqCst));
+        });
+    }
+}
+
 /// The descriptor that a thread waits for is closed, or led elsewhere. It does not wait for what is gone.
 #[test]
 fn a_closed_or_replaced_descriptor_ends_waits() {
