@@ -175,7 +175,8 @@ impl Descriptor {
     fn read_anew(&self, wait: fn(&Readiness, Seen)) {
         while !self.take() {
             let seen = self.word.forget();
-            if self.bytes.load(Ordering::Relaxed) > 0 {
+            // The kernel looks at what there is now, not at what a thread has seen of it.
+            if self.bytes.fetch_add(0, Ordering::AcqRel) > 0 {
                 (RIGHT.event)(&self.word);
             }
             wait(&self.word, seen);
