@@ -200,7 +200,7 @@ fn asked_anew(wait: fn(&Readiness, Seen)) {
                 it.word.is_used_up(seen);
             }
         });
-        together([writer, reader, other]);
+        together([reader, writer, other]);
     });
 }
 
