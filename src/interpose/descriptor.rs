@@ -161,6 +161,13 @@ pub(super) fn is_ready(descriptor: c_int, direction: Direction) -> bool {
     look(|| unsafe { next::poll(&raw mut polled, 1, 0) }) != 0
 }
 
+/// Returns `true` if a socket has an error, or its other side has ended.
+pub(super) fn has_ended(descriptor: c_int) -> bool {
+    let mut polled = libc::pollfd { fd: descriptor, events: libc::POLLRDHUP, revents: 0 };
+    // SAFETY: one descriptor, as said.
+    look(|| unsafe { next::poll(&raw mut polled, 1, 0) }) != 0
+}
+
 /// Makes a call that does not wait until no signal interrupts it.
 pub(super) fn look(mut call: impl FnMut() -> c_int) -> c_int {
     loop {

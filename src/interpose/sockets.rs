@@ -77,9 +77,29 @@ pub(super) unsafe extern "C" fn recv(fd: c_int, to: *mut c_void, n: size_t, flag
     let plain = || unsafe { next::recv(fd, to, n, flags) };
     match receiver(flags) {
         None => plain(),
-        // In parts, an error after some bytes would be lost.
-        Some(me) if flags & libc::MSG_WAITALL != 0 => backend::blocking(me, plain),
+        Some(me) if flags & libc::MSG_WAITALL != 0 => receive_all(me, fd, to, n, flags),
         Some(me) => receive(me, fd, to, n, flags).or_block(me, plain),
+    }
+}
+
+/// Receives as many bytes as are asked for, in calls that block the LWP of `me`. A signal ends such a call
+/// early, and the runtime sends signals of its own. Then another call follows, unless it would find an error
+/// or the end: that is for the program's next call.
+fn receive_all(me: ThreadRef, fd: c_int, to: *mut c_void, n: size_t, flags: c_int) -> ssize_t {
+    let mut done = 0;
+    loop {
+        let (to, n) = (to.wrapping_byte_add(done), n - done);
+        // SAFETY: the rest of what the caller of the call has passed.
+        let received = backend::blocking(me, || unsafe { next::recv(fd, to, n, flags) });
+        match usize::try_from(received) {
+            Ok(more) => done += more,
+            Err(_) if done == 0 => return -1,
+            Err(_) => return done as ssize_t,
+        }
+        let is_all = received == 0 || received as size_t == n || flags & libc::MSG_PEEK != 0;
+        if is_all || !is_stream(fd) || descriptor::has_ended(fd) {
+            return done as ssize_t;
+        }
     }
 }
 
