@@ -126,6 +126,17 @@ pub(super) unsafe extern "C" fn send(fd: c_int, from: *const c_void, n: size_t, 
     }
 }
 
+/// Receives a message by `call`, whose argument is the flags.
+fn receive_message(fd: c_int, flags: c_int, call: impl Fn(c_int) -> ssize_t) -> ssize_t {
+    match receiver(flags) {
+        None => call(flags),
+        Some(me) if flags & libc::MSG_WAITALL != 0 => backend::blocking(me, || call(flags)),
+        Some(me) => {
+            descriptor::call(me, fd, Direction::Read, 0, || call(flags | NOW)).or_block(me, || call(flags))
+        }
+    }
+}
+
 /// See `recvfrom(2)`.
 ///
 /// # Safety
@@ -141,13 +152,7 @@ pub(super) unsafe extern "C" fn recvfrom(
 ) -> ssize_t {
     // SAFETY: the caller's promise.
     let call = |flags| unsafe { next::recvfrom(fd, to, n, flags, by, len) };
-    match receiver(flags) {
-        None => call(flags),
-        Some(me) if flags & libc::MSG_WAITALL != 0 => backend::blocking(me, || call(flags)),
-        Some(me) => {
-            descriptor::call(me, fd, Direction::Read, 0, || call(flags | NOW)).or_block(me, || call(flags))
-        }
-    }
+    receive_message(fd, flags, call)
 }
 
 /// See `sendto(2)`.
@@ -186,13 +191,7 @@ pub(super) unsafe extern "C" fn sendto(
 pub(super) unsafe extern "C" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
     // SAFETY: the caller's promise.
     let call = |flags| unsafe { next::recvmsg(fd, message, flags) };
-    match receiver(flags) {
-        None => call(flags),
-        Some(me) if flags & libc::MSG_WAITALL != 0 => backend::blocking(me, || call(flags)),
-        Some(me) => {
-            descriptor::call(me, fd, Direction::Read, 0, || call(flags | NOW)).or_block(me, || call(flags))
-        }
-    }
+    receive_message(fd, flags, call)
 }
 
 /// See `sendmsg(2)`.
