@@ -51,6 +51,9 @@ mod noted;
 mod sockets;
 mod user_memory;
 
+pub(crate) use caller::{announced, duration};
+pub(crate) use clocks::instant;
+
 /// Returns `true` if the program's calls come here first. In a library that is loaded by a program, they do
 /// not.
 pub(crate) fn is_on() -> bool {
@@ -61,12 +64,19 @@ pub(crate) fn is_on() -> bool {
 ///
 /// # Errors
 ///
-/// Under a sanitizer.
-pub(crate) fn check() -> io::Result<()> {
+/// Under a sanitizer. If threads of std are to be green, and the program's calls do not come here.
+pub(crate) fn check(green_std_threads: bool) -> io::Result<()> {
     if next::is_sanitized() {
         return Err(io::Error::new(
             io::ErrorKind::Unsupported,
             "feature `interpose`: a sanitizer has functions of the same names; build without one of them",
+        ));
+    }
+    if green_std_threads && !is_on() {
+        return Err(io::Error::new(
+            io::ErrorKind::Unsupported,
+            "green threads of std (SELVEDGE_STD_THREADS, or green_std_threads): the program's calls go to the \
+             C library itself, as those of a library do that a program loads",
         ));
     }
     user_memory::prepare();

@@ -5,7 +5,14 @@ pub(crate) fn is_on() -> bool {
     false
 }
 
-/// Returns nothing: no call is answered here.
-pub(crate) fn check() -> std::io::Result<()> {
+/// Returns an error if a runtime wants calls to be answered here.
+pub(crate) fn check(green_std_threads: bool) -> std::io::Result<()> {
+    if green_std_threads {
+        return Err(std::io::Error::new(
+            std::io::ErrorKind::Unsupported,
+            "green threads of std (SELVEDGE_STD_THREADS, or green_std_threads): the program is built without \
+             the feature `interpose`, or not for Linux with glibc",
+        ));
+    }
     Ok(())
 }

@@ -106,6 +106,8 @@ pub mod onetoone;
 pub mod os;
 mod park;
 mod process_default;
+#[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu", not(loom)))]
+mod pthreads;
 mod reactor;
 mod recorder;
 mod runtime;

@@ -40,6 +40,19 @@ pub(crate) const TIME_SLICE: &str = "SELVEDGE_TIME_SLICE";
 /// The way in which green threads keep their thread register.
 pub(crate) const THREAD_REGISTER: &str = "SELVEDGE_THREAD_REGISTER";
 
+/// What becomes of threads that are started by std or the C library.
+pub(crate) const STD_THREADS: &str = "SELVEDGE_STD_THREADS";
+
+/// Returns `true` if `SELVEDGE_STD_THREADS` says that they are green.
+pub(crate) fn green_std_threads(lookup: Lookup<'_>) -> io::Result<bool> {
+    let green = read(lookup, STD_THREADS, "green or kernel", |value| match value {
+        "green" => Some(true),
+        "kernel" => Some(false),
+        _ => None,
+    })?;
+    Ok(green.unwrap_or(false))
+}
+
 /// What a runtime does about deadlocks.
 pub(crate) const DEADLOCK: &str = "SELVEDGE_DEADLOCK";
 /// The switch for lock statistics.

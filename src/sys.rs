@@ -52,6 +52,7 @@ pub(crate) mod poll_set;
 pub(crate) mod preempt;
 #[cfg(unix)]
 pub(crate) mod process;
+pub(crate) mod pthread;
 #[cfg(target_os = "linux")]
 pub(crate) mod quit;
 pub(crate) mod registers;

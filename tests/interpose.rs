@@ -16,6 +16,8 @@ mod locks;
 #[allow(dead_code, reason = "shared")]
 #[path = "support/random.rs"]
 mod random;
+#[path = "interpose/std_threads.rs"]
+mod std_threads;
 #[path = "support/watchdog.rs"]
 mod watchdog;
 
@@ -63,6 +65,9 @@ fn child() {
         ("handlers", faults::handlers),
         ("urgent", descriptors::urgent),
         ("forks", faults::forks),
+        ("overflows", std_threads::overflows),
+        ("plain_program", std_threads::plain_program),
+        ("std_forks", std_threads::std_forks),
         ("few_descriptors", faults::few_descriptors),
     ]);
 }

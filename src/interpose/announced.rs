@@ -1,8 +1,8 @@
 //! Calls that a green thread cannot wait in without its LWP: it says that it may block.
 
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{c_char, c_int};
 
-use libc::{addrinfo, pthread_t, sockaddr, socklen_t};
+use libc::{addrinfo, sockaddr, socklen_t};
 
 use super::caller::announced;
 use crate::sys::next;
@@ -29,7 +29,6 @@ announce! {
         address: *const sockaddr, len: socklen_t,
         host: *mut c_char, host_len: socklen_t, service: *mut c_char, service_len: socklen_t, flags: c_int
     ) -> c_int;
-    fn pthread_join(thread: pthread_t, value: *mut *mut c_void) -> c_int;
     fn flock(fd: c_int, operation: c_int) -> c_int;
     fn fsync(fd: c_int) -> c_int;
     fn fdatasync(fd: c_int) -> c_int;

@@ -35,7 +35,7 @@ fn may_wait(me: ThreadRef) -> Option<ThreadRef> {
 
 /// Makes a call that may block for long. If the running thread is green, its slot may be released meanwhile.
 #[inline]
-pub(super) fn announced<R>(call: impl FnOnce() -> R) -> R {
+pub(crate) fn announced<R>(call: impl FnOnce() -> R) -> R {
     match green() {
         Some(me) => backend::blocking(me, call),
         None => call(),
@@ -43,7 +43,7 @@ pub(super) fn announced<R>(call: impl FnOnce() -> R) -> R {
 }
 
 /// Returns what a C time means, or `None` if it is none.
-pub(super) fn duration(time: libc::timespec) -> Option<Duration> {
+pub(crate) fn duration(time: libc::timespec) -> Option<Duration> {
     let nanos = u32::try_from(time.tv_nsec).ok().filter(|&nanos| nanos < 1_000_000_000)?;
     Some(Duration::new(u64::try_from(time.tv_sec).ok()?, nanos))
 }

@@ -22,7 +22,7 @@ fn now(clock: clockid_t) -> Duration {
 
 /// Returns the moment at which a clock will show `at`; `None` is never. If the clock is set meanwhile, the
 /// moment stays what it was.
-pub(super) fn instant(clock: clockid_t, at: Duration) -> Option<Instant> {
+pub(crate) fn instant(clock: clockid_t, at: Duration) -> Option<Instant> {
     time::after(at.saturating_sub(now(clock)))
 }
 

@@ -2,6 +2,7 @@
 //! and how new ones start (`Spawner`).
 
 use std::io;
+use std::ops::Range;
 use std::time::Instant;
 
 use super::green::{self, Green};
@@ -208,6 +209,13 @@ impl Backend for Scheduler {
         lwp.mask.get() == Some(sys::preempt::baseline_mask())
     }
 
+    fn stack_of(&self, thread: &ThreadRef) -> Option<Range<usize>> {
+        // SAFETY: a scheduler's thread is green.
+        let stack = unsafe { Green::of(*thread) }.fiber.stack()?;
+        let bounds = stack::Bounds::of(stack);
+        Some(bounds.limit..bounds.start)
+    }
+
     fn has_own_register(&self) -> bool {
         self.rung.is_per_thread()
     }
@@ -239,6 +247,10 @@ impl Scheduler {
 impl Spawner for Scheduler {
     fn interrupts_all(&self) -> bool {
         self.life.interrupts_waits()
+    }
+
+    fn takes_pthreads(&self) -> bool {
+        self.settings.green_std_threads && self.rung.is_per_thread() && self.life.is_here()
     }
 
     fn spawn(&self, task: TaskRef<'_>, options: &mut SpawnOptions) -> io::Result<ThreadRef> {

@@ -44,6 +44,7 @@ const DEFAULT_LWP_AGE: Duration = Duration::from_secs(5);
 /// | [`lwp_age`](Self::lwp_age) | 5 s | |
 /// | [`on_deadlock`](Self::on_deadlock) | nothing | `SELVEDGE_DEADLOCK=off`, `report`, `abort` |
 /// | [`thread_register`](Self::thread_register) | `auto` | `SELVEDGE_THREAD_REGISTER=switched`, `syscall` |
+/// | [`green_std_threads`](Self::green_std_threads) | `false` | `SELVEDGE_STD_THREADS=green`, `kernel` |
 ///
 /// # Examples
 ///
@@ -66,6 +67,7 @@ pub struct Builder {
     may_pin: bool,
     lwp_age: Option<Option<Duration>>,
     on_deadlock: Option<OnDeadlock>,
+    green_std_threads: Option<bool>,
     migrate_always: bool,
 }
 
@@ -89,6 +91,8 @@ pub(crate) struct Settings {
     pub(crate) on_deadlock: OnDeadlock,
     /// Contention at locks is counted.
     pub(crate) lock_stats: bool,
+    /// Threads that its threads start by std or the C library are its own.
+    pub(crate) green_std_threads: bool,
     pub(crate) migrate_always: bool,
 }
 
@@ -254,6 +258,24 @@ impl Builder {
         self
     }
 
+    /// Sets whether the threads that this runtime's threads start by [`std::thread`], or by the C library's
+    /// `pthread_create`, are green threads of this runtime.
+    ///
+    /// The default is `false`: they are kernel threads. With `true`, [`build`](Self::build) returns an error
+    /// if the program does not have the feature `interpose`. The guide tells
+    /// [what differs](crate::guide::unmodified#threads-of-std).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let builder = selvedge::mxn::Builder::default().green_std_threads(true);
+    /// # drop(builder);
+    /// ```
+    pub fn green_std_threads(mut self, green: bool) -> Self {
+        self.green_std_threads = Some(green);
+        self
+    }
+
     /// Makes every switch a migration to another LWP: for tests.
     #[doc(hidden)]
     pub fn migrate_always(mut self, always: bool) -> Self {
@@ -317,6 +339,10 @@ impl Builder {
             lwp_age: self.lwp_age.unwrap_or(Some(DEFAULT_LWP_AGE)),
             on_deadlock,
             lock_stats: settings::lock_stats(lookup)?,
+            green_std_threads: match self.green_std_threads {
+                Some(green) => green,
+                None => settings::green_std_threads(lookup)?,
+            },
             migrate_always: self.migrate_always,
         })
     }

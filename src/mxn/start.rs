@@ -44,7 +44,7 @@ pub(crate) fn start(settings: Settings) -> io::Result<Arc<Scheduler>> {
     threadmon::server::serve_if_asked(&settings::process)?;
     #[cfg(target_os = "linux")]
     threadmon::dump::dump_if_asked(&settings::process)?;
-    interpose::check()?;
+    interpose::check(settings.green_std_threads)?;
     let rung = tls::choose(settings.register)?;
     fork::expect_green_threads();
     Generation::watched(in_child)?;

@@ -9,6 +9,7 @@ use std::cell::Cell;
 use std::io;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
+use std::ops::Range;
 use std::ptr::NonNull;
 use std::time::Instant;
 
@@ -115,6 +116,12 @@ pub(crate) trait Backend: Sync {
     /// a rule. In a handler of a signal it blocks more.
     fn has_usual_mask(&self, _me: &ThreadRef) -> bool {
         false
+    }
+
+    /// Returns the bytes that the frames of `thread`, which has not ended, may use, if this backend made its
+    /// stack.
+    fn stack_of(&self, _thread: &ThreadRef) -> Option<Range<usize>> {
+        None
     }
 
     /// Returns `true` if each of its threads has its own thread register, and with it its own native
@@ -262,4 +269,10 @@ pub(crate) trait Spawner: Sync {
     /// Returns `true` if all its threads are to end. Then each interruptible wait of these threads is
     /// interrupted, again and again. Called by those threads.
     fn interrupts_all(&self) -> bool;
+
+    /// Returns `true` if threads that its threads start by the C library's functions become threads of this
+    /// runtime (`pthreads.rs`).
+    fn takes_pthreads(&self) -> bool {
+        false
+    }
 }

@@ -77,7 +77,7 @@ pub(crate) struct ThreadCore {
     pub(crate) specific: Specific,
     /// Constant from `begin` to the last `release`.
     fixed: UnsafeCell<Fixed>,
-    /// The name that it was given at its start.
+    /// Its name.
     pub(super) name: Name,
     /// Its times, while they are counted. Its next life has the same account.
     pub(crate) account: Late<Account>,
@@ -101,9 +101,8 @@ struct Fixed {
     process: Generation,
 }
 
-// SAFETY: every field except `specific`, `fixed` and `name` is atomic. `specific` is used by the thread
-// itself and by `begin`. Only `begin` writes `fixed` and `name`, and it has the core to itself, with one
-// exception: code outside may read the name. It holds the lock under which `begin` changes the name.
+// SAFETY: every field except `specific` and `fixed` is atomic. `specific` is used by the thread itself and by
+// `begin`. Only `begin` writes `fixed`, and it has the core to itself.
 unsafe impl Sync for ThreadCore {}
 // SAFETY: the fields are atomic or written as said for `Sync`, and nothing in a core belongs to the kernel
 // thread that created it.
@@ -194,9 +193,15 @@ impl ThreadCore {
         self.fixed().spawner
     }
 
-    /// Returns the name given at the start.
+    /// Returns its name.
     pub(crate) fn name(&self) -> Option<&str> {
         self.name.get()
+    }
+
+    /// Gives it a name, if it has none. Called by the thread itself.
+    #[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
+    pub(crate) fn give_name(&self, name: Box<str>) {
+        self.name.give(name);
     }
 
     /// Returns an identity that no other thread of this process has had or will have. It is created at the

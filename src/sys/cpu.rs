@@ -8,6 +8,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::AtomicU32;
 
 use super::once::OnceLock;
+use super::pthread;
 use super::system::symbol;
 
 /// Returns the CPU of the calling kernel thread. It may be out of date at once. 0 if the system cannot say.
@@ -33,7 +34,7 @@ pub(crate) fn word() -> Option<NonNull<Word>> {
     // On x86-64, the C library's handle of a thread is the address of its control block, from which offsets
     // count.
     // SAFETY: no arguments, no memory.
-    let base = unsafe { libc::pthread_self() } as usize;
+    let base = unsafe { pthread::pthread_self() } as usize;
     let word = NonNull::new(base.wrapping_add_signed(offset + CPU_ID) as *mut AtomicU32)?;
     // SAFETY: glibc has reserved the area in each thread's block, aligned to 32 bytes. The kernel writes the
     // word with plain stores of this same thread, so an atomic load reads one of them.

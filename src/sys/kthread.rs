@@ -15,7 +15,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::mmap::page_size;
-use super::{Tid, system};
+use super::{Tid, pthread, system};
 
 /// How to start a kernel thread.
 #[derive(Clone, Copy, Debug, Default)]
@@ -57,8 +57,9 @@ impl KernelThread {
         let mut handle = mem::MaybeUninit::<libc::pthread_t>::uninit();
         // SAFETY: valid places, initialized attributes, and a start function that takes what `start` points
         // to.
-        let code =
-            unsafe { libc::pthread_create(handle.as_mut_ptr(), &raw const attributes.0, main, start.cast()) };
+        let code = unsafe {
+            pthread::pthread_create(handle.as_mut_ptr(), &raw const attributes.0, main, start.cast())
+        };
         drop(mask);
         if code == 0 {
             // SAFETY: written by the successful call.
@@ -79,7 +80,7 @@ impl KernelThread {
         let handle = self.0;
         mem::forget(self);
         // SAFETY: neither joined nor detached before. Only the owner of `self` could do that.
-        let code = unsafe { libc::pthread_join(handle, ptr::null_mut()) };
+        let code = unsafe { pthread::pthread_join(handle, ptr::null_mut()) };
         debug_assert_eq!(code, 0, "a thread joins itself");
     }
 
@@ -109,7 +110,7 @@ impl From<JoinHandle<()>> for KernelThread {
 impl Drop for KernelThread {
     fn drop(&mut self) {
         // SAFETY: neither joined nor detached before.
-        unsafe { libc::pthread_detach(self.0) };
+        unsafe { pthread::pthread_detach(self.0) };
     }
 }
 

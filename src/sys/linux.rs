@@ -9,8 +9,8 @@ use std::{mem, ptr};
 
 pub(super) use libc::SIGURG;
 
-use super::Tid;
 use super::mmap::page_size;
+use super::{Tid, pthread};
 
 /// Flags for a mapping that is not charged until it is touched.
 pub(super) const UNCHARGED: libc::c_int = libc::MAP_NORESERVE;
@@ -60,7 +60,7 @@ pub(super) fn gettid() -> Tid {
 /// Neither joined nor detached before, and not again if this returns `true`.
 pub(super) unsafe fn try_join(thread: libc::pthread_t) -> bool {
     // SAFETY: the caller's promise.
-    let code = unsafe { libc::pthread_tryjoin_np(thread, std::ptr::null_mut()) };
+    let code = unsafe { pthread::pthread_tryjoin_np(thread, std::ptr::null_mut()) };
     debug_assert!(matches!(code, 0 | libc::EBUSY), "{code}");
     code == 0
 }
@@ -118,9 +118,9 @@ pub(super) fn own_stack() -> Option<(Range<usize>, usize)> {
     // SAFETY: plain data, filled in by the call below.
     let mut attributes: libc::pthread_attr_t = unsafe { mem::zeroed() };
     // SAFETY: no arguments.
-    let me = unsafe { libc::pthread_self() };
+    let me = unsafe { pthread::pthread_self() };
     // SAFETY: a real thread's handle, and a place for the attributes.
-    if unsafe { libc::pthread_getattr_np(me, &raw mut attributes) } != 0 {
+    if unsafe { pthread::pthread_getattr_np(me, &raw mut attributes) } != 0 {
         return None;
     }
     let (mut low, mut size, mut guard) = (ptr::null_mut(), 0, 0);

@@ -10,9 +10,9 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use libc::{
-    addrinfo, clockid_t, epoll_event, fd_set, id_t, idtype_t, iovec, mmsghdr, msghdr, nfds_t, off_t, pid_t,
-    pollfd, pthread_t, rusage, sighandler_t, siginfo_t, sigset_t, size_t, sockaddr, socklen_t, ssize_t,
-    timespec, timeval, useconds_t,
+    addrinfo, clockid_t, cpu_set_t, epoll_event, fd_set, id_t, idtype_t, iovec, mmsghdr, msghdr, nfds_t,
+    off_t, pid_t, pollfd, pthread_attr_t, pthread_t, rusage, sched_param, sighandler_t, siginfo_t, sigset_t,
+    sigval, size_t, sockaddr, socklen_t, ssize_t, timespec, timeval, useconds_t,
 };
 
 /// A function of the C library, once it has been looked for.
@@ -134,7 +134,30 @@ next! {
     fn sigaction(signal: c_int, new: *const libc::sigaction, old: *mut libc::sigaction) -> c_int;
     fn signal(signal: c_int, handler: sighandler_t) -> sighandler_t;
 
+    fn pthread_create(
+        thread: *mut pthread_t, attributes: *const pthread_attr_t,
+        start: extern "C" fn(*mut c_void) -> *mut c_void, argument: *mut c_void
+    ) -> c_int;
     fn pthread_join(thread: pthread_t, value: *mut *mut c_void) -> c_int;
+    fn pthread_tryjoin_np(thread: pthread_t, value: *mut *mut c_void) -> c_int;
+    fn pthread_timedjoin_np(thread: pthread_t, value: *mut *mut c_void, end: *const timespec) -> c_int;
+    fn pthread_clockjoin_np(
+        thread: pthread_t, value: *mut *mut c_void, clock: clockid_t, end: *const timespec
+    ) -> c_int;
+    fn pthread_detach(thread: pthread_t) -> c_int;
+    fn pthread_self() -> pthread_t;
+    fn pthread_getattr_np(thread: pthread_t, attributes: *mut pthread_attr_t) -> c_int;
+    fn pthread_setname_np(thread: pthread_t, name: *const c_char) -> c_int;
+    fn pthread_getname_np(thread: pthread_t, name: *mut c_char, len: size_t) -> c_int;
+    fn pthread_kill(thread: pthread_t, signal: c_int) -> c_int;
+    fn pthread_sigqueue(thread: pthread_t, signal: c_int, value: sigval) -> c_int;
+    fn pthread_cancel(thread: pthread_t) -> c_int;
+    fn pthread_getcpuclockid(thread: pthread_t, clock: *mut clockid_t) -> c_int;
+    fn pthread_getaffinity_np(thread: pthread_t, len: size_t, set: *mut cpu_set_t) -> c_int;
+    fn pthread_setaffinity_np(thread: pthread_t, len: size_t, set: *const cpu_set_t) -> c_int;
+    fn pthread_getschedparam(thread: pthread_t, policy: *mut c_int, parameters: *mut sched_param) -> c_int;
+    fn pthread_setschedparam(thread: pthread_t, policy: c_int, parameters: *const sched_param) -> c_int;
+    fn pthread_setschedprio(thread: pthread_t, priority: c_int) -> c_int;
     fn flock(fd: c_int, operation: c_int) -> c_int;
     fn fsync(fd: c_int) -> c_int;
     fn fdatasync(fd: c_int) -> c_int;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 pub(super) use libc::SIGURG;
 
-use super::Tid;
+use super::{Tid, pthread};
 
 pub(super) const UNCHARGED: libc::c_int = 0;
 
@@ -40,7 +40,7 @@ pub(super) fn gettid() -> Tid {
 /// Neither joined nor detached before, and not again.
 pub(super) unsafe fn try_join(thread: libc::pthread_t) -> bool {
     // SAFETY: the caller's promise.
-    unsafe { libc::pthread_join(thread, std::ptr::null_mut()) };
+    unsafe { pthread::pthread_join(thread, std::ptr::null_mut()) };
     true
 }
 

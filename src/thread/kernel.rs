@@ -24,9 +24,8 @@ use crate::park::backend::{Cpus, SpawnOptions, Spawner, Task, TaskRef};
 use crate::park::current::{recache_hint, set_current, try_current};
 use crate::park::thread::ThreadRef;
 use crate::park::{core_pool, observed, reaper, traced};
-use crate::sys::affinity;
 use crate::sys::kthread::{self, own_share_of_stacks};
-use crate::sys::sigstack;
+use crate::sys::{affinity, pthread, sigstack};
 use crate::thread::awaited;
 use crate::thread::current::blocking;
 use crate::thread::map_headroom::{self, Headroom};
@@ -82,8 +81,7 @@ pub(crate) fn spawn<H: Host>(
     let theirs: Arc<dyn Host> = Arc::<H>::clone(host);
     let kernel = match options.cpus.take() {
         Some(cpus) => spawn_pinned(builder, core, theirs, task, headroom, cpus, stack_size)?,
-        None => builder
-            .spawn(move || live(core, theirs, task, headroom))
+        None => pthread::kernel(|| builder.spawn(move || live(core, theirs, task, headroom)))
             .map_err(|error| explain(&error, stack_size))?,
     };
     mem::forget(unstarted);
@@ -116,7 +114,7 @@ fn spawn_pinned(
     stack_size: usize,
 ) -> io::Result<kernel::JoinHandle<()>> {
     let (tell, told) = mpsc::sync_channel(1);
-    let started = builder.spawn(move || {
+    let body = move || {
         let pinned = affinity::pin(&cpus.0);
         let fine = pinned.is_ok();
         // The creator waits, so it receives this.
@@ -124,8 +122,8 @@ fn spawn_pinned(
         if fine {
             live(core, host, task, headroom);
         }
-    });
-    let kernel = started.map_err(|error| explain(&error, stack_size))?;
+    };
+    let kernel = pthread::kernel(|| builder.spawn(body)).map_err(|error| explain(&error, stack_size))?;
     match blocking(|| told.recv()).expect("it tells before anything else") {
         Ok(()) => Ok(kernel),
         Err(error) => {

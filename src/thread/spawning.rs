@@ -4,6 +4,8 @@
 use std::io;
 
 use super::current::Thread;
+#[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
+use super::handle::JoinHandle;
 use super::handle::Joining;
 use super::task::{Ending, NewTask};
 use crate::park::backend::{SpawnOptions, Spawner};
@@ -27,6 +29,21 @@ where
     let task = unsafe { new_task.task() };
     let core = spawner.spawn(task, options)?;
     Ok(Joining::new(Thread::from_counted(core), new_task.into_result_cell()))
+}
+
+/// Starts a thread on `spawner`, with these options, which are valid.
+#[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
+pub(crate) fn spawn_on<F, T>(
+    spawner: &dyn Spawner,
+    options: &mut SpawnOptions,
+    f: F,
+) -> io::Result<JoinHandle<T>>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    // SAFETY: `F` and `T` are `Send`, and borrow nothing that ends.
+    unsafe { spawn_unchecked(spawner, options, f, ()) }.map(JoinHandle::new)
 }
 
 /// Runs `f` as a thread of `spawner` that is not waited for.

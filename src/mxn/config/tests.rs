@@ -35,6 +35,7 @@ fn a_variable_overrides_the_default_but_not_what_was_set() {
         (settings::THREAD_REGISTER, "syscall"),
         (settings::DEADLOCK, "report"),
         (settings::LOCK_STATS, "on"),
+        (settings::STD_THREADS, "green"),
     ];
     let from_env = Settings {
         concurrency: 3,
@@ -48,12 +49,14 @@ fn a_variable_overrides_the_default_but_not_what_was_set() {
         lwp_age: Some(DEFAULT_LWP_AGE),
         on_deadlock: OnDeadlock::Report,
         lock_stats: true,
+        green_std_threads: true,
         migrate_always: false,
     };
     assert_eq!(resolve(Builder::default(), &env).unwrap(), from_env);
 
     let ms = Some(Duration::from_millis(1));
     let set = slots(2)
+        .green_std_threads(false)
         .max_lwps(4)
         .stack_size(1 << 20)
         .time_slice(ms)
@@ -74,6 +77,7 @@ fn a_variable_overrides_the_default_but_not_what_was_set() {
         lwp_age: None,
         on_deadlock: OnDeadlock::Abort,
         lock_stats: true,
+        green_std_threads: false,
         migrate_always: true,
     };
     assert_eq!(resolve(set, &env).unwrap(), wanted);

@@ -1,9 +1,10 @@
 //! A thread's name, and the lock under which looks from outside read it.
 
-use std::mem;
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use crate::park::queue_lock::{QueueLock, Rank};
-use crate::shim::{UnsafeCell, global};
+use crate::shim::global;
 
 global! {
     /// Held while the name of a core is changed, and while it is read without a reference.
@@ -19,20 +20,32 @@ pub(in crate::park) unsafe fn forget_holder() {
     unsafe { NAMES.mend(|(), _| ()) };
 }
 
-/// The name that a thread was given at its start. Changed with the lock held. Dropped by the core's next
-/// life, because the last release may run where nothing may be freed (I4).
-pub(in crate::park) struct Name(UnsafeCell<Option<Box<str>>>);
+/// The name that a thread was given at its start, or gave itself if it had none. Changed with the lock held.
+/// Dropped by the core's next life, because the last release may run where nothing may be freed (I4).
+///
+/// It is a boxed text in two words, the address first, as debuggers read it.
+#[repr(C)]
+pub(in crate::park) struct Name {
+    /// Null: none. It is stored last.
+    text: AtomicPtr<u8>,
+    len: AtomicUsize,
+}
 
 impl Name {
     pub(in crate::park) fn new() -> Self {
-        Self(UnsafeCell::new(None))
+        Self { text: AtomicPtr::new(ptr::null_mut()), len: AtomicUsize::new(0) }
     }
 
-    /// Returns the name.
+    /// Returns the name. It stays as long as the thread has references, because one that is there is not
+    /// changed.
     pub(in crate::park) fn get(&self) -> Option<&str> {
-        // SAFETY: `begin` wrote it before this reference could exist. A caller without a reference holds the
-        // lock that `begin` takes.
-        self.0.with(|name| unsafe { &*name }).as_deref()
+        // Acquire: the length and the text, of which a thread may have written both meanwhile.
+        let text = NonNull::new(self.text.load(Ordering::Acquire))?;
+        // Relaxed: written before the text.
+        let bytes = NonNull::slice_from_raw_parts(text, self.len.load(Ordering::Relaxed));
+        // SAFETY: `put` stored both, made of a boxed text. Only `begin` takes them out, and it has the core to
+        // itself. A caller without a reference holds the lock that `begin` takes.
+        Some(unsafe { str::from_utf8_unchecked(bytes.as_ref()) })
     }
 
     /// Begins a life with this name.
@@ -51,10 +64,36 @@ impl Name {
     /// The caller has the core to itself.
     #[cold]
     unsafe fn change(&self, name: Option<Box<str>>) {
-        // SAFETY: the caller has the core to itself, and the lock keeps out looks from outside.
-        let swap = |at: *mut Option<Box<str>>| mem::replace(unsafe { &mut *at }, name);
-        let last = NAMES.with(|()| self.0.with_mut(swap));
-        drop(last);
+        let last = NAMES.with(|()| {
+            let last = self.get().map(ptr::from_ref);
+            match name {
+                Some(name) => self.put(name),
+                None => self.text.store(ptr::null_mut(), Ordering::Relaxed),
+            }
+            last
+        });
+        // SAFETY: made of a boxed text, and taken out. There are no references: the core is the caller's.
+        drop(last.map(|last| unsafe { Box::from_raw(last.cast_mut()) }));
+    }
+
+    /// Gives the running thread, of which this is the name, a name if it has none.
+    pub(in crate::park) fn give(&self, name: Box<str>) {
+        let mut name = Some(name);
+        NAMES.with(|()| {
+            if self.get().is_none()
+                && let Some(name) = name.take()
+            {
+                self.put(name);
+            }
+        });
+    }
+
+    /// Stores a name. The caller holds the lock.
+    fn put(&self, name: Box<str>) {
+        let len = name.len();
+        // Relaxed: the text is stored next, for all that read both.
+        self.len.store(len, Ordering::Relaxed);
+        self.text.store(Box::into_raw(name).cast(), Ordering::Release);
     }
 
     /// Returns the name of a thread that may end meanwhile. Takes the lock a second time if the text needs

@@ -25,7 +25,7 @@ use crate::sys::system::symbol;
 type Text = Vec<Range<usize>>;
 
 /// A function of each object that is meant.
-const SIGNS: [&CStr; 4] = [c"pthread_create", c"getpid", c"malloc", c"__tls_get_addr"];
+const SIGNS: [&CStr; 4] = [c"pthread_key_create", c"getpid", c"malloc", c"__tls_get_addr"];
 
 /// The executable parts of the objects that are meant.
 static LIBRARY: OnceLock<Text> = OnceLock::new();
@@ -70,7 +70,7 @@ mod tests {
         find_library();
         let ours = find_library as fn() as usize;
         assert!(in_main_program(ours) && !in_library(ours));
-        for theirs in [c"free", c"strlen", c"pthread_detach"] {
+        for theirs in [c"free", c"strlen", c"pthread_key_delete"] {
             let theirs = symbol(theirs).expect("the C library has it").addr().get();
             assert!(!in_main_program(theirs) && in_library(theirs));
         }

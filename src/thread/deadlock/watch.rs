@@ -15,6 +15,7 @@ use super::{Deadlocks, Standstill};
 use crate::observe::lock_owners;
 use crate::recorder::crash;
 use crate::settings::{self, Lookup};
+use crate::sys::pthread;
 use crate::thread::id::ThreadId;
 
 /// The time between two looks. Range: any delay that a user does not notice in a message.
@@ -82,7 +83,8 @@ pub(crate) fn start(what: OnDeadlock) -> io::Result<()> {
     lock_owners::begin();
     let me = process::id();
     if WATCHED.swap(me, Ordering::Relaxed) != me {
-        let started = std::thread::Builder::new().name("selvedge-watch".into()).spawn(watch);
+        let watcher = std::thread::Builder::new().name("selvedge-watch".into());
+        let started = pthread::kernel(|| watcher.spawn(watch));
         started.inspect_err(|_| WATCHED.store(0, Ordering::Relaxed))?;
     }
     Ok(())

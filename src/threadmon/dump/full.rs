@@ -12,6 +12,7 @@ use crate::backtrace::{Backtrace, Function, Unwinder};
 use crate::park::reason::WaitReason;
 use crate::runtime::registry;
 use crate::runtime::stats::RuntimeStats;
+use crate::sys::pthread;
 use crate::thread::current::blocking;
 use crate::thread::info::{ThreadInfo, ThreadState};
 use crate::thread::page::ThreadCursor;
@@ -102,7 +103,7 @@ impl Dump {
     /// reads the program's debug information, which may take a second.
     pub fn take() -> Self {
         let collector = std::thread::Builder::new().name("selvedge-dump".into()).stack_size(STACK);
-        match collector.spawn(Self::collect) {
+        match pthread::kernel(|| collector.spawn(Self::collect)) {
             Ok(collector) => match blocking(|| collector.join()) {
                 Ok(dump) => dump,
                 Err(panic) => std::panic::resume_unwind(panic),

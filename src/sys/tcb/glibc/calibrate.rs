@@ -10,6 +10,7 @@ use std::io;
 use std::ptr;
 
 use super::super::super::kthread::{Attributes, Mask, Options};
+use super::super::super::pthread;
 use super::super::unfit::Unfit;
 use super::exit::ExitFields;
 use super::keys::Keys;
@@ -269,11 +270,11 @@ fn spawn_and_join(task: &mut Task<'_>, given: bool) -> Result<(), Unfit> {
     let mask = Mask::block_asynchronous();
     let argument = ptr::from_mut(task).cast();
     // SAFETY: `look` takes a task, which is lent until the join below.
-    let created = unsafe { libc::pthread_create(&mut thread, &attributes.0, look, argument) };
+    let created = unsafe { pthread::pthread_create(&mut thread, &attributes.0, look, argument) };
     drop(mask);
     ok(created)?;
     // SAFETY: created above, joined once.
-    ok(unsafe { libc::pthread_join(thread, ptr::null_mut()) })
+    ok(unsafe { pthread::pthread_join(thread, ptr::null_mut()) })
 }
 
 /// Returns an error for an error number.

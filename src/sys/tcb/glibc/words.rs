@@ -1,5 +1,7 @@
 //! Plain reads and writes at addresses in a block.
 
+use super::super::super::pthread;
+
 /// Reads a field.
 ///
 /// # Safety
@@ -24,5 +26,5 @@ pub(super) unsafe fn poke<T: Copy>(at: usize, value: T) {
 #[inline]
 pub(super) fn own_descriptor() -> usize {
     // SAFETY: takes nothing.
-    unsafe { libc::pthread_self() as usize }
+    unsafe { pthread::pthread_self() as usize }
 }

@@ -1,0 +1,243 @@
+//! What can be asked and set of a thread by its `pthread_t`.
+//!
+//! A green thread has no kernel thread of its own. So what is the kernel's to give or to tell is refused:
+//! processors, policies, signals for one thread, a clock of its processor time.
+
+use std::ffi::{CStr, c_char, c_int};
+use std::mem;
+
+use libc::{clockid_t, cpu_set_t, pthread_attr_t, pthread_t, sched_param, sigval, size_t};
+
+use super::record::{self, NAME, Record};
+use crate::sys::mmap::page_size;
+use crate::sys::next;
+
+/// See `pthread_self(3)`.
+#[unsafe(no_mangle)]
+extern "C" fn pthread_self() -> pthread_t {
+    // SAFETY: no arguments.
+    record::own_id().unwrap_or_else(|| unsafe { next::pthread_self() })
+}
+
+/// See `pthread_setname_np(3)`.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pthread_setname_np(thread: pthread_t, name: *const c_char) -> c_int {
+    // SAFETY: the caller's promise.
+    let Some(record) = (unsafe { Record::of(thread) }) else {
+        // SAFETY: the caller's promise.
+        return unsafe { next::pthread_setname_np(thread, name) };
+    };
+    // SAFETY: the caller's promise.
+    let name = unsafe { CStr::from_ptr(name) };
+    if name.count_bytes() >= NAME {
+        return libc::ERANGE;
+    }
+    record.set_name(name);
+    0
+}
+
+/// See `pthread_getname_np(3)`.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pthread_getname_np(thread: pthread_t, name: *mut c_char, len: size_t) -> c_int {
+    // SAFETY: the caller's promise.
+    let Some(record) = (unsafe { Record::of(thread) }) else {
+        // SAFETY: the caller's promise.
+        return unsafe { next::pthread_getname_np(thread, name, len) };
+    };
+    if len < NAME {
+        return libc::ERANGE;
+    }
+    let bytes = *record.name.lock();
+    // SAFETY: the caller's place for `len` bytes.
+    unsafe { name.cast::<[u8; NAME]>().write_unaligned(bytes) };
+    0
+}
+
+/// See `pthread_getattr_np(3)`.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pthread_getattr_np(thread: pthread_t, attributes: *mut pthread_attr_t) -> c_int {
+    // SAFETY: the caller's promise.
+    let Some(record) = (unsafe { Record::of(thread) }) else {
+        // SAFETY: the caller's promise.
+        return unsafe { next::pthread_getattr_np(thread, attributes) };
+    };
+    let Some(stack) = record.with_thread(|thread| thread.backend().stack_of(&thread)).flatten() else {
+        return libc::ESRCH;
+    };
+    // SAFETY: the caller's place.
+    let code = unsafe { libc::pthread_attr_init(attributes) };
+    if code != 0 {
+        return code;
+    }
+    // Below the stack, more is inaccessible. Programs expect a page.
+    // SAFETY: initialized above.
+    unsafe { libc::pthread_attr_setguardsize(attributes, page_size()) };
+    if record.handle.lock().is_none() {
+        // SAFETY: initialized above.
+        unsafe { libc::pthread_attr_setdetachstate(attributes, libc::PTHREAD_CREATE_DETACHED) };
+    }
+    let low = std::ptr::with_exposed_provenance_mut(stack.start);
+    // SAFETY: initialized above.
+    unsafe { libc::pthread_attr_setstack(attributes, low, stack.len()) }
+}
+
+/// See `pthread_kill(3)`.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pthread_kill(thread: pthread_t, signal: c_int) -> c_int {
+    // SAFETY: the caller's promise.
+    let Some(record) = (unsafe { Record::of(thread) }) else {
+        // SAFETY: the caller's promise.
+        return unsafe { next::pthread_kill(thread, signal) };
+    };
+    if signal == 0 {
+        return if record.with_thread(|_| ()).is_some() { 0 } else { libc::ESRCH };
+    }
+    if !record.is_own() {
+        return libc::ENOTSUP;
+    }
+    // The kernel thread that it runs on gets the signal before this returns.
+    // SAFETY: the calling kernel thread.
+    unsafe { libc::raise(signal) }
+}
+
+/// See `pthread_sigqueue(3)`.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pthread_sigqueue(thread: pthread_t, signal: c_int, value: sigval) -> c_int {
+    // SAFETY: the caller's promise.
+    match unsafe { Record::of(thread) } {
+        Some(_) => libc::ENOTSUP,
+        // SAFETY: the caller's promise.
+        None => unsafe { next::pthread_sigqueue(thread, signal, value) },
+    }
+}
+
+/// See `pthread_cancel(3)`.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pthread_cancel(thread: pthread_t) -> c_int {
+    // SAFETY: the caller's promise.
+    match unsafe { Record::of(thread) } {
+        Some(_) => libc::ENOTSUP,
+        // SAFETY: the caller's promise.
+        None => unsafe { next::pthread_cancel(thread) },
+    }
+}
+
+/// See `pthread_getcpuclockid(3)`.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pthread_getcpuclockid(thread: pthread_t, clock: *mut clockid_t) -> c_int {
+    // SAFETY: the caller's promise.
+    match unsafe { Record::of(thread) } {
+        Some(_) => libc::ENOENT,
+        // SAFETY: the caller's promise.
+        None => unsafe { next::pthread_getcpuclockid(thread, clock) },
+    }
+}
+
+/// See `pthread_getaffinity_np(3)`. A green thread may use the processors of the process.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pthread_getaffinity_np(thread: pthread_t, len: size_t, set: *mut cpu_set_t) -> c_int {
+    // SAFETY: the caller's promise.
+    if unsafe { Record::of(thread) }.is_none() {
+        // SAFETY: the caller's promise.
+        return unsafe { next::pthread_getaffinity_np(thread, len, set) };
+    }
+    // SAFETY: no arguments.
+    let process = unsafe { libc::getpid() };
+    // SAFETY: the caller's place for `len` bytes.
+    if unsafe { libc::sched_getaffinity(process, len, set) } == 0 { 0 } else { next::errno() }
+}
+
+/// See `pthread_setaffinity_np(3)`.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pthread_setaffinity_np(thread: pthread_t, len: size_t, set: *const cpu_set_t) -> c_int {
+    // SAFETY: the caller's promise.
+    match unsafe { Record::of(thread) } {
+        Some(_) => libc::ENOTSUP,
+        // SAFETY: the caller's promise.
+        None => unsafe { next::pthread_setaffinity_np(thread, len, set) },
+    }
+}
+
+/// See `pthread_getschedparam(3)`.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pthread_getschedparam(
+    thread: pthread_t,
+    policy: *mut c_int,
+    parameters: *mut sched_param,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    if unsafe { Record::of(thread) }.is_none() {
+        // SAFETY: the caller's promise.
+        return unsafe { next::pthread_getschedparam(thread, policy, parameters) };
+    }
+    // SAFETY: the caller's place.
+    unsafe { policy.write(libc::SCHED_OTHER) };
+    // SAFETY: the caller's place; plain data.
+    unsafe { parameters.write(mem::zeroed()) };
+    0
+}
+
+/// See `pthread_setschedparam(3)`.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pthread_setschedparam(
+    thread: pthread_t,
+    policy: c_int,
+    parameters: *const sched_param,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    match unsafe { Record::of(thread) } {
+        // SAFETY: the caller's promise.
+        Some(_) if policy == libc::SCHED_OTHER && unsafe { (*parameters).sched_priority } == 0 => 0,
+        Some(_) => libc::ENOTSUP,
+        // SAFETY: the caller's promise.
+        None => unsafe { next::pthread_setschedparam(thread, policy, parameters) },
+    }
+}
+
+/// See `pthread_setschedprio(3)`.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pthread_setschedprio(thread: pthread_t, priority: c_int) -> c_int {
+    // SAFETY: the caller's promise.
+    match unsafe { Record::of(thread) } {
+        Some(_) if priority == 0 => 0,
+        Some(_) => libc::EINVAL,
+        // SAFETY: the caller's promise.
+        None => unsafe { next::pthread_setschedprio(thread, priority) },
+    }
+}

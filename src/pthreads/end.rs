@@ -1,0 +1,155 @@
+//! `pthread_join` and its like, `pthread_detach`: what becomes of a thread that has ended.
+
+use std::ffi::{c_int, c_void};
+
+use libc::{clockid_t, pthread_t, timespec};
+
+use super::record::Record;
+use crate::interpose::{announced, duration, instant};
+use crate::park::wait::Wait;
+use crate::sys::next;
+
+/// Joins the thread of `record`, as `wait` says, and stores its value.
+///
+/// # Safety
+/// The thread has been neither joined nor detached. `value` is null, or a place.
+unsafe fn join(record: &Record, value: *mut *mut c_void, wait: Wait) -> c_int {
+    if record.is_own() {
+        return libc::EDEADLK;
+    }
+    let handle = record.handle.lock().take();
+    let Some(handle) = handle else { return libc::EINVAL };
+    let ended = match handle.join_with(wait) {
+        Ok(ended) => ended,
+        Err((handle, _)) => {
+            *record.handle.lock() = Some(handle);
+            return libc::ETIMEDOUT;
+        }
+    };
+    let code = match ended {
+        Ok(left) => {
+            if !value.is_null() {
+                // SAFETY: the caller's promise.
+                unsafe { value.write(left.0) };
+            }
+            0
+        }
+        // A parent process has it.
+        Err(_) => libc::ESRCH,
+    };
+    // SAFETY: the handle was there, so the `pthread_t` had a share, and it is used up.
+    unsafe { record.give_up_id() };
+    code
+}
+
+/// See `pthread_join(3)`.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pthread_join(thread: pthread_t, value: *mut *mut c_void) -> c_int {
+    // SAFETY: the caller's promise.
+    match unsafe { Record::of(thread) } {
+        // SAFETY: the caller's promise.
+        Some(record) => unsafe { join(record, value, Wait::forever()) },
+        // SAFETY: the caller's promise.
+        None => announced(|| unsafe { next::pthread_join(thread, value) }),
+    }
+}
+
+/// See `pthread_tryjoin_np(3)`.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pthread_tryjoin_np(thread: pthread_t, value: *mut *mut c_void) -> c_int {
+    // SAFETY: the caller's promise.
+    let Some(record) = (unsafe { Record::of(thread) }) else {
+        // SAFETY: the caller's promise.
+        return unsafe { next::pthread_tryjoin_np(thread, value) };
+    };
+    let runs = record.handle.lock().as_ref().is_some_and(|handle| !handle.is_finished());
+    if runs {
+        return libc::EBUSY;
+    }
+    // SAFETY: the caller's promise.
+    unsafe { join(record, value, Wait::forever()) }
+}
+
+/// See `pthread_timedjoin_np(3)`.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pthread_timedjoin_np(
+    thread: pthread_t,
+    value: *mut *mut c_void,
+    end: *const timespec,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    match unsafe { Record::of(thread) } {
+        // SAFETY: the caller's promise.
+        Some(record) => unsafe { join_by(record, value, libc::CLOCK_REALTIME, end) },
+        // SAFETY: the caller's promise.
+        None => announced(|| unsafe { next::pthread_timedjoin_np(thread, value, end) }),
+    }
+}
+
+/// See `pthread_clockjoin_np(3)`.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pthread_clockjoin_np(
+    thread: pthread_t,
+    value: *mut *mut c_void,
+    clock: clockid_t,
+    end: *const timespec,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    match unsafe { Record::of(thread) } {
+        // SAFETY: the caller's promise.
+        Some(record) => unsafe { join_by(record, value, clock, end) },
+        // SAFETY: the caller's promise.
+        None => announced(|| unsafe { next::pthread_clockjoin_np(thread, value, clock, end) }),
+    }
+}
+
+/// Joins the thread of `record`, unless `clock` shows `end` before; null: without a limit.
+///
+/// # Safety
+/// As for [`join`], and `end` is null or a time.
+unsafe fn join_by(record: &Record, value: *mut *mut c_void, clock: clockid_t, end: *const timespec) -> c_int {
+    // SAFETY: the caller's promise.
+    let wait = match unsafe { end.as_ref() } {
+        None => Wait::forever(),
+        Some(_) if !matches!(clock, libc::CLOCK_REALTIME | libc::CLOCK_MONOTONIC) => return libc::EINVAL,
+        Some(&end) => match duration(end) {
+            Some(end) => Wait::by(instant(clock, end)),
+            None => return libc::EINVAL,
+        },
+    };
+    // SAFETY: the caller's promise.
+    unsafe { join(record, value, wait) }
+}
+
+/// See `pthread_detach(3)`.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pthread_detach(thread: pthread_t) -> c_int {
+    // SAFETY: the caller's promise.
+    let Some(record) = (unsafe { Record::of(thread) }) else {
+        // SAFETY: the caller's promise.
+        return unsafe { next::pthread_detach(thread) };
+    };
+    let handle = record.handle.lock().take();
+    if handle.is_none() {
+        return libc::EINVAL;
+    }
+    drop(handle);
+    // SAFETY: the handle was there, so the `pthread_t` had a share, and it is used up.
+    unsafe { record.give_up_id() };
+    0
+}

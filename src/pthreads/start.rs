@@ -1,0 +1,206 @@
+//! `pthread_create`.
+
+use std::ffi::{c_int, c_void};
+use std::io;
+use std::mem;
+use std::ptr;
+use std::sync::Arc;
+
+use libc::{pthread_attr_t, pthread_t};
+
+use super::record::{self, Record, Value};
+use crate::fiber::stack;
+use crate::park::backend::{SpawnOptions, Spawner};
+use crate::park::current;
+use crate::park::no_preempt;
+use crate::process_default;
+use crate::settings;
+use crate::sys::once::OnceLock;
+use crate::sys::{message, next, pthread};
+use crate::thread::spawning;
+
+unsafe extern "C" {
+    /// The C library's; the crate `libc` does not have it.
+    fn pthread_attr_getdetachstate(attributes: *const pthread_attr_t, state: *mut c_int) -> c_int;
+}
+
+/// What a thread runs.
+type Function = extern "C" fn(*mut c_void) -> *mut c_void;
+
+/// What the attributes of a new thread ask for.
+struct Wanted {
+    /// In bytes; `None`: the runtime's default.
+    stack_size: Option<usize>,
+    detached: bool,
+}
+
+/// See `pthread_create(3)`.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pthread_create(
+    thread: *mut pthread_t,
+    attributes: *const pthread_attr_t,
+    function: Function,
+    argument: *mut c_void,
+) -> c_int {
+    let spawner = match spawner() {
+        Ok(spawner) => spawner,
+        Err(code) => return code,
+    };
+    if let Some(spawner) = spawner
+        // SAFETY: the caller's promise.
+        && let Some(wanted) = unsafe { wanted(attributes) }
+    {
+        match start(spawner, &wanted, function, argument) {
+            Ok(id) => {
+                // SAFETY: the caller's place.
+                unsafe { thread.write(id) };
+                0
+            }
+            Err(error) => code(&error),
+        }
+    } else {
+        // SAFETY: the caller's promise.
+        unsafe { next::pthread_create(thread, attributes, function, argument) }
+    }
+}
+
+/// Returns the runtime that takes a thread which the running one starts; `None`: it is a kernel thread.
+///
+/// # Errors
+/// The code to be returned, if the process default is asked and cannot start. A message has been printed.
+fn spawner() -> Result<Option<&'static dyn Spawner>, c_int> {
+    if pthread::is_kernel() {
+        return Ok(None);
+    }
+    let me = current::try_current();
+    if let Some(own) = me.and_then(|me| me.spawner()) {
+        // The code of a runtime itself, or a handler that has interrupted it, is no user's.
+        let takes = own.takes_pthreads() && no_preempt::is_allowed();
+        return Ok(takes.then_some(own));
+    }
+    default_spawner().map(|default| default.filter(|default| default.takes_pthreads())).map_err(|error| {
+        static TOLD: OnceLock<()> = OnceLock::new();
+        TOLD.get_or_init(|| message::to_standard_error(format_args!("selvedge: {error}\n")));
+        code(&error)
+    })
+}
+
+/// Returns the process default, if threads of those that belong to no runtime are to be green.
+fn default_spawner() -> io::Result<Option<&'static dyn Spawner>> {
+    static GREEN: OnceLock<bool> = OnceLock::new();
+    let green = match GREEN.get() {
+        Some(green) => *green,
+        None => {
+            let green = settings::green_std_threads(&settings::process)?;
+            *GREEN.get_or_init(|| green)
+        }
+    };
+    if green { process_default::spawner().map(Some) } else { Ok(None) }
+}
+
+/// Returns what `attributes` ask for, or `None` if only a kernel thread can have that.
+///
+/// # Safety
+/// They are null, or initialized.
+unsafe fn wanted(attributes: *const pthread_attr_t) -> Option<Wanted> {
+    let Some(attributes) = ptr::NonNull::new(attributes.cast_mut()) else {
+        return Some(Wanted { stack_size: usual_stack(), detached: false });
+    };
+    let attributes: *const pthread_attr_t = attributes.as_ptr();
+    let (mut state, mut address, mut size) = (0, ptr::null_mut(), 0_usize);
+    // SAFETY: the caller's promise, and a place for the answer.
+    unsafe { pthread_attr_getdetachstate(attributes, &raw mut state) };
+    // SAFETY: the caller's promise, and places for the answers.
+    unsafe { libc::pthread_attr_getstack(attributes, &raw mut address, &raw mut size) };
+    // The C library keeps the end of the stack. It is 0 if none was set, and so is the size.
+    if address.addr().wrapping_add(size) != 0 {
+        return None;
+    }
+    let (mut inherits, mut policy) = (0, libc::SCHED_OTHER);
+    // SAFETY: the caller's promise, and a place for the answer.
+    unsafe { libc::pthread_attr_getinheritsched(attributes, &raw mut inherits) };
+    // SAFETY: the caller's promise, and a place for the answer.
+    unsafe { libc::pthread_attr_getschedpolicy(attributes, &raw mut policy) };
+    if inherits == libc::PTHREAD_EXPLICIT_SCHED && policy != libc::SCHED_OTHER {
+        return None;
+    }
+    // SAFETY: plain data.
+    let mut cpus: libc::cpu_set_t = unsafe { mem::zeroed() };
+    // SAFETY: the caller's promise, and a place for the answer.
+    unsafe { libc::pthread_attr_getaffinity_np(attributes, size_of_val(&cpus), &raw mut cpus) };
+    // SAFETY: a set that was filled in. If none was chosen, it has all that there can be.
+    if unsafe { libc::CPU_COUNT(&cpus) } != libc::CPU_SETSIZE {
+        return None;
+    }
+    Some(Wanted {
+        stack_size: if size == 0 { usual_stack() } else { Some(size) },
+        detached: state == libc::PTHREAD_CREATE_DETACHED,
+    })
+}
+
+/// Returns the stack of a thread that does not say how much it needs: as much as the C library gives it, unless
+/// the user has set a size for green threads.
+fn usual_stack() -> Option<usize> {
+    static USUAL: OnceLock<Option<usize>> = OnceLock::new();
+    *USUAL.get_or_init(|| {
+        if settings::process(settings::STACK_SIZE).is_some() {
+            return None;
+        }
+        // SAFETY: plain data, initialized by the call below.
+        let mut attributes: pthread_attr_t = unsafe { mem::zeroed() };
+        let mut size = 0;
+        // SAFETY: a place for attributes.
+        unsafe { libc::pthread_attr_init(&raw mut attributes) };
+        // SAFETY: initialized, and a place for the answer.
+        unsafe { libc::pthread_attr_getstacksize(&raw const attributes, &raw mut size) };
+        // SAFETY: initialized, and not used after this.
+        unsafe { libc::pthread_attr_destroy(&raw mut attributes) };
+        Some(size.clamp(stack::SMALLEST, stack::LARGEST))
+    })
+}
+
+/// Starts a green thread.
+fn start(
+    spawner: &dyn Spawner,
+    wanted: &Wanted,
+    function: Function,
+    argument: *mut c_void,
+) -> io::Result<pthread_t> {
+    let record = Record::new();
+    let argument = Value(argument);
+    let body = {
+        let record = Arc::clone(&record);
+        move || {
+            let argument = argument;
+            record::begin(record);
+            Value(function(argument.0))
+        }
+    };
+    let mut options = SpawnOptions { stack_size: wanted.stack_size, ..SpawnOptions::default() };
+    // The thread, and those that it tells its name, must find its handle.
+    let mut handle = record.handle.lock();
+    let started = spawning::spawn_on(spawner, &mut options, body)?;
+    if wanted.detached {
+        drop(handle);
+        // The thread has a share of its record, too.
+        return Ok(record.id());
+    }
+    *handle = Some(started);
+    drop(handle);
+    let id = record.id();
+    // The share of its `pthread_t`.
+    mem::forget(record);
+    Ok(id)
+}
+
+/// Returns an error as `pthread_create` returns it.
+fn code(error: &io::Error) -> c_int {
+    match error.kind() {
+        io::ErrorKind::InvalidInput => libc::EINVAL,
+        io::ErrorKind::Unsupported => libc::ENOTSUP,
+        _ => libc::EAGAIN,
+    }
+}
