@@ -107,7 +107,8 @@ pub mod os;
 mod park;
 mod process_default;
 #[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu", not(loom)))]
-mod pthreads;
+#[doc(hidden)]
+pub mod pthreads;
 mod reactor;
 mod recorder;
 mod runtime;

@@ -19,14 +19,17 @@
 //! | [`end`] | `pthread_join` and its like, `pthread_detach` |
 //! | [`about`] | `pthread_self`, names, stacks, priorities, processors, signals |
 //!
-//! A new thread is green if the runtime of the calling thread takes it ([`Spawner::takes_pthreads`]). If the
-//! calling thread belongs to no runtime, the process default is asked, but only if `SELVEDGE_STD_THREADS`
-//! says so. What only kernel threads have (a scheduling policy, processors, a stack of the program's) makes
-//! the new thread one.
-//!
-//! [`Spawner::takes_pthreads`]: crate::park::backend::Spawner::takes_pthreads
+//! A new thread is green if the builder of the calling thread's runtime has said so. Then it belongs to that
+//! runtime. If no builder has said anything, `SELVEDGE_STD_THREADS` decides, and the thread belongs to the
+//! process default. (Many programs keep pools of threads forever, and whichever thread needs a pool first
+//! makes it. A runtime that had such threads could never be dropped. The process default never is.) What only
+//! kernel threads have makes the new thread one: a scheduling policy, processors, a stack of the program's.
+
+//! For this crate's own `libselvedge_preload.so`, [`are_green`] is public.
 
 mod about;
 mod end;
 mod record;
 mod start;
+
+pub use start::are_green;

@@ -43,14 +43,13 @@ pub(crate) const THREAD_REGISTER: &str = "SELVEDGE_THREAD_REGISTER";
 /// What becomes of threads that are started by std or the C library.
 pub(crate) const STD_THREADS: &str = "SELVEDGE_STD_THREADS";
 
-/// Returns `true` if `SELVEDGE_STD_THREADS` says that they are green.
-pub(crate) fn green_std_threads(lookup: Lookup<'_>) -> io::Result<bool> {
-    let green = read(lookup, STD_THREADS, "green or kernel", |value| match value {
+/// Returns whether `SELVEDGE_STD_THREADS` says that they are green.
+pub(crate) fn green_std_threads(lookup: Lookup<'_>) -> io::Result<Option<bool>> {
+    read(lookup, STD_THREADS, "green or kernel", |value| match value {
         "green" => Some(true),
         "kernel" => Some(false),
         _ => None,
-    })?;
-    Ok(green.unwrap_or(false))
+    })
 }
 
 /// What a runtime does about deadlocks.

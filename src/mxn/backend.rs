@@ -250,7 +250,11 @@ impl Spawner for Scheduler {
     }
 
     fn takes_pthreads(&self) -> bool {
-        self.settings.green_std_threads && self.rung.is_per_thread() && self.life.is_here()
+        self.rung.is_per_thread() && self.life.is_here()
+    }
+
+    fn green_std_threads(&self) -> Option<bool> {
+        self.settings.green_std_threads
     }
 
     fn spawn(&self, task: TaskRef<'_>, options: &mut SpawnOptions) -> io::Result<ThreadRef> {

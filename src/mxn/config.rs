@@ -44,7 +44,6 @@ const DEFAULT_LWP_AGE: Duration = Duration::from_secs(5);
 /// | [`lwp_age`](Self::lwp_age) | 5 s | |
 /// | [`on_deadlock`](Self::on_deadlock) | nothing | `SELVEDGE_DEADLOCK=off`, `report`, `abort` |
 /// | [`thread_register`](Self::thread_register) | `auto` | `SELVEDGE_THREAD_REGISTER=switched`, `syscall` |
-/// | [`green_std_threads`](Self::green_std_threads) | `false` | `SELVEDGE_STD_THREADS=green`, `kernel` |
 ///
 /// # Examples
 ///
@@ -91,8 +90,8 @@ pub(crate) struct Settings {
     pub(crate) on_deadlock: OnDeadlock,
     /// Contention at locks is counted.
     pub(crate) lock_stats: bool,
-    /// Threads that its threads start by std or the C library are its own.
-    pub(crate) green_std_threads: bool,
+    /// Whether the threads that its threads start by std or the C library are its own. `None`: it was not set.
+    pub(crate) green_std_threads: Option<bool>,
     pub(crate) migrate_always: bool,
 }
 
@@ -261,8 +260,9 @@ impl Builder {
     /// Sets whether the threads that this runtime's threads start by [`std::thread`], or by the C library's
     /// `pthread_create`, are green threads of this runtime.
     ///
-    /// The default is `false`: they are kernel threads. With `true`, [`build`](Self::build) returns an error
-    /// if the program does not have the feature `interpose`. The guide tells
+    /// With `true`, [`build`](Self::build) returns an error if the program does not have the feature
+    /// `interpose`. With `false`, they are kernel threads. If neither is set, `SELVEDGE_STD_THREADS=kernel` or
+    /// `green` decides: kernel threads, or green threads of the process default. The guide tells
     /// [what differs](crate::guide::unmodified#threads-of-std).
     ///
     /// # Examples
@@ -339,10 +339,7 @@ impl Builder {
             lwp_age: self.lwp_age.unwrap_or(Some(DEFAULT_LWP_AGE)),
             on_deadlock,
             lock_stats: settings::lock_stats(lookup)?,
-            green_std_threads: match self.green_std_threads {
-                Some(green) => green,
-                None => settings::green_std_threads(lookup)?,
-            },
+            green_std_threads: self.green_std_threads,
             migrate_always: self.migrate_always,
         })
     }

@@ -44,7 +44,10 @@ pub(crate) fn start(settings: Settings) -> io::Result<Arc<Scheduler>> {
     threadmon::server::serve_if_asked(&settings::process)?;
     #[cfg(target_os = "linux")]
     threadmon::dump::dump_if_asked(&settings::process)?;
-    interpose::check(settings.green_std_threads)?;
+    interpose::check(match settings.green_std_threads {
+        Some(green) => green,
+        None => settings::green_std_threads(&settings::process)?.unwrap_or(false),
+    })?;
     let rung = tls::choose(settings.register)?;
     fork::expect_green_threads();
     Generation::watched(in_child)?;

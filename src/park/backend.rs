@@ -270,9 +270,14 @@ pub(crate) trait Spawner: Sync {
     /// interrupted, again and again. Called by those threads.
     fn interrupts_all(&self) -> bool;
 
-    /// Returns `true` if threads that its threads start by the C library's functions become threads of this
-    /// runtime (`pthreads.rs`).
+    /// Returns `true` if threads that std or the C library starts can be green threads of this runtime.
     fn takes_pthreads(&self) -> bool {
         false
+    }
+
+    /// Returns whether threads that its threads start by std or the C library are green threads of this
+    /// runtime; `None`: the program has not said.
+    fn green_std_threads(&self) -> Option<bool> {
+        None
     }
 }

@@ -5,6 +5,7 @@ use std::io;
 use std::mem;
 use std::ptr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use libc::{pthread_attr_t, pthread_t};
 
@@ -70,22 +71,26 @@ unsafe extern "C" fn pthread_create(
 /// Returns the runtime that takes a thread which the running one starts; `None`: it is a kernel thread.
 ///
 /// # Errors
-/// The code to be returned, if the process default is asked and cannot start. A message has been printed.
+/// The code to be returned, if a variable is not valid, or the process default cannot start. A message has
+/// been printed. Where green threads are not possible, there is only the message, and a kernel thread.
 fn spawner() -> Result<Option<&'static dyn Spawner>, c_int> {
     if pthread::is_kernel() {
         return Ok(None);
     }
-    let me = current::try_current();
-    if let Some(own) = me.and_then(|me| me.spawner()) {
+    let own = current::try_current().and_then(|me| me.spawner());
+    if own.is_some() && !no_preempt::is_allowed() {
         // The code of a runtime itself, or a handler that has interrupted it, is no user's.
-        let takes = own.takes_pthreads() && no_preempt::is_allowed();
-        return Ok(takes.then_some(own));
+        return Ok(None);
     }
-    default_spawner().map(|default| default.filter(|default| default.takes_pthreads())).map_err(|error| {
-        static TOLD: OnceLock<()> = OnceLock::new();
-        TOLD.get_or_init(|| message::to_standard_error(format_args!("selvedge: {error}\n")));
-        code(&error)
-    })
+    let chosen = match own.and_then(|own| own.green_std_threads()) {
+        Some(green) => own.filter(|_| green),
+        None => default_spawner().or_else(|error| {
+            static TOLD: OnceLock<()> = OnceLock::new();
+            TOLD.get_or_init(|| message::to_standard_error(format_args!("selvedge: {error}\n")));
+            if error.kind() == io::ErrorKind::Unsupported { Ok(None) } else { Err(code(&error)) }
+        })?,
+    };
+    Ok(chosen.filter(|chosen| chosen.takes_pthreads()))
 }
 
 /// Returns the process default, if threads of those that belong to no runtime are to be green.
@@ -94,11 +99,21 @@ fn default_spawner() -> io::Result<Option<&'static dyn Spawner>> {
     let green = match GREEN.get() {
         Some(green) => *green,
         None => {
-            let green = settings::green_std_threads(&settings::process)?;
+            // Relaxed: set before the program starts.
+            let otherwise = BY_DEFAULT.load(Ordering::Relaxed);
+            let green = settings::green_std_threads(&settings::process)?.unwrap_or(otherwise);
             *GREEN.get_or_init(|| green)
         }
     };
     if green { process_default::spawner().map(Some) } else { Ok(None) }
+}
+
+/// `true`: if no variable says anything, threads are green.
+static BY_DEFAULT: AtomicBool = AtomicBool::new(false);
+
+/// Makes threads green, unless `SELVEDGE_STD_THREADS` says otherwise. Called before the program starts.
+pub fn are_green() {
+    BY_DEFAULT.store(true, Ordering::Relaxed);
 }
 
 /// Returns what `attributes` ask for, or `None` if only a kernel thread can have that.

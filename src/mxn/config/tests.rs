@@ -35,7 +35,6 @@ fn a_variable_overrides_the_default_but_not_what_was_set() {
         (settings::THREAD_REGISTER, "syscall"),
         (settings::DEADLOCK, "report"),
         (settings::LOCK_STATS, "on"),
-        (settings::STD_THREADS, "green"),
     ];
     let from_env = Settings {
         concurrency: 3,
@@ -49,7 +48,7 @@ fn a_variable_overrides_the_default_but_not_what_was_set() {
         lwp_age: Some(DEFAULT_LWP_AGE),
         on_deadlock: OnDeadlock::Report,
         lock_stats: true,
-        green_std_threads: true,
+        green_std_threads: None,
         migrate_always: false,
     };
     assert_eq!(resolve(Builder::default(), &env).unwrap(), from_env);
@@ -77,7 +76,7 @@ fn a_variable_overrides_the_default_but_not_what_was_set() {
         lwp_age: None,
         on_deadlock: OnDeadlock::Abort,
         lock_stats: true,
-        green_std_threads: false,
+        green_std_threads: Some(false),
         migrate_always: true,
     };
     assert_eq!(resolve(set, &env).unwrap(), wanted);

@@ -1,0 +1,228 @@
+//! `pthread_cond_wait` and its like.
+//!
+//! A condition variable of Selvedge lies over the first bytes of the C library's `pthread_cond_t`. The C
+//! library's initializers say in the tenth word whether it is shared between processes, and which clock it
+//! has. The last two words are used for waiters whose mutex is the C library's own: they sleep by a futex.
+
+use std::ffi::c_int;
+use std::ptr;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use libc::{clockid_t, pthread_cond_t, pthread_mutex_t, timespec};
+use selvedge::sync;
+
+use crate::clock::{self, Until};
+use crate::mutex::{self, Kind, Mutex};
+use crate::next::next;
+
+/// A condition variable of the program.
+#[repr(C)]
+struct Condvar {
+    inner: sync::Condvar,
+    _unused: [u8; 36 - size_of::<sync::Condvar>()],
+    /// Bit 0: shared between processes. Bit 1: it waits by the monotonic clock.
+    flags: AtomicU32,
+    /// Changed by each notification, once a thread has waited with a mutex of the C library's.
+    sequence: AtomicU32,
+    /// 1 if a thread has done so.
+    others: AtomicU32,
+}
+
+const _: () = assert!(size_of::<Condvar>() == size_of::<pthread_cond_t>());
+
+const SHARED: u32 = 1;
+const MONOTONIC: u32 = 2;
+
+impl Condvar {
+    /// # Safety
+    /// It is a condition variable, and stays one while the reference is used.
+    unsafe fn of<'a>(condvar: *mut pthread_cond_t) -> &'a Self {
+        // SAFETY: the caller's promise. All bits are valid, and what changes is atomic.
+        unsafe { &*condvar.cast() }
+    }
+
+    fn has(&self, flag: u32) -> bool {
+        self.flags.load(Ordering::Relaxed) & flag != 0
+    }
+
+    fn clock(&self) -> clockid_t {
+        if self.has(MONOTONIC) { libc::CLOCK_MONOTONIC } else { libc::CLOCK_REALTIME }
+    }
+
+    /// Waits, and locks the mutex again.
+    ///
+    /// # Safety
+    /// The running thread has locked the mutex.
+    unsafe fn wait(&self, mutex: *mut pthread_mutex_t, until: Until) -> c_int {
+        // SAFETY: the caller's promise.
+        let lock = unsafe { Mutex::of(mutex) };
+        if lock.kind() == Kind::Other {
+            // SAFETY: the caller's promise.
+            return unsafe { self.wait_with_other(mutex, until) };
+        }
+        let count = match lock.leave_for_wait() {
+            Ok(count) => count,
+            Err(code) => return code,
+        };
+        // SAFETY: the running thread has locked it, and the guard is forgotten below.
+        let mut guard = unsafe { lock.inner().make_guard_unchecked() };
+        let timed_out = match until {
+            Until::Forever => {
+                self.inner.wait(&mut guard);
+                false
+            }
+            Until::Then(end) => self.inner.wait_until(&mut guard, end).timed_out(),
+        };
+        std::mem::forget(guard);
+        lock.come_back(count);
+        if timed_out { libc::ETIMEDOUT } else { 0 }
+    }
+
+    /// Does what [`wait`](Self::wait) does, with a mutex of the C library's.
+    ///
+    /// # Safety
+    /// As there.
+    unsafe fn wait_with_other(&self, mutex: *mut pthread_mutex_t, until: Until) -> c_int {
+        // SeqCst, and so the loads of the notification: it comes after the unlock, or finds this.
+        self.others.store(1, Ordering::SeqCst);
+        let seen = self.sequence.load(Ordering::SeqCst);
+        // SAFETY: the caller's promise.
+        let code = unsafe { mutex::pthread_mutex_unlock(mutex) };
+        if code != 0 {
+            return code;
+        }
+        let timed_out = !futex_wait(&self.sequence, seen, until);
+        // SAFETY: the caller's promise.
+        let code = unsafe { mutex::pthread_mutex_lock(mutex) };
+        if code == 0 && timed_out { libc::ETIMEDOUT } else { code }
+    }
+
+    /// Wakes those that wait with a mutex of the C library's. It does no harm to wake too many.
+    fn notify_others(&self) {
+        if self.others.load(Ordering::SeqCst) == 1 {
+            self.sequence.fetch_add(1, Ordering::SeqCst);
+            let word = self.sequence.as_ptr();
+            let wake = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
+            // SAFETY: a word of the program's.
+            unsafe { libc::syscall(libc::SYS_futex, word, wake, c_int::MAX) };
+        }
+    }
+}
+
+/// Sleeps while `word` has this value. Returns `false` if the time was over.
+fn futex_wait(word: &AtomicU32, value: u32, until: Until) -> bool {
+    let mut left = timespec { tv_sec: 0, tv_nsec: 0 };
+    let timeout: *const timespec = match until {
+        Until::Forever => ptr::null(),
+        Until::Then(end) => {
+            let time = end.saturating_duration_since(std::time::Instant::now());
+            left.tv_sec = i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
+            left.tv_nsec = time.subsec_nanos().into();
+            &raw const left
+        }
+    };
+    let wait = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
+    // SAFETY: a word of the program's, and a time.
+    let code = unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), wait, value, timeout) };
+    code == 0 || std::io::Error::last_os_error().raw_os_error() != Some(libc::ETIMEDOUT)
+}
+
+/// See `pthread_cond_wait(3)`.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pthread_cond_wait(condvar: *mut pthread_cond_t, mutex: *mut pthread_mutex_t) -> c_int {
+    // SAFETY: the caller's promise.
+    let this = unsafe { Condvar::of(condvar) };
+    if this.has(SHARED) {
+        return next!(
+            pthread_cond_wait(condvar: *mut pthread_cond_t, mutex: *mut pthread_mutex_t) -> c_int
+        );
+    }
+    // SAFETY: the caller's promise.
+    unsafe { this.wait(mutex, Until::Forever) }
+}
+
+/// See `pthread_cond_timedwait(3)`.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pthread_cond_timedwait(
+    condvar: *mut pthread_cond_t,
+    mutex: *mut pthread_mutex_t,
+    end: *const timespec,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let this = unsafe { Condvar::of(condvar) };
+    if this.has(SHARED) {
+        return next!(pthread_cond_timedwait(
+            condvar: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, end: *const timespec
+        ) -> c_int);
+    }
+    // SAFETY: the caller's promise.
+    match unsafe { clock::until(this.clock(), end) } {
+        // SAFETY: the caller's promise.
+        Ok(until) => unsafe { this.wait(mutex, until) },
+        Err(code) => code,
+    }
+}
+
+/// See `pthread_cond_clockwait(3)`.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pthread_cond_clockwait(
+    condvar: *mut pthread_cond_t,
+    mutex: *mut pthread_mutex_t,
+    clock: clockid_t,
+    end: *const timespec,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let this = unsafe { Condvar::of(condvar) };
+    if this.has(SHARED) {
+        return next!(pthread_cond_clockwait(
+            condvar: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, clock: clockid_t, end: *const timespec
+        ) -> c_int);
+    }
+    // SAFETY: the caller's promise.
+    match unsafe { clock::until(clock, end) } {
+        // SAFETY: the caller's promise.
+        Ok(until) => unsafe { this.wait(mutex, until) },
+        Err(code) => code,
+    }
+}
+
+/// See `pthread_cond_signal(3)`.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pthread_cond_signal(condvar: *mut pthread_cond_t) -> c_int {
+    // SAFETY: the caller's promise.
+    let this = unsafe { Condvar::of(condvar) };
+    if this.has(SHARED) {
+        return next!(pthread_cond_signal(condvar: *mut pthread_cond_t) -> c_int);
+    }
+    this.inner.notify_one();
+    this.notify_others();
+    0
+}
+
+/// See `pthread_cond_broadcast(3)`.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pthread_cond_broadcast(condvar: *mut pthread_cond_t) -> c_int {
+    // SAFETY: the caller's promise.
+    let this = unsafe { Condvar::of(condvar) };
+    if this.has(SHARED) {
+        return next!(pthread_cond_broadcast(condvar: *mut pthread_cond_t) -> c_int);
+    }
+    this.inner.notify_all();
+    this.notify_others();
+    0
+}

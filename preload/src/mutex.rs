@@ -1,0 +1,234 @@
+//! `pthread_mutex_lock` and its like.
+//!
+//! Over the C library's `pthread_mutex_t` of 64-bit systems: the lock in the first word, the number of times
+//! that a recursive one is locked in the second, the owner's number in the third, and the kind in the fifth,
+//! where the C library's initializers put it.
+
+use std::cell::Cell;
+use std::ffi::c_int;
+
+use libc::{clockid_t, pthread_mutex_t, timespec};
+use lock_api::{RawMutex as _, RawMutexTimed as _};
+use selvedge::sync::{self, RawMutex};
+
+use crate::clock::{self, Until};
+use crate::next::next;
+use crate::owner;
+
+/// A mutex of the program.
+#[repr(C)]
+pub(crate) struct Mutex {
+    /// A mutex of Selvedge, without data.
+    lock: sync::Mutex<()>,
+    /// How often its owner has locked it, if it is recursive.
+    count: Cell<u32>,
+    /// The owner's number, if it matters. Only the owner can find its own there.
+    owner: std::sync::atomic::AtomicU32,
+    /// The C library's, which must stay zero.
+    _users: u32,
+    kind: c_int,
+}
+
+const _: () =
+    assert!(size_of::<Mutex>() <= size_of::<pthread_mutex_t>() && size_of::<sync::Mutex<()>>() == 4);
+
+/// What the owner may do with a mutex.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Normal,
+    Recursive,
+    Checked,
+    /// The C library's own.
+    Other,
+}
+
+impl Mutex {
+    /// # Safety
+    /// It is a mutex, and stays one while the reference is used.
+    pub(crate) unsafe fn of<'a>(mutex: *mut pthread_mutex_t) -> &'a Self {
+        // SAFETY: the caller's promise. All bits are valid, and what changes is a cell.
+        unsafe { &*mutex.cast() }
+    }
+
+    pub(crate) fn kind(&self) -> Kind {
+        /// Says whether processors may elide it.
+        const ELISION: c_int = 256 | 512;
+        match self.kind & !ELISION {
+            // 3: it may spin, as all here do.
+            0 | 3 => Kind::Normal,
+            1 => Kind::Recursive,
+            2 => Kind::Checked,
+            _ => Kind::Other,
+        }
+    }
+
+    pub(crate) fn inner(&self) -> &sync::Mutex<()> {
+        &self.lock
+    }
+
+    fn raw(&self) -> &RawMutex {
+        // SAFETY: it is locked and unlocked here alone, by the rules of its kind.
+        unsafe { self.lock.raw() }
+    }
+
+    fn is_own(&self) -> bool {
+        // Relaxed: only the running thread writes its own number.
+        self.owner.load(std::sync::atomic::Ordering::Relaxed) == owner::own()
+    }
+
+    fn set_owner(&self, owner: u32) {
+        self.owner.store(owner, std::sync::atomic::Ordering::Relaxed);
+    }
+
+    /// Acquires the mutex by `acquire`, if it is not the running thread's already. If it is, `again` is
+    /// returned for a checked one.
+    fn acquire(&self, again: c_int, acquire: impl FnOnce(&RawMutex) -> Result<(), c_int>) -> c_int {
+        let kind = self.kind();
+        if kind == Kind::Normal {
+            return acquire(self.raw()).err().unwrap_or(0);
+        }
+        if self.is_own() {
+            if kind == Kind::Checked {
+                return again;
+            }
+            let Some(count) = self.count.get().checked_add(1) else { return libc::EAGAIN };
+            self.count.set(count);
+            return 0;
+        }
+        if let Err(code) = acquire(self.raw()) {
+            return code;
+        }
+        self.set_owner(owner::own());
+        self.count.set(1);
+        0
+    }
+
+    fn acquire_until(&self, clock: clockid_t, end: *const timespec) -> c_int {
+        self.acquire(libc::EDEADLK, |raw| {
+            if raw.try_lock() {
+                return Ok(());
+            }
+            // SAFETY: the promise of the function's caller.
+            match unsafe { clock::until(clock, end) }? {
+                Until::Forever => raw.lock(),
+                Until::Then(end) if !raw.try_lock_until(end) => return Err(libc::ETIMEDOUT),
+                Until::Then(_) => {}
+            }
+            Ok(())
+        })
+    }
+
+    /// Gives the mutex up for a wait at a condition variable, whatever the count. Returns the count, or an
+    /// error if the running thread does not own it.
+    pub(crate) fn leave_for_wait(&self) -> Result<u32, c_int> {
+        if self.kind() == Kind::Normal {
+            return Ok(0);
+        }
+        if !self.is_own() {
+            return Err(libc::EPERM);
+        }
+        self.set_owner(0);
+        Ok(self.count.get())
+    }
+
+    /// Notes that the running thread owns the mutex again.
+    pub(crate) fn come_back(&self, count: u32) {
+        if self.kind() != Kind::Normal {
+            self.set_owner(owner::own());
+            self.count.set(count);
+        }
+    }
+}
+
+/// See `pthread_mutex_lock(3)`.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn pthread_mutex_lock(mutex: *mut pthread_mutex_t) -> c_int {
+    // SAFETY: the caller's promise.
+    let this = unsafe { Mutex::of(mutex) };
+    if this.kind() == Kind::Other {
+        return next!(pthread_mutex_lock(mutex: *mut pthread_mutex_t) -> c_int);
+    }
+    this.acquire(libc::EDEADLK, |raw| {
+        raw.lock();
+        Ok(())
+    })
+}
+
+/// See `pthread_mutex_trylock(3)`.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pthread_mutex_trylock(mutex: *mut pthread_mutex_t) -> c_int {
+    // SAFETY: the caller's promise.
+    let this = unsafe { Mutex::of(mutex) };
+    if this.kind() == Kind::Other {
+        return next!(pthread_mutex_trylock(mutex: *mut pthread_mutex_t) -> c_int);
+    }
+    this.acquire(libc::EBUSY, |raw| if raw.try_lock() { Ok(()) } else { Err(libc::EBUSY) })
+}
+
+/// See `pthread_mutex_timedlock(3)`.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pthread_mutex_timedlock(mutex: *mut pthread_mutex_t, end: *const timespec) -> c_int {
+    // SAFETY: the caller's promise.
+    let this = unsafe { Mutex::of(mutex) };
+    if this.kind() == Kind::Other {
+        return next!(pthread_mutex_timedlock(mutex: *mut pthread_mutex_t, end: *const timespec) -> c_int);
+    }
+    this.acquire_until(libc::CLOCK_REALTIME, end)
+}
+
+/// See `pthread_mutex_clocklock(3)`.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pthread_mutex_clocklock(
+    mutex: *mut pthread_mutex_t,
+    clock: clockid_t,
+    end: *const timespec,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let this = unsafe { Mutex::of(mutex) };
+    if this.kind() == Kind::Other {
+        return next!(
+            pthread_mutex_clocklock(mutex: *mut pthread_mutex_t, clock: clockid_t, end: *const timespec) -> c_int
+        );
+    }
+    this.acquire_until(clock, end)
+}
+
+/// See `pthread_mutex_unlock(3)`.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn pthread_mutex_unlock(mutex: *mut pthread_mutex_t) -> c_int {
+    // SAFETY: the caller's promise.
+    let this = unsafe { Mutex::of(mutex) };
+    let kind = this.kind();
+    if kind == Kind::Other {
+        return next!(pthread_mutex_unlock(mutex: *mut pthread_mutex_t) -> c_int);
+    }
+    if kind != Kind::Normal {
+        if !this.is_own() {
+            return libc::EPERM;
+        }
+        let count = this.count.get() - 1;
+        this.count.set(count);
+        if count > 0 {
+            return 0;
+        }
+        this.set_owner(0);
+    }
+    // SAFETY: it is locked: by the caller's promise, or by the running thread.
+    unsafe { this.raw().unlock() };
+    0
+}

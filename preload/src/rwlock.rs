@@ -1,0 +1,242 @@
+//! `pthread_rwlock_rdlock` and its like.
+//!
+//! A lock of Selvedge lies over the first words of the C library's `pthread_rwlock_t`. The word after that is
+//! the number of the thread that writes. In the eighth word, the C library's initializers say whether the lock
+//! is shared between processes.
+
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use libc::{clockid_t, pthread_rwlock_t, timespec};
+use lock_api::{RawRwLock as _, RawRwLockRecursive as _, RawRwLockRecursiveTimed as _, RawRwLockTimed as _};
+use selvedge::sync::RawRwLock;
+
+use crate::clock::{self, Until};
+use crate::next::next;
+use crate::owner;
+
+/// A read-write lock of the program.
+#[repr(C)]
+struct RwLock {
+    raw: RawRwLock,
+    _unused: [u8; 24 - size_of::<RawRwLock>()],
+    /// The number of the thread that writes. Only that thread can find its own there.
+    writer: AtomicU32,
+    shared: c_int,
+}
+
+const _: () = assert!(size_of::<RwLock>() <= size_of::<pthread_rwlock_t>());
+
+impl RwLock {
+    /// # Safety
+    /// It is a lock, and stays one while the reference is used.
+    unsafe fn of<'a>(lock: *mut pthread_rwlock_t) -> &'a Self {
+        // SAFETY: the caller's promise. All bits are valid, and what changes is atomic.
+        unsafe { &*lock.cast() }
+    }
+
+    fn is_written_here(&self) -> bool {
+        // Relaxed: only the running thread writes its own number.
+        self.writer.load(Ordering::Relaxed) == owner::own()
+    }
+
+    /// Notes that the running thread writes, if it has acquired the lock.
+    fn written(&self, acquired: bool, otherwise: c_int) -> c_int {
+        if !acquired {
+            return otherwise;
+        }
+        self.writer.store(owner::own(), Ordering::Relaxed);
+        0
+    }
+
+    fn read_until(&self, clock: clockid_t, end: *const timespec) -> c_int {
+        if self.is_written_here() {
+            return libc::EDEADLK;
+        }
+        // A thread that reads may read again, whichever threads wait to write: the C library's default.
+        if self.raw.try_lock_shared_recursive() {
+            return 0;
+        }
+        // SAFETY: the promise of the function's caller.
+        match unsafe { clock::until(clock, end) } {
+            Ok(Until::Forever) => self.raw.lock_shared_recursive(),
+            Ok(Until::Then(end)) if !self.raw.try_lock_shared_recursive_until(end) => return libc::ETIMEDOUT,
+            Ok(Until::Then(_)) => {}
+            Err(code) => return code,
+        }
+        0
+    }
+
+    fn write_until(&self, clock: clockid_t, end: *const timespec) -> c_int {
+        if self.is_written_here() {
+            return libc::EDEADLK;
+        }
+        if self.raw.try_lock_exclusive() {
+            return self.written(true, 0);
+        }
+        // SAFETY: the promise of the function's caller.
+        let acquired = match unsafe { clock::until(clock, end) } {
+            Ok(Until::Forever) => {
+                self.raw.lock_exclusive();
+                true
+            }
+            Ok(Until::Then(end)) => self.raw.try_lock_exclusive_until(end),
+            Err(code) => return code,
+        };
+        self.written(acquired, libc::ETIMEDOUT)
+    }
+}
+
+/// See `pthread_rwlock_rdlock(3)`.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pthread_rwlock_rdlock(lock: *mut pthread_rwlock_t) -> c_int {
+    // SAFETY: the caller's promise.
+    let this = unsafe { RwLock::of(lock) };
+    if this.shared != 0 {
+        return next!(pthread_rwlock_rdlock(lock: *mut pthread_rwlock_t) -> c_int);
+    }
+    if this.is_written_here() {
+        return libc::EDEADLK;
+    }
+    this.raw.lock_shared_recursive();
+    0
+}
+
+/// See `pthread_rwlock_tryrdlock(3)`.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pthread_rwlock_tryrdlock(lock: *mut pthread_rwlock_t) -> c_int {
+    // SAFETY: the caller's promise.
+    let this = unsafe { RwLock::of(lock) };
+    if this.shared != 0 {
+        return next!(pthread_rwlock_tryrdlock(lock: *mut pthread_rwlock_t) -> c_int);
+    }
+    if this.raw.try_lock_shared_recursive() { 0 } else { libc::EBUSY }
+}
+
+/// See `pthread_rwlock_timedrdlock(3)`.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pthread_rwlock_timedrdlock(lock: *mut pthread_rwlock_t, end: *const timespec) -> c_int {
+    // SAFETY: the caller's promise.
+    let this = unsafe { RwLock::of(lock) };
+    if this.shared != 0 {
+        return next!(pthread_rwlock_timedrdlock(lock: *mut pthread_rwlock_t, end: *const timespec) -> c_int);
+    }
+    this.read_until(libc::CLOCK_REALTIME, end)
+}
+
+/// See `pthread_rwlock_clockrdlock(3)`.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pthread_rwlock_clockrdlock(
+    lock: *mut pthread_rwlock_t,
+    clock: clockid_t,
+    end: *const timespec,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let this = unsafe { RwLock::of(lock) };
+    if this.shared != 0 {
+        return next!(pthread_rwlock_clockrdlock(
+            lock: *mut pthread_rwlock_t, clock: clockid_t, end: *const timespec
+        ) -> c_int);
+    }
+    this.read_until(clock, end)
+}
+
+/// See `pthread_rwlock_wrlock(3)`.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pthread_rwlock_wrlock(lock: *mut pthread_rwlock_t) -> c_int {
+    // SAFETY: the caller's promise.
+    let this = unsafe { RwLock::of(lock) };
+    if this.shared != 0 {
+        return next!(pthread_rwlock_wrlock(lock: *mut pthread_rwlock_t) -> c_int);
+    }
+    if this.is_written_here() {
+        return libc::EDEADLK;
+    }
+    this.raw.lock_exclusive();
+    this.written(true, 0)
+}
+
+/// See `pthread_rwlock_trywrlock(3)`.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pthread_rwlock_trywrlock(lock: *mut pthread_rwlock_t) -> c_int {
+    // SAFETY: the caller's promise.
+    let this = unsafe { RwLock::of(lock) };
+    if this.shared != 0 {
+        return next!(pthread_rwlock_trywrlock(lock: *mut pthread_rwlock_t) -> c_int);
+    }
+    this.written(this.raw.try_lock_exclusive(), libc::EBUSY)
+}
+
+/// See `pthread_rwlock_timedwrlock(3)`.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pthread_rwlock_timedwrlock(lock: *mut pthread_rwlock_t, end: *const timespec) -> c_int {
+    // SAFETY: the caller's promise.
+    let this = unsafe { RwLock::of(lock) };
+    if this.shared != 0 {
+        return next!(pthread_rwlock_timedwrlock(lock: *mut pthread_rwlock_t, end: *const timespec) -> c_int);
+    }
+    this.write_until(libc::CLOCK_REALTIME, end)
+}
+
+/// See `pthread_rwlock_clockwrlock(3)`.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pthread_rwlock_clockwrlock(
+    lock: *mut pthread_rwlock_t,
+    clock: clockid_t,
+    end: *const timespec,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let this = unsafe { RwLock::of(lock) };
+    if this.shared != 0 {
+        return next!(pthread_rwlock_clockwrlock(
+            lock: *mut pthread_rwlock_t, clock: clockid_t, end: *const timespec
+        ) -> c_int);
+    }
+    this.write_until(clock, end)
+}
+
+/// See `pthread_rwlock_unlock(3)`.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pthread_rwlock_unlock(lock: *mut pthread_rwlock_t) -> c_int {
+    // SAFETY: the caller's promise.
+    let this = unsafe { RwLock::of(lock) };
+    if this.shared != 0 {
+        return next!(pthread_rwlock_unlock(lock: *mut pthread_rwlock_t) -> c_int);
+    }
+    if this.is_written_here() {
+        this.writer.store(0, Ordering::Relaxed);
+        // SAFETY: the running thread writes.
+        unsafe { this.raw.unlock_exclusive() };
+    } else {
+        // SAFETY: the caller's promise: it reads.
+        unsafe { this.raw.unlock_shared() };
+    }
+    0
+}
