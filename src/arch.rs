@@ -63,7 +63,37 @@ pub(crate) use isa::{
 };
 
 #[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
-pub(crate) use isa::{checked_load, load_checked};
+use std::ffi::c_void;
+
+#[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
+pub(crate) use isa::{call_landed, checked_load, load_checked};
+
+/// A function to call, and where a jump out of it lands (`call_landed`).
+#[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
+#[repr(C, align(16))]
+#[derive(Debug)]
+pub(crate) struct Landing {
+    /// The C library's `__sigsetjmp`.
+    pub(crate) set: unsafe extern "C" fn(*mut c_void, i32) -> i32,
+    /// The C library's `__pthread_register_cancel`.
+    pub(crate) register: unsafe extern "C" fn(*mut c_void),
+    /// The C library's `__pthread_unregister_cancel`.
+    pub(crate) unregister: unsafe extern "C" fn(*mut c_void),
+    pub(crate) function: extern "C-unwind" fn(*mut c_void) -> *mut c_void,
+    /// The argument, then the result.
+    pub(crate) value: *mut c_void,
+    pub(crate) buffer: LandingBuffer,
+}
+
+/// Room for the C library's `__pthread_unwind_buf_t`.
+#[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
+#[repr(C, align(16))]
+#[derive(Debug)]
+pub(crate) struct LandingBuffer(pub(crate) [u64; 48]);
+
+#[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
+const _: () =
+    assert!(std::mem::offset_of!(Landing, value) == 32 && std::mem::offset_of!(Landing, buffer) == 48);
 
 /// Where a suspended context can be resumed: its stack pointer, with its frame beside it.
 ///

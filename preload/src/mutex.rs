@@ -140,6 +140,19 @@ impl Mutex {
     }
 }
 
+/// Waits for a mutex.
+#[cold]
+fn lock_slow(raw: &RawMutex) {
+    if selvedge::pthreads::can_wait() {
+        return raw.lock();
+    }
+    // A thread that the program has started past this library. The mutex may be the allocator's.
+    while !raw.try_lock() {
+        // SAFETY: no arguments.
+        unsafe { libc::sched_yield() };
+    }
+}
+
 /// See `pthread_mutex_lock(3)`.
 ///
 /// # Safety
@@ -152,7 +165,9 @@ pub(crate) unsafe extern "C" fn pthread_mutex_lock(mutex: *mut pthread_mutex_t) 
         return next!(pthread_mutex_lock(mutex: *mut pthread_mutex_t) -> c_int);
     }
     this.acquire(libc::EDEADLK, |raw| {
-        raw.lock();
+        if !raw.try_lock() {
+            lock_slow(raw);
+        }
         Ok(())
     })
 }

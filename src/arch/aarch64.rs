@@ -141,6 +141,50 @@ pub(crate) fn checked_load() -> (usize, usize) {
     (load_checked as *const () as usize, failed as *const () as usize)
 }
 
+/// Calls `landing.function(landing.value)`, and stores what it returns in `landing.value`. If a function below
+/// jumps to `landing.buffer`, this returns all the same, with the value as it was.
+///
+/// # Safety
+/// The functions are what their names say, `buffer` is theirs to use, and frames that a jump leaves own
+/// nothing.
+#[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
+#[unsafe(naked)]
+pub(crate) unsafe extern "C-unwind" fn call_landed(landing: *mut super::Landing) {
+    naked_asm!(
+        ".cfi_startproc",
+        "hint 34", // bti c
+        "stp x29, x30, [sp, #-32]!",
+        ".cfi_def_cfa_offset 32",
+        ".cfi_offset x29, -32",
+        ".cfi_offset x30, -24",
+        "str x19, [sp, #16]",
+        ".cfi_offset x19, -16",
+        "mov x29, sp",
+        "mov x19, x0",
+        "add x0, x19, #48",
+        "mov w1, wzr",
+        "ldr x9, [x19]",
+        "blr x9", // set the jump; it returns a second time, with something else than 0
+        "cbnz w0, 2f",
+        "add x0, x19, #48",
+        "ldr x9, [x19, #8]",
+        "blr x9", // register it
+        "ldr x0, [x19, #32]",
+        "ldr x9, [x19, #24]",
+        "blr x9", // the function
+        "str x0, [x19, #32]",
+        "2:",
+        "hint 36", // bti j
+        "add x0, x19, #48",
+        "ldr x9, [x19, #16]",
+        "blr x9", // unregister it
+        "ldr x19, [sp, #16]",
+        "ldp x29, x30, [sp], #32",
+        "ret",
+        ".cfi_endproc",
+    )
+}
+
 /// The switch, with `$install` in the place where the thread register is written.
 ///
 /// `x0` = arg, `x1` = the stack pointer to go to, `x2` = where to leave our own.

@@ -46,6 +46,15 @@ pub(crate) unsafe fn load_checked(address: *const u32, found: *mut u32) -> bool 
     true
 }
 
+/// Calls a function. No green thread calls it here.
+///
+/// # Safety
+/// As the function's.
+#[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
+pub(crate) unsafe fn call_landed(_landing: *mut super::Landing) {
+    unreachable!("no green threads on this machine")
+}
+
 /// Returns addresses at which no code stands.
 #[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
 pub(crate) fn checked_load() -> (usize, usize) {

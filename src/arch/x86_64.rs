@@ -168,6 +168,42 @@ pub(crate) fn checked_load() -> (usize, usize) {
     (load_checked as *const () as usize, failed as *const () as usize)
 }
 
+/// Calls `landing.function(landing.value)`, and stores what it returns in `landing.value`. If a function below
+/// jumps to `landing.buffer`, this returns all the same, with the value as it was.
+///
+/// # Safety
+/// The functions are what their names say, `buffer` is theirs to use, and frames that a jump leaves own
+/// nothing.
+#[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
+#[unsafe(naked)]
+pub(crate) unsafe extern "C-unwind" fn call_landed(landing: *mut super::Landing) {
+    naked_asm!(
+        ".cfi_startproc",
+        "push rbx",
+        ".cfi_def_cfa_offset 16",
+        ".cfi_offset rbx, -16",
+        "mov rbx, rdi",
+        "lea rdi, [rbx + 48]",
+        "xor esi, esi",
+        "call [rbx]", // set the jump; it returns a second time, with something else than 0
+        "test eax, eax",
+        "jnz 2f",
+        "lea rdi, [rbx + 48]",
+        "call [rbx + 8]", // register it
+        "mov rdi, [rbx + 32]",
+        "call [rbx + 24]", // the function
+        "mov [rbx + 32], rax",
+        "2:",
+        "lea rdi, [rbx + 48]",
+        "call [rbx + 16]", // unregister it
+        "pop rbx",
+        ".cfi_def_cfa_offset 8",
+        ".cfi_restore rbx",
+        "ret",
+        ".cfi_endproc",
+    )
+}
+
 /// The switch, with `$install` in the place where the thread register is written.
 ///
 /// `r8` = arg, `r9` = the stack pointer to go to, `r10` = where to leave our own: registers that a system

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_int};
 
-use libc::{addrinfo, sockaddr, socklen_t};
+use libc::{addrinfo, siginfo_t, sigset_t, sockaddr, socklen_t, timespec};
 
 use super::caller::announced;
 use crate::sys::next;
@@ -29,6 +29,9 @@ announce! {
         address: *const sockaddr, len: socklen_t,
         host: *mut c_char, host_len: socklen_t, service: *mut c_char, service_len: socklen_t, flags: c_int
     ) -> c_int;
+    fn sigwait(set: *const sigset_t, signal: *mut c_int) -> c_int;
+    fn sigwaitinfo(set: *const sigset_t, info: *mut siginfo_t) -> c_int;
+    fn sigtimedwait(set: *const sigset_t, info: *mut siginfo_t, timeout: *const timespec) -> c_int;
     fn flock(fd: c_int, operation: c_int) -> c_int;
     fn fsync(fd: c_int) -> c_int;
     fn fdatasync(fd: c_int) -> c_int;

@@ -1,7 +1,8 @@
 //! What can be asked and set of a thread by its `pthread_t`.
 //!
 //! A green thread has no kernel thread of its own. So what is the kernel's to give or to tell is refused:
-//! processors, policies, signals for one thread, a clock of its processor time.
+//! processors, policies, a clock of its processor time. A signal for one goes to the process: to a thread that
+//! waits for it (`sigwait`), or to a handler in any thread.
 
 use std::ffi::{CStr, c_char, c_int};
 use std::mem;
@@ -16,7 +17,7 @@ use crate::sys::next;
 #[unsafe(no_mangle)]
 extern "C" fn pthread_self() -> pthread_t {
     // SAFETY: no arguments.
-    record::own_id().unwrap_or_else(|| unsafe { next::pthread_self() })
+    record::with_own(Record::id).unwrap_or_else(|| unsafe { next::pthread_self() })
 }
 
 /// See `pthread_setname_np(3)`.
@@ -104,12 +105,15 @@ unsafe extern "C" fn pthread_kill(thread: pthread_t, signal: c_int) -> c_int {
     if signal == 0 {
         return if record.with_thread(|_| ()).is_some() { 0 } else { libc::ESRCH };
     }
-    if !record.is_own() {
-        return libc::ENOTSUP;
-    }
-    // The kernel thread that it runs on gets the signal before this returns.
-    // SAFETY: the calling kernel thread.
-    unsafe { libc::raise(signal) }
+    let code = if record.is_own() {
+        // The kernel thread that it runs on gets the signal before this returns.
+        // SAFETY: no memory is involved.
+        unsafe { libc::raise(signal) }
+    } else {
+        // SAFETY: no memory is involved.
+        unsafe { libc::kill(libc::getpid(), signal) }
+    };
+    if code == 0 { 0 } else { next::errno() }
 }
 
 /// See `pthread_sigqueue(3)`.
@@ -119,11 +123,12 @@ unsafe extern "C" fn pthread_kill(thread: pthread_t, signal: c_int) -> c_int {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pthread_sigqueue(thread: pthread_t, signal: c_int, value: sigval) -> c_int {
     // SAFETY: the caller's promise.
-    match unsafe { Record::of(thread) } {
-        Some(_) => libc::ENOTSUP,
+    if unsafe { Record::of(thread) }.is_none() {
         // SAFETY: the caller's promise.
-        None => unsafe { next::pthread_sigqueue(thread, signal, value) },
+        return unsafe { next::pthread_sigqueue(thread, signal, value) };
     }
+    // SAFETY: no memory is involved.
+    if unsafe { libc::sigqueue(libc::getpid(), signal, value) } == 0 { 0 } else { next::errno() }
 }
 
 /// See `pthread_cancel(3)`.

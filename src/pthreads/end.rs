@@ -1,10 +1,10 @@
-//! `pthread_join` and its like, `pthread_detach`: what becomes of a thread that has ended.
+//! `pthread_exit`, and `pthread_join` and its like, `pthread_detach`: how a thread ends, and what becomes of it.
 
 use std::ffi::{c_int, c_void};
 
 use libc::{clockid_t, pthread_t, timespec};
 
-use super::record::Record;
+use super::record::{self, Record};
 use crate::interpose::{announced, duration, instant};
 use crate::park::wait::Wait;
 use crate::sys::next;
@@ -131,6 +131,18 @@ unsafe fn join_by(record: &Record, value: *mut *mut c_void, clock: clockid_t, en
     };
     // SAFETY: the caller's promise.
     unsafe { join(record, value, wait) }
+}
+
+/// See `pthread_exit(3)`. The C library unwinds the stack, and runs what the thread has pushed by
+/// `pthread_cleanup_push`. Then it jumps to where the thread's function was called (`start.rs`).
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn pthread_exit(value: *mut c_void) -> ! {
+    record::with_own(|own| own.exit.set(value));
+    // SAFETY: the caller's promise.
+    unsafe { next::pthread_exit(value) }
 }
 
 /// See `pthread_detach(3)`.

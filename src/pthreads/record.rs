@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::ffi::{CStr, c_void};
 use std::ptr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use libc::pthread_t;
 
@@ -17,6 +18,25 @@ pub(super) struct Value(pub(super) *mut c_void);
 // SAFETY: the C library passes it from one thread to another, too.
 unsafe impl Send for Value {}
 
+/// What a thread has passed to `pthread_exit`, if it has called that. Used by the thread alone.
+#[derive(Default)]
+pub(super) struct Exit {
+    called: AtomicBool,
+    value: AtomicPtr<c_void>,
+}
+
+impl Exit {
+    pub(super) fn set(&self, value: *mut c_void) {
+        // Relaxed, here and below: one thread's.
+        self.value.store(value, Ordering::Relaxed);
+        self.called.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn get(&self) -> Option<*mut c_void> {
+        self.called.load(Ordering::Relaxed).then(|| self.value.load(Ordering::Relaxed))
+    }
+}
+
 /// The bytes of a name, with the zero behind it.
 pub(super) const NAME: usize = 16;
 
@@ -27,6 +47,8 @@ pub(super) struct Record {
     /// The right to join. Its creator holds the lock until it is there. Taken by the thread that joins, or
     /// detaches.
     pub(super) handle: Mutex<Option<JoinHandle<Value>>>,
+    /// What the thread has passed to `pthread_exit`.
+    pub(super) exit: Exit,
     /// The name as C has it; the thread's own is another's concern.
     pub(super) name: Mutex<[u8; NAME]>,
 }
@@ -36,7 +58,7 @@ const GREEN: usize = 1;
 
 impl Record {
     pub(super) fn new() -> Arc<Self> {
-        Arc::new(Self { handle: Mutex::new(None), name: Mutex::new([0; NAME]) })
+        Arc::new(Self { handle: Mutex::new(None), exit: Exit::default(), name: Mutex::new([0; NAME]) })
     }
 
     /// Returns its `pthread_t`.
@@ -120,10 +142,9 @@ pub(super) fn begin(record: Arc<Record>) {
     KEEP.with(|keep| keep.0.set(Some(record)));
 }
 
-/// Returns the `pthread_t` of the running thread, if it was started here.
+/// Runs `look` with the record of the running thread, if it was started here.
 #[inline]
-pub(super) fn own_id() -> Option<pthread_t> {
-    let own = OWN.get();
+pub(super) fn with_own<R>(look: impl FnOnce(&Record) -> R) -> Option<R> {
     // SAFETY: null, or the record that the thread keeps.
-    unsafe { own.as_ref() }.map(Record::id)
+    unsafe { OWN.get().as_ref() }.map(look)
 }

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use libc::{pthread_attr_t, pthread_t};
 
 use super::record::{self, Record, Value};
+use crate::arch::{self, Landing, LandingBuffer};
 use crate::fiber::stack;
 use crate::park::backend::{SpawnOptions, Spawner};
 use crate::park::current;
@@ -26,7 +27,7 @@ unsafe extern "C" {
 }
 
 /// What a thread runs.
-type Function = extern "C" fn(*mut c_void) -> *mut c_void;
+type Function = extern "C-unwind" fn(*mut c_void) -> *mut c_void;
 
 /// What the attributes of a new thread ask for.
 struct Wanted {
@@ -62,10 +63,47 @@ unsafe extern "C" fn pthread_create(
             }
             Err(error) => code(&error),
         }
+    } else if BY_DEFAULT.load(Ordering::Relaxed) && !pthread::is_kernel() {
+        // SAFETY: the caller's promise.
+        unsafe { start_kernel(thread, attributes, function, argument) }
     } else {
         // SAFETY: the caller's promise.
-        unsafe { next::pthread_create(thread, attributes, function, argument) }
+        unsafe { next::pthread_create(thread, attributes, as_called(function), argument) }
     }
+}
+
+/// Returns a function as the C library has it, which calls it in the same way, and unwinds it.
+fn as_called(function: Function) -> extern "C" fn(*mut c_void) -> *mut c_void {
+    // SAFETY: the same function, with the same arguments.
+    unsafe { mem::transmute(function) }
+}
+
+/// Starts a kernel thread that Selvedge knows from the beginning. Otherwise it would get to know the thread,
+/// which takes memory, when that first waits, perhaps for a lock of the allocator.
+///
+/// # Safety
+/// As the C library's function.
+unsafe fn start_kernel(
+    thread: *mut pthread_t,
+    attributes: *const pthread_attr_t,
+    function: Function,
+    argument: *mut c_void,
+) -> c_int {
+    extern "C-unwind" fn known(start: *mut c_void) -> *mut c_void {
+        // SAFETY: the box that was passed to this call.
+        let (function, argument) = *unsafe { Box::from_raw(start.cast::<(Function, *mut c_void)>()) };
+        current::current();
+        // Nothing here is dropped after this: `pthread_exit` leaves the frame.
+        function(argument)
+    }
+    let start = Box::into_raw(Box::new((function, argument)));
+    // SAFETY: the caller's promise, and a function that takes the box.
+    let code = unsafe { next::pthread_create(thread, attributes, as_called(known), start.cast()) };
+    if code != 0 {
+        // SAFETY: no thread has it.
+        drop(unsafe { Box::from_raw(start) });
+    }
+    code
 }
 
 /// Returns the runtime that takes a thread which the running one starts; `None`: it is a kernel thread.
@@ -111,9 +149,17 @@ fn default_spawner() -> io::Result<Option<&'static dyn Spawner>> {
 /// `true`: if no variable says anything, threads are green.
 static BY_DEFAULT: AtomicBool = AtomicBool::new(false);
 
-/// Makes threads green, unless `SELVEDGE_STD_THREADS` says otherwise. Called before the program starts.
+/// Makes threads green, unless `SELVEDGE_STD_THREADS` says otherwise. Called by the main thread, before the
+/// program starts.
 pub fn are_green() {
     BY_DEFAULT.store(true, Ordering::Relaxed);
+    // See `start_kernel`.
+    current::current();
+}
+
+/// Returns `true` if the running thread can wait without taking memory for that.
+pub fn can_wait() -> bool {
+    current::try_current().is_some()
 }
 
 /// Returns what `attributes` ask for, or `None` if only a kernel thread can have that.
@@ -190,8 +236,19 @@ fn start(
         let record = Arc::clone(&record);
         move || {
             let argument = argument;
-            record::begin(record);
-            Value(function(argument.0))
+            record::begin(Arc::clone(&record));
+            let mut landing = Landing {
+                set: next::set_jump,
+                register: next::register_landing,
+                unregister: next::unregister_landing,
+                function,
+                value: argument.0,
+                buffer: LandingBuffer([0; 48]),
+            };
+            // SAFETY: the C library's functions, and room for what they write. The frames that `pthread_exit`
+            // leaves are of the thread's function, and its caller knows what they own.
+            unsafe { arch::call_landed(&raw mut landing) };
+            Value(record.exit.get().unwrap_or(landing.value))
         }
     };
     let mut options = SpawnOptions { stack_size: wanted.stack_size, ..SpawnOptions::default() };

@@ -158,9 +158,37 @@ next! {
     fn pthread_getschedparam(thread: pthread_t, policy: *mut c_int, parameters: *mut sched_param) -> c_int;
     fn pthread_setschedparam(thread: pthread_t, policy: c_int, parameters: *const sched_param) -> c_int;
     fn pthread_setschedprio(thread: pthread_t, priority: c_int) -> c_int;
+    fn sigwait(set: *const sigset_t, signal: *mut c_int) -> c_int;
+    fn sigwaitinfo(set: *const sigset_t, info: *mut siginfo_t) -> c_int;
+    fn sigtimedwait(set: *const sigset_t, info: *mut siginfo_t, timeout: *const timespec) -> c_int;
     fn flock(fd: c_int, operation: c_int) -> c_int;
     fn fsync(fd: c_int) -> c_int;
     fn fdatasync(fd: c_int) -> c_int;
+}
+
+/// Calls the C library's function of this name. It unwinds the stack.
+///
+/// # Safety
+/// As that says.
+pub(crate) unsafe fn pthread_exit(value: *mut c_void) -> ! {
+    static NEXT: Next = Next::new(c"pthread_exit");
+    type Function = unsafe extern "C-unwind" fn(*mut c_void) -> !;
+    // SAFETY: the C library's function of this name has this type.
+    let next = unsafe { std::mem::transmute::<*mut c_void, Function>(NEXT.get()) };
+    // SAFETY: the caller's promise.
+    unsafe { next(value) }
+}
+
+unsafe extern "C" {
+    /// The C library's `sigsetjmp`.
+    #[link_name = "__sigsetjmp"]
+    pub(crate) fn set_jump(buffer: *mut c_void, mask: c_int) -> c_int;
+    /// Makes a buffer the place where `pthread_exit` goes next.
+    #[link_name = "__pthread_register_cancel"]
+    pub(crate) fn register_landing(buffer: *mut c_void);
+    /// Makes the buffer before this one the place where `pthread_exit` goes next.
+    #[link_name = "__pthread_unregister_cancel"]
+    pub(crate) fn unregister_landing(buffer: *mut c_void);
 }
 
 /// Returns `true` if the loader finds this function of this name first.

@@ -1,0 +1,559 @@
+/*
+ * What the manual says of POSIX threads and their locks, asked of whatever library the program gets. It prints
+ * "ok" at the end, or the first line that was not so.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define EXPECT(claim) \
+    do { \
+        if (!(claim)) { \
+            printf("%s:%d: %s\n", __FILE__, __LINE__, #claim); \
+            fflush(stdout); \
+            _exit(1); \
+        } \
+    } while (0)
+
+enum { CROWD = 200 };
+
+static struct timespec in_ms(clockid_t clock, long ms)
+{
+    struct timespec then;
+
+    clock_gettime(clock, &then);
+    then.tv_nsec += ms % 1000 * 1000000;
+    then.tv_sec += ms / 1000 + then.tv_nsec / 1000000000;
+    then.tv_nsec %= 1000000000;
+    return then;
+}
+
+static pthread_t start(void *(*function)(void *), void *argument)
+{
+    pthread_t thread;
+
+    EXPECT(pthread_create(&thread, NULL, function, argument) == 0);
+    return thread;
+}
+
+static void *finish(pthread_t thread)
+{
+    void *value;
+
+    EXPECT(pthread_join(thread, &value) == 0);
+    return value;
+}
+
+/* Threads: values, exits, clean-up, keys. */
+
+static int cleaned;
+static pthread_key_t key;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static int made;
+
+static void clean(void *argument)
+{
+    cleaned = cleaned * 10 + (int)(intptr_t)argument;
+}
+
+static __attribute__((noinline)) void leaves(int depth)
+{
+    char frame[1000];
+
+    memset(frame, depth, sizeof frame);
+    if (depth > 0)
+        leaves(depth - 1);
+    else
+        pthread_exit((void *)42);
+    EXPECT(frame[depth] == depth);
+}
+
+static void *exits(void *argument)
+{
+    pthread_cleanup_push(clean, (void *)1);
+    pthread_cleanup_push(clean, (void *)2);
+    pthread_cleanup_push(clean, (void *)3);
+    pthread_cleanup_pop(0);
+    leaves(20);
+    pthread_cleanup_pop(1);
+    pthread_cleanup_pop(1);
+    return argument;
+}
+
+static void *returns(void *argument)
+{
+    pthread_cleanup_push(clean, (void *)7);
+    pthread_cleanup_pop(1);
+    return argument;
+}
+
+static void make(void)
+{
+    made++;
+    EXPECT(pthread_key_create(&key, clean) == 0);
+}
+
+static void *keeps(void *argument)
+{
+    EXPECT(pthread_once(&once, make) == 0);
+    EXPECT(pthread_getspecific(key) == NULL);
+    EXPECT(pthread_setspecific(key, argument) == 0);
+    sched_yield();
+    EXPECT(pthread_getspecific(key) == argument);
+    EXPECT(pthread_equal(pthread_self(), pthread_self()));
+    return pthread_getspecific(key);
+}
+
+static void threads(void)
+{
+    for (int round = 0; round < 3; round++) {
+        cleaned = 0;
+        EXPECT(finish(start(exits, NULL)) == (void *)42);
+        EXPECT(cleaned == 21);
+        EXPECT(finish(start(returns, (void *)5)) == (void *)5);
+        EXPECT(cleaned == 217);
+    }
+    cleaned = 0;
+    EXPECT(finish(start(keeps, (void *)4)) == (void *)4);
+    EXPECT(finish(start(keeps, (void *)5)) == (void *)5);
+    EXPECT(cleaned == 45 && made == 1);
+    EXPECT(pthread_join(pthread_self(), NULL) == EDEADLK);
+}
+
+/* Mutexes of all types. */
+
+static pthread_mutex_t normal = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t recursive = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+static pthread_mutex_t checked = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
+static pthread_mutex_t adaptive = PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP;
+static long count;
+
+static void *counts(void *argument)
+{
+    pthread_mutex_t *mutex = argument;
+
+    for (int i = 0; i < 500; i++) {
+        long seen;
+
+        EXPECT(pthread_mutex_lock(mutex) == 0);
+        seen = count;
+        if (i % 50 == 0)
+            sched_yield();
+        count = seen + 1;
+        EXPECT(pthread_mutex_unlock(mutex) == 0);
+    }
+    return NULL;
+}
+
+static void *tries(void *argument)
+{
+    struct timespec soon = in_ms(CLOCK_REALTIME, 5), late = in_ms(CLOCK_MONOTONIC, 5), wrong = { 0, -1 };
+
+    EXPECT(pthread_mutex_trylock(argument) == EBUSY);
+    EXPECT(pthread_mutex_timedlock(argument, &soon) == ETIMEDOUT);
+    EXPECT(pthread_mutex_clocklock(argument, CLOCK_MONOTONIC, &late) == ETIMEDOUT);
+    EXPECT(pthread_mutex_timedlock(argument, &wrong) == EINVAL);
+    return NULL;
+}
+
+static void *steals(void *argument)
+{
+    EXPECT(pthread_mutex_unlock(argument) == EPERM);
+    return NULL;
+}
+
+static void crowd(void *(*function)(void *), void *argument)
+{
+    pthread_t threads[CROWD];
+
+    for (int i = 0; i < CROWD; i++)
+        threads[i] = start(function, argument);
+    for (int i = 0; i < CROWD; i++)
+        finish(threads[i]);
+}
+
+static void mutexes(void)
+{
+    pthread_mutex_t *all[] = { &normal, &recursive, &checked, &adaptive }, made_robust, made_shared, made_here;
+    pthread_mutexattr_t attributes;
+
+    for (int i = 0; i < 4; i++) {
+        count = 0;
+        crowd(counts, all[i]);
+        EXPECT(count == 500L * CROWD);
+        EXPECT(pthread_mutex_lock(all[i]) == 0);
+        finish(start(tries, all[i]));
+        EXPECT(pthread_mutex_unlock(all[i]) == 0);
+    }
+    EXPECT(pthread_mutex_lock(&recursive) == 0 && pthread_mutex_trylock(&recursive) == 0);
+    EXPECT(pthread_mutex_unlock(&recursive) == 0);
+    finish(start(tries, &recursive));
+    finish(start(steals, &recursive));
+    EXPECT(pthread_mutex_unlock(&recursive) == 0 && pthread_mutex_unlock(&recursive) == EPERM);
+    EXPECT(pthread_mutex_lock(&checked) == 0 && pthread_mutex_lock(&checked) == EDEADLK);
+    EXPECT(pthread_mutex_trylock(&checked) == EBUSY);
+    finish(start(steals, &checked));
+    EXPECT(pthread_mutex_unlock(&checked) == 0 && pthread_mutex_unlock(&checked) == EPERM);
+
+    pthread_mutexattr_init(&attributes);
+    EXPECT(pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_NORMAL) == 0);
+    EXPECT(pthread_mutex_init(&made_here, &attributes) == 0);
+    count = 0;
+    crowd(counts, &made_here);
+    EXPECT(count == 500L * CROWD && pthread_mutex_destroy(&made_here) == 0);
+    EXPECT(pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST) == 0);
+    EXPECT(pthread_mutex_init(&made_robust, &attributes) == 0);
+    EXPECT(pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_STALLED) == 0);
+    EXPECT(pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED) == 0);
+    EXPECT(pthread_mutex_init(&made_shared, &attributes) == 0);
+    for (int i = 0; i < 2; i++) {
+        pthread_mutex_t *mutex = i ? &made_robust : &made_shared;
+
+        EXPECT(pthread_mutex_lock(mutex) == 0);
+        finish(start(tries, mutex));
+        EXPECT(pthread_mutex_unlock(mutex) == 0 && pthread_mutex_destroy(mutex) == 0);
+    }
+}
+
+/* Condition variables. */
+
+struct box {
+    pthread_mutex_t lock;
+    pthread_cond_t full, empty;
+    int value, left;
+};
+
+static void *puts_in(void *argument)
+{
+    struct box *box = argument;
+
+    for (int i = 1; i <= 20; i++) {
+        EXPECT(pthread_mutex_lock(&box->lock) == 0);
+        while (box->value != 0)
+            EXPECT(pthread_cond_wait(&box->empty, &box->lock) == 0);
+        box->value = i;
+        EXPECT(pthread_cond_signal(&box->full) == 0);
+        EXPECT(pthread_mutex_unlock(&box->lock) == 0);
+    }
+    return NULL;
+}
+
+static void *waits_for_zero(void *argument)
+{
+    struct box *box = argument;
+
+    EXPECT(pthread_mutex_lock(&box->lock) == 0);
+    while (box->left > 0)
+        EXPECT(pthread_cond_wait(&box->full, &box->lock) == 0);
+    EXPECT(pthread_mutex_unlock(&box->lock) == 0);
+    return NULL;
+}
+
+static void *opens(void *argument)
+{
+    struct box *box = argument;
+
+    usleep(2000);
+    EXPECT(pthread_mutex_lock(&box->lock) == 0);
+    box->left = 0;
+    EXPECT(pthread_mutex_unlock(&box->lock) == 0);
+    EXPECT(pthread_cond_broadcast(&box->full) == 0);
+    return NULL;
+}
+
+static void box_game(struct box *box)
+{
+    pthread_t threads[CROWD];
+    long sum = 0;
+
+    for (int i = 0; i < 20; i++)
+        threads[i] = start(puts_in, box);
+    for (int i = 0; i < 400; i++) {
+        EXPECT(pthread_mutex_lock(&box->lock) == 0);
+        while (box->value == 0)
+            EXPECT(pthread_cond_wait(&box->full, &box->lock) == 0);
+        sum += box->value;
+        box->value = 0;
+        EXPECT(pthread_cond_signal(&box->empty) == 0);
+        EXPECT(pthread_mutex_unlock(&box->lock) == 0);
+    }
+    EXPECT(sum == 20 * 210);
+    for (int i = 0; i < 20; i++)
+        finish(threads[i]);
+    box->left = 1;
+    for (int i = 0; i < CROWD; i++)
+        threads[i] = start(waits_for_zero, box);
+    finish(start(opens, box));
+    for (int i = 0; i < CROWD; i++)
+        finish(threads[i]);
+}
+
+static void condition_variables(void)
+{
+    struct box box = { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0 };
+    struct timespec then;
+    pthread_mutexattr_t type;
+    pthread_condattr_t attributes;
+
+    box_game(&box);
+    EXPECT(pthread_mutex_lock(&box.lock) == 0);
+    then = in_ms(CLOCK_REALTIME, 5);
+    EXPECT(pthread_cond_timedwait(&box.full, &box.lock, &then) == ETIMEDOUT);
+    then = in_ms(CLOCK_MONOTONIC, 5);
+    EXPECT(pthread_cond_clockwait(&box.full, &box.lock, CLOCK_MONOTONIC, &then) == ETIMEDOUT);
+    EXPECT(pthread_mutex_trylock(&box.lock) == EBUSY && pthread_mutex_unlock(&box.lock) == 0);
+    EXPECT(pthread_cond_destroy(&box.full) == 0 && pthread_cond_destroy(&box.empty) == 0);
+
+    pthread_condattr_init(&attributes);
+    EXPECT(pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC) == 0);
+    EXPECT(pthread_cond_init(&box.full, &attributes) == 0 && pthread_cond_init(&box.empty, NULL) == 0);
+    EXPECT(pthread_mutex_lock(&box.lock) == 0);
+    then = in_ms(CLOCK_MONOTONIC, 5);
+    EXPECT(pthread_cond_timedwait(&box.full, &box.lock, &then) == ETIMEDOUT);
+    EXPECT(pthread_mutex_unlock(&box.lock) == 0);
+
+    /* With a recursive mutex, and with a robust one. */
+    pthread_mutexattr_init(&type);
+    EXPECT(pthread_mutexattr_settype(&type, PTHREAD_MUTEX_RECURSIVE) == 0);
+    EXPECT(pthread_mutex_init(&box.lock, &type) == 0);
+    box_game(&box);
+    EXPECT(pthread_mutexattr_setrobust(&type, PTHREAD_MUTEX_ROBUST) == 0);
+    EXPECT(pthread_mutex_init(&box.lock, &type) == 0);
+    box_game(&box);
+    EXPECT(pthread_mutex_lock(&box.lock) == 0);
+    then = in_ms(CLOCK_MONOTONIC, 5);
+    EXPECT(pthread_cond_timedwait(&box.full, &box.lock, &then) == ETIMEDOUT);
+    EXPECT(pthread_mutex_unlock(&box.lock) == 0);
+    /* All of it shared between processes. */
+    EXPECT(pthread_mutexattr_setpshared(&type, PTHREAD_PROCESS_SHARED) == 0);
+    EXPECT(pthread_condattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED) == 0);
+    EXPECT(pthread_mutex_init(&box.lock, &type) == 0);
+    EXPECT(pthread_cond_init(&box.full, &attributes) == 0 && pthread_cond_init(&box.empty, &attributes) == 0);
+    box_game(&box);
+}
+
+/* Read-write locks, barriers, spin locks, semaphores. */
+
+static pthread_rwlock_t shared = PTHREAD_RWLOCK_INITIALIZER;
+static int readers, most_readers, pair[2];
+
+static void *reads_and_writes(void *argument)
+{
+    for (int i = 0; i < 50; i++) {
+        if (i % 8 == 0) {
+            EXPECT(pthread_rwlock_wrlock(&shared) == 0);
+            EXPECT(pthread_rwlock_wrlock(&shared) == EDEADLK && pthread_rwlock_rdlock(&shared) == EDEADLK);
+            pair[0]++;
+            sched_yield();
+            pair[1]++;
+        } else {
+            int now;
+
+            EXPECT(pthread_rwlock_rdlock(&shared) == 0);
+            now = __atomic_add_fetch(&readers, 1, __ATOMIC_SEQ_CST);
+            if (now > most_readers)
+                most_readers = now;
+            sched_yield();
+            EXPECT(pthread_rwlock_tryrdlock(&shared) == 0 && pthread_rwlock_unlock(&shared) == 0);
+            EXPECT(pair[0] == pair[1]);
+            __atomic_sub_fetch(&readers, 1, __ATOMIC_SEQ_CST);
+        }
+        EXPECT(pthread_rwlock_unlock(&shared) == 0);
+    }
+    return argument;
+}
+
+static void *cannot_read(void *argument)
+{
+    struct timespec soon = in_ms(CLOCK_REALTIME, 5), late = in_ms(CLOCK_MONOTONIC, 5);
+
+    EXPECT(pthread_rwlock_tryrdlock(&shared) == EBUSY && pthread_rwlock_trywrlock(&shared) == EBUSY);
+    EXPECT(pthread_rwlock_timedrdlock(&shared, &soon) == ETIMEDOUT);
+    EXPECT(pthread_rwlock_timedwrlock(&shared, &soon) == ETIMEDOUT);
+    EXPECT(pthread_rwlock_clockrdlock(&shared, CLOCK_MONOTONIC, &late) == ETIMEDOUT);
+    EXPECT(pthread_rwlock_clockwrlock(&shared, CLOCK_MONOTONIC, &late) == ETIMEDOUT);
+    return argument;
+}
+
+static pthread_barrier_t barrier;
+static int leaders;
+
+static void *meets(void *argument)
+{
+    for (int i = 0; i < 10; i++) {
+        int code = pthread_barrier_wait(&barrier);
+
+        EXPECT(code == 0 || code == PTHREAD_BARRIER_SERIAL_THREAD);
+        if (code != 0)
+            __atomic_add_fetch(&leaders, 1, __ATOMIC_SEQ_CST);
+    }
+    return argument;
+}
+
+static pthread_spinlock_t spin;
+
+static void *spins(void *argument)
+{
+    for (int i = 0; i < 100; i++) {
+        long seen;
+
+        EXPECT(pthread_spin_lock(&spin) == 0);
+        seen = count;
+        if (i % 50 == 0)
+            sched_yield();
+        count = seen + 1;
+        EXPECT(pthread_spin_unlock(&spin) == 0);
+    }
+    return argument;
+}
+
+static sem_t slots, done;
+
+static void *passes(void *argument)
+{
+    for (int i = 0; i < 20; i++) {
+        EXPECT(sem_wait(&slots) == 0);
+        EXPECT(__atomic_add_fetch(&readers, 1, __ATOMIC_SEQ_CST) <= 3);
+        sched_yield();
+        __atomic_sub_fetch(&readers, 1, __ATOMIC_SEQ_CST);
+        EXPECT(sem_post(&slots) == 0);
+    }
+    EXPECT(sem_post(&done) == 0);
+    return argument;
+}
+
+static void on_signal(int signal)
+{
+    (void)signal;
+    sem_post(&done);
+}
+
+static void the_others(void)
+{
+    struct timespec then;
+    pthread_barrierattr_t attributes;
+    int value;
+
+    crowd(reads_and_writes, NULL);
+    EXPECT(pair[0] == 7 * CROWD && pair[1] == pair[0]);
+    EXPECT(pthread_rwlock_wrlock(&shared) == 0);
+    finish(start(cannot_read, NULL));
+    EXPECT(pthread_rwlock_unlock(&shared) == 0 && pthread_rwlock_destroy(&shared) == 0);
+
+    EXPECT(pthread_barrier_init(&barrier, NULL, 0) == EINVAL);
+    EXPECT(pthread_barrier_init(&barrier, NULL, CROWD) == 0);
+    crowd(meets, NULL);
+    EXPECT(leaders == 10 && pthread_barrier_destroy(&barrier) == 0);
+    pthread_barrierattr_init(&attributes);
+    EXPECT(pthread_barrierattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED) == 0);
+    EXPECT(pthread_barrier_init(&barrier, &attributes, 1) == 0);
+    EXPECT(pthread_barrier_wait(&barrier) == PTHREAD_BARRIER_SERIAL_THREAD);
+    EXPECT(pthread_barrier_destroy(&barrier) == 0);
+
+    count = 0;
+    EXPECT(pthread_spin_init(&spin, PTHREAD_PROCESS_PRIVATE) == 0);
+    crowd(spins, NULL);
+    EXPECT(count == 100L * CROWD && pthread_spin_trylock(&spin) == 0 && pthread_spin_trylock(&spin) == EBUSY);
+    EXPECT(pthread_spin_unlock(&spin) == 0 && pthread_spin_destroy(&spin) == 0);
+
+    readers = 0;
+    EXPECT(sem_init(&slots, 0, 3) == 0 && sem_init(&done, 0, 0) == 0);
+    crowd(passes, NULL);
+    for (int i = 0; i < CROWD; i++)
+        EXPECT(sem_trywait(&done) == 0);
+    EXPECT(sem_trywait(&done) == -1 && errno == EAGAIN);
+    then = in_ms(CLOCK_REALTIME, 5);
+    EXPECT(sem_timedwait(&done, &then) == -1 && errno == ETIMEDOUT);
+    then = in_ms(CLOCK_MONOTONIC, 5);
+    EXPECT(sem_clockwait(&done, CLOCK_MONOTONIC, &then) == -1 && errno == ETIMEDOUT);
+    EXPECT(sem_getvalue(&slots, &value) == 0 && value == 3);
+    signal(SIGUSR1, on_signal);
+    EXPECT(raise(SIGUSR1) == 0 && sem_wait(&done) == 0);
+    EXPECT(sem_destroy(&slots) == 0 && sem_init(&slots, 1, 2) == 0);
+    EXPECT(sem_wait(&slots) == 0 && sem_post(&slots) == 0 && sem_getvalue(&slots, &value) == 0 && value == 2);
+    EXPECT(sem_destroy(&slots) == 0);
+}
+
+/* Names, stacks, signals, forks. */
+
+static void *looks(void *argument)
+{
+    pthread_attr_t attributes;
+    char name[16];
+    void *low;
+    size_t size;
+
+    EXPECT(pthread_setname_np(pthread_self(), "a C thread") == 0);
+    EXPECT(pthread_getname_np(pthread_self(), name, sizeof name) == 0 && strcmp(name, "a C thread") == 0);
+    EXPECT(pthread_getattr_np(pthread_self(), &attributes) == 0);
+    EXPECT(pthread_attr_getstack(&attributes, &low, &size) == 0);
+    EXPECT((char *)&size > (char *)low && (char *)&size < (char *)low + size);
+    EXPECT(pthread_kill(pthread_self(), 0) == 0);
+    return argument;
+}
+
+static void *waits_for_signal(void *argument)
+{
+    sigset_t set;
+    int signal = 0;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGUSR2);
+    EXPECT(sigwait(&set, &signal) == 0 && signal == SIGUSR2);
+    return argument;
+}
+
+static void *forks(void *argument)
+{
+    int status;
+    pid_t child = fork();
+
+    if (child == 0) {
+        EXPECT(pthread_mutex_lock(&normal) == 0 && pthread_mutex_unlock(&normal) == 0);
+        EXPECT(finish(start(looks, (void *)3)) == (void *)3);
+        _exit(0);
+    }
+    EXPECT(child > 0 && waitpid(child, &status, 0) == child && status == 0);
+    return argument;
+}
+
+static void the_rest(void)
+{
+    sigset_t set;
+    pthread_t waiter;
+
+    finish(start(looks, NULL));
+    waiter = start(waits_for_signal, NULL);
+    usleep(2000);
+    EXPECT(pthread_kill(waiter, SIGUSR2) == 0);
+    finish(waiter);
+    sigemptyset(&set);
+    finish(start(forks, NULL));
+}
+
+int main(void)
+{
+    sigset_t set;
+
+    /* As programs do that wait for signals in a thread: before they start any. */
+    sigemptyset(&set);
+    sigaddset(&set, SIGUSR2);
+    EXPECT(pthread_sigmask(SIG_BLOCK, &set, NULL) == 0);
+    threads();
+    mutexes();
+    condition_variables();
+    the_others();
+    the_rest();
+    printf("ok\n");
+    return 0;
+}
