@@ -2,6 +2,8 @@
 //! sockets and pipes, parking_lot, processes and times, and the futexes below them against the kernel's.
 #![cfg(all(target_os = "linux", target_env = "gnu"))]
 
+#[path = "interpose/c_threads.rs"]
+mod c_threads;
 #[allow(dead_code, reason = "shared")]
 #[path = "support/child.rs"]
 mod child;

@@ -100,7 +100,7 @@ fn violations(policy: &Policy, file: &str, text: &str) -> Vec<String> {
         if top != "arch" && matches!(word.as_str(), "asm" | "global_asm" | "naked_asm") && is(i + 1, &["!"]) {
             wrong.push(at("assembly outside arch"));
         }
-        if !matches!(top, "sys" | "interpose")
+        if !matches!(top, "sys" | "interpose" | "pthreads")
             && word == "libc"
             && (is(i + 1, &["::"]) || (i > 0 && is(i - 1, &["use"])))
             && !in_test

@@ -48,7 +48,9 @@ unsafe extern "C" fn pthread_barrier_init(
     let ours = barrier.cast::<Barrier>();
     if shared != libc::PTHREAD_PROCESS_PRIVATE {
         // SAFETY: the caller's place.
-        unsafe { (&raw mut (*ours).mark).write(0) };
+        let mark = unsafe { &raw mut (*ours).mark };
+        // SAFETY: the caller's place.
+        unsafe { mark.write(0) };
         return next!(pthread_barrier_init(
             barrier: *mut pthread_barrier_t, attributes: *const pthread_barrierattr_t, count: c_uint
         ) -> c_int);

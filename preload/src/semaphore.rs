@@ -109,7 +109,9 @@ unsafe extern "C" fn sem_init(semaphore: *mut sem_t, shared: c_int, value: c_uin
     let ours = semaphore.cast::<Semaphore>();
     if shared != 0 {
         // SAFETY: the caller's place.
-        unsafe { (&raw mut (*ours).mark).write(0) };
+        let mark = unsafe { &raw mut (*ours).mark };
+        // SAFETY: the caller's place.
+        unsafe { mark.write(0) };
         return next!(sem_init(semaphore: *mut sem_t, shared: c_int, value: c_uint) -> c_int);
     }
     if value > MOST {

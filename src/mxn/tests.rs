@@ -47,6 +47,7 @@ impl Model {
     ) -> Self {
         let max_lwps = slots + spares;
         let settings = Settings {
+            green_std_threads: None,
             concurrency: slots,
             follows_cpus: false,
             max_lwps,

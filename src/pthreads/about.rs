@@ -5,13 +5,18 @@
 //! waits for it (`sigwait`), or to a handler in any thread.
 
 use std::ffi::{CStr, c_char, c_int};
-use std::mem;
 
-use libc::{clockid_t, cpu_set_t, pthread_attr_t, pthread_t, sched_param, sigval, size_t};
+use libc::{clockid_t, cpu_set_t, pid_t, pthread_attr_t, pthread_t, sched_param, sigval, size_t};
 
 use super::record::{self, NAME, Record};
 use crate::sys::mmap::page_size;
 use crate::sys::next;
+
+/// Returns this process.
+fn process() -> pid_t {
+    // SAFETY: no arguments.
+    unsafe { libc::getpid() }
+}
 
 /// See `pthread_self(3)`.
 #[unsafe(no_mangle)]
@@ -111,7 +116,7 @@ unsafe extern "C" fn pthread_kill(thread: pthread_t, signal: c_int) -> c_int {
         unsafe { libc::raise(signal) }
     } else {
         // SAFETY: no memory is involved.
-        unsafe { libc::kill(libc::getpid(), signal) }
+        unsafe { libc::kill(process(), signal) }
     };
     if code == 0 { 0 } else { next::errno() }
 }
@@ -128,7 +133,7 @@ unsafe extern "C" fn pthread_sigqueue(thread: pthread_t, signal: c_int, value: s
         return unsafe { next::pthread_sigqueue(thread, signal, value) };
     }
     // SAFETY: no memory is involved.
-    if unsafe { libc::sigqueue(libc::getpid(), signal, value) } == 0 { 0 } else { next::errno() }
+    if unsafe { libc::sigqueue(process(), signal, value) } == 0 { 0 } else { next::errno() }
 }
 
 /// See `pthread_cancel(3)`.
@@ -170,10 +175,8 @@ unsafe extern "C" fn pthread_getaffinity_np(thread: pthread_t, len: size_t, set:
         // SAFETY: the caller's promise.
         return unsafe { next::pthread_getaffinity_np(thread, len, set) };
     }
-    // SAFETY: no arguments.
-    let process = unsafe { libc::getpid() };
     // SAFETY: the caller's place for `len` bytes.
-    if unsafe { libc::sched_getaffinity(process, len, set) } == 0 { 0 } else { next::errno() }
+    if unsafe { libc::sched_getaffinity(process(), len, set) } == 0 { 0 } else { next::errno() }
 }
 
 /// See `pthread_setaffinity_np(3)`.
@@ -207,8 +210,8 @@ unsafe extern "C" fn pthread_getschedparam(
     }
     // SAFETY: the caller's place.
     unsafe { policy.write(libc::SCHED_OTHER) };
-    // SAFETY: the caller's place; plain data.
-    unsafe { parameters.write(mem::zeroed()) };
+    // SAFETY: the caller's place.
+    unsafe { parameters.write(sched_param { sched_priority: 0 }) };
     0
 }
 

@@ -66,16 +66,14 @@ static void clean(void *argument)
     cleaned = cleaned * 10 + (int)(intptr_t)argument;
 }
 
-static __attribute__((noinline)) void leaves(int depth)
+/* Leaves the thread from a frame far below its function. */
+static __attribute__((noinline)) int leaves(int depth)
 {
-    char frame[1000];
+    volatile char frame[1000] = { 0 };
 
-    memset(frame, depth, sizeof frame);
-    if (depth > 0)
-        leaves(depth - 1);
-    else
+    if (depth == 0)
         pthread_exit((void *)42);
-    EXPECT(frame[depth] == depth);
+    return leaves(depth - 1) + frame[depth];
 }
 
 static void *exits(void *argument)
@@ -84,7 +82,7 @@ static void *exits(void *argument)
     pthread_cleanup_push(clean, (void *)2);
     pthread_cleanup_push(clean, (void *)3);
     pthread_cleanup_pop(0);
-    leaves(20);
+    EXPECT(leaves(20) < 0);
     pthread_cleanup_pop(1);
     pthread_cleanup_pop(1);
     return argument;
@@ -172,14 +170,19 @@ static void *steals(void *argument)
     return NULL;
 }
 
-static void crowd(void *(*function)(void *), void *argument)
+static void several(int number, void *(*function)(void *), void *argument)
 {
     pthread_t threads[CROWD];
 
-    for (int i = 0; i < CROWD; i++)
+    for (int i = 0; i < number; i++)
         threads[i] = start(function, argument);
-    for (int i = 0; i < CROWD; i++)
+    for (int i = 0; i < number; i++)
         finish(threads[i]);
+}
+
+static void crowd(void *(*function)(void *), void *argument)
+{
+    several(CROWD, function, argument);
 }
 
 static void mutexes(void)
@@ -271,14 +274,14 @@ static void *opens(void *argument)
     return NULL;
 }
 
-static void box_game(struct box *box)
+static void box_game(struct box *box, int waiters)
 {
     pthread_t threads[CROWD];
     long sum = 0;
 
-    for (int i = 0; i < 20; i++)
+    for (int i = 0; i < 10; i++)
         threads[i] = start(puts_in, box);
-    for (int i = 0; i < 400; i++) {
+    for (int i = 0; i < 200; i++) {
         EXPECT(pthread_mutex_lock(&box->lock) == 0);
         while (box->value == 0)
             EXPECT(pthread_cond_wait(&box->full, &box->lock) == 0);
@@ -287,14 +290,14 @@ static void box_game(struct box *box)
         EXPECT(pthread_cond_signal(&box->empty) == 0);
         EXPECT(pthread_mutex_unlock(&box->lock) == 0);
     }
-    EXPECT(sum == 20 * 210);
-    for (int i = 0; i < 20; i++)
+    EXPECT(sum == 10 * 210);
+    for (int i = 0; i < 10; i++)
         finish(threads[i]);
     box->left = 1;
-    for (int i = 0; i < CROWD; i++)
+    for (int i = 0; i < waiters; i++)
         threads[i] = start(waits_for_zero, box);
     finish(start(opens, box));
-    for (int i = 0; i < CROWD; i++)
+    for (int i = 0; i < waiters; i++)
         finish(threads[i]);
 }
 
@@ -305,7 +308,7 @@ static void condition_variables(void)
     pthread_mutexattr_t type;
     pthread_condattr_t attributes;
 
-    box_game(&box);
+    box_game(&box, CROWD);
     EXPECT(pthread_mutex_lock(&box.lock) == 0);
     then = in_ms(CLOCK_REALTIME, 5);
     EXPECT(pthread_cond_timedwait(&box.full, &box.lock, &then) == ETIMEDOUT);
@@ -326,10 +329,10 @@ static void condition_variables(void)
     pthread_mutexattr_init(&type);
     EXPECT(pthread_mutexattr_settype(&type, PTHREAD_MUTEX_RECURSIVE) == 0);
     EXPECT(pthread_mutex_init(&box.lock, &type) == 0);
-    box_game(&box);
+    box_game(&box, CROWD);
     EXPECT(pthread_mutexattr_setrobust(&type, PTHREAD_MUTEX_ROBUST) == 0);
     EXPECT(pthread_mutex_init(&box.lock, &type) == 0);
-    box_game(&box);
+    box_game(&box, 10);
     EXPECT(pthread_mutex_lock(&box.lock) == 0);
     then = in_ms(CLOCK_MONOTONIC, 5);
     EXPECT(pthread_cond_timedwait(&box.full, &box.lock, &then) == ETIMEDOUT);
@@ -339,7 +342,7 @@ static void condition_variables(void)
     EXPECT(pthread_condattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED) == 0);
     EXPECT(pthread_mutex_init(&box.lock, &type) == 0);
     EXPECT(pthread_cond_init(&box.full, &attributes) == 0 && pthread_cond_init(&box.empty, &attributes) == 0);
-    box_game(&box);
+    box_game(&box, 10);
 }
 
 /* Read-write locks, barriers, spin locks, semaphores. */
@@ -404,12 +407,12 @@ static pthread_spinlock_t spin;
 
 static void *spins(void *argument)
 {
-    for (int i = 0; i < 100; i++) {
+    for (int i = 0; i < 10; i++) {
         long seen;
 
         EXPECT(pthread_spin_lock(&spin) == 0);
         seen = count;
-        if (i % 50 == 0)
+        if (i == 5)
             sched_yield();
         count = seen + 1;
         EXPECT(pthread_spin_unlock(&spin) == 0);
@@ -462,8 +465,8 @@ static void the_others(void)
 
     count = 0;
     EXPECT(pthread_spin_init(&spin, PTHREAD_PROCESS_PRIVATE) == 0);
-    crowd(spins, NULL);
-    EXPECT(count == 100L * CROWD && pthread_spin_trylock(&spin) == 0 && pthread_spin_trylock(&spin) == EBUSY);
+    several(5, spins, NULL);
+    EXPECT(count == 10L * 5 && pthread_spin_trylock(&spin) == 0 && pthread_spin_trylock(&spin) == EBUSY);
     EXPECT(pthread_spin_unlock(&spin) == 0 && pthread_spin_destroy(&spin) == 0);
 
     readers = 0;

@@ -45,7 +45,9 @@ impl Name {
         let bytes = NonNull::slice_from_raw_parts(text, self.len.load(Ordering::Relaxed));
         // SAFETY: `put` stored both, made of a boxed text. Only `begin` takes them out, and it has the core to
         // itself. A caller without a reference holds the lock that `begin` takes.
-        Some(unsafe { str::from_utf8_unchecked(bytes.as_ref()) })
+        let bytes = unsafe { bytes.as_ref() };
+        // SAFETY: they are a text's.
+        Some(unsafe { str::from_utf8_unchecked(bytes) })
     }
 
     /// Begins a life with this name.

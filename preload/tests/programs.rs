@@ -1,0 +1,286 @@
+//! Finished programs on both models: they do the same as without the library.
+//!
+//! The C programs of this folder are compiled with the system's compiler. Others are used if the system has
+//! them.
+#![cfg(all(target_os = "linux", target_env = "gnu", target_pointer_width = "64"))]
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::Read;
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+/// How long any program may take, on the slowest machine.
+const PATIENCE: Duration = Duration::from_secs(200);
+
+/// The models, as `SELVEDGE_RUNTIME` names them.
+const MODELS: [&str; 2] = ["mxn", "onetoone"];
+
+/// Returns the library. Cargo builds it with these tests, beside them.
+fn library() -> PathBuf {
+    let tests = std::env::current_exe().expect("this program");
+    let folder = tests.parent().expect("a folder");
+    let library = folder.join("libselvedge_preload.so");
+    assert!(library.exists(), "{} is not there", library.display());
+    library
+}
+
+/// Returns a place for files that is there until the tests end.
+fn folder() -> &'static Path {
+    static FOLDER: OnceLock<TempDir> = OnceLock::new();
+    FOLDER.get_or_init(|| TempDir::new().expect("a folder")).path()
+}
+
+/// Compiles a program of this folder, or says why not.
+fn compile(name: &str) -> Option<PathBuf> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c").join(format!("{name}.c"));
+    let program = folder().join(name);
+    let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
+    let compiled = Command::new(compiler).args(["-O2", "-pthread", "-o"]).arg(&program).arg(source).output();
+    match compiled {
+        Ok(output) => {
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            Some(program)
+        }
+        Err(error) => {
+            eprintln!("skipped: {name}: there is no C compiler: {error}");
+            None
+        }
+    }
+}
+
+/// Returns `true` if the system has this program. Says so if not.
+fn has(program: &str) -> bool {
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&paths).any(|folder| folder.join(program).exists());
+    if !found {
+        eprintln!("skipped: {program}: the system does not have it");
+    }
+    found
+}
+
+/// Returns a command that runs a program on a model, or without the library.
+fn on(model: Option<&str>, program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(program);
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("SELVEDGE_")) {
+        command.env_remove(name);
+    }
+    if let Some(model) = model {
+        command.env("LD_PRELOAD", library()).env("SELVEDGE_RUNTIME", model);
+    }
+    command.stdin(Stdio::null());
+    command
+}
+
+/// Waits for a program, which is killed if it takes too long.
+fn wait(mut child: Child, what: &str) -> Output {
+    let read = |pipe: Option<Box<dyn Read + Send>>| {
+        std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            pipe.map(|mut pipe| pipe.read_to_end(&mut bytes));
+            bytes
+        })
+    };
+    let stdout = read(child.stdout.take().map(|pipe| Box::new(pipe) as _));
+    let stderr = read(child.stderr.take().map(|pipe| Box::new(pipe) as _));
+    let start = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait().expect("a child") {
+            break status;
+        }
+        if start.elapsed() > PATIENCE {
+            let _ = child.kill();
+            let _ = child.wait();
+            let said = stderr.join().expect("a reader");
+            panic!("{what} has not ended after {PATIENCE:?}: {}", String::from_utf8_lossy(&said));
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    Output { status, stdout: stdout.join().expect("a reader"), stderr: stderr.join().expect("a reader") }
+}
+
+/// Runs a program that must end well, and returns what it wrote.
+#[track_caller]
+fn run(mut command: Command, what: &str) -> Vec<u8> {
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect(what);
+    let output = wait(child, what);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success(),
+        "{what}: {}: {}{said}",
+        output.status,
+        String::from_utf8_lossy(&output.stdout)
+    );
+    output.stdout
+}
+
+#[test]
+fn a_c_program_finds_what_the_manual_says() {
+    let Some(program) = compile("pthreads") else { return };
+    // The C library first: the questions must be right.
+    for model in [None, Some(MODELS[0]), Some(MODELS[1])] {
+        let said = run(on(model, &program), &format!("pthreads, {model:?}"));
+        assert_eq!(String::from_utf8_lossy(&said), "ok\n", "{model:?}");
+    }
+    for slots in ["1", "3"] {
+        let mut command = on(Some("mxn"), &program);
+        command.env("SELVEDGE_CONCURRENCY", slots);
+        assert_eq!(run(command, "pthreads, slots"), b"ok\n");
+    }
+    let mut kernel = on(Some("mxn"), &program);
+    kernel.env("SELVEDGE_STD_THREADS", "kernel");
+    assert_eq!(run(kernel, "pthreads, kernel threads"), b"ok\n");
+}
+
+/// The ten tests of the paper's appendix C, with fewer moves.
+#[test]
+fn pingpong_plays_its_ten_tests_on_both_models() {
+    let Some(program) = compile("pingpong") else { return };
+    let tests: [(&[&str], u64); 10] = [
+        (&["-i", "2000"], 4_000),
+        (&["-i", "2000", "-c", "2"], 4_000),
+        (&["-i", "2000", "-S", "65536"], 4_000),
+        (&["-i", "2000", "-s", "system"], 4_000),
+        (&["-i", "500", "-n", "4"], 4_000),
+        (&["-i", "500", "-n", "4", "-c", "8"], 4_000),
+        (&["-i", "100", "-n", "4", "-c", "8", "-p", "shared"], 800),
+        (&["-i", "10", "-n", "500", "-S", "32768"], 10_000),
+        (&["-i", "10", "-n", "500", "-S", "32768", "-z", "1"], 10_000),
+        (&["-i", "5", "-n", "50", "-S", "32768", "-c", "8", "-p", "shared"], 500),
+    ];
+    for (arguments, turns) in tests {
+        for model in MODELS {
+            let mut command = on(Some(model), &program);
+            command.args(arguments);
+            let said = run(command, &format!("pingpong {arguments:?}, {model}"));
+            assert_eq!(String::from_utf8_lossy(&said), format!("{turns} turns\n"), "{arguments:?}, {model}");
+        }
+    }
+}
+
+/// A program that compresses gives the same bytes.
+#[test]
+fn compressors_write_the_same() {
+    let input = folder().join("input");
+    // Words that repeat, but not as a whole.
+    let words = |n: u64| {
+        format!("{:x} thread {} lwp {}\n", n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 44, n % 97, n % 13)
+    };
+    fs::write(&input, (0..300_000).map(words).collect::<String>()).expect("a file");
+    let programs: [(&str, &[&str]); 4] = [
+        ("pigz", &["-p", "4", "-n", "-c"]),
+        ("zstd", &["-q", "-T4", "-c"]),
+        ("pbzip2", &["-p4", "-q", "-c"]),
+        ("xz", &["-1", "-T4", "--block-size=1MiB", "-c"]),
+    ];
+    for (program, arguments) in programs.into_iter().filter(|(program, _)| has(program)) {
+        let compress = |model: Option<&str>| {
+            let mut command = on(model, program);
+            command.args(arguments).arg(&input);
+            run(command, &format!("{program}, {model:?}"))
+        };
+        let plain = compress(None);
+        assert!(plain.len() > 10_000);
+        for model in MODELS {
+            assert!(compress(Some(model)) == plain, "{program}, {model}: other bytes");
+        }
+    }
+}
+
+#[test]
+fn sysbench_counts_its_events() {
+    if !has("sysbench") {
+        return;
+    }
+    for arguments in [
+        &["--threads=16", "--events=200", "--time=0", "threads", "--thread-locks=2", "run"][..],
+        &["--threads=16", "mutex", "--mutex-num=2", "--mutex-locks=2000", "run"][..],
+    ] {
+        for model in MODELS {
+            let mut command = on(Some(model), "sysbench");
+            command.args(arguments);
+            let said = run(command, &format!("sysbench {arguments:?}, {model}"));
+            let said = String::from_utf8_lossy(&said);
+            let events = said.lines().find_map(|line| line.trim().strip_prefix("total number of events:"));
+            let expected = if arguments.contains(&"mutex") { "16" } else { "200" };
+            assert_eq!(events.map(str::trim), Some(expected), "{model}: {said}");
+        }
+    }
+}
+
+/// Redis has threads of its own, and an allocator with locks of `pthread.h`. It forks to save.
+#[test]
+fn redis_serves_and_saves() {
+    if !has("redis-server") || !has("redis-cli") || !has("redis-benchmark") {
+        return;
+    }
+    for model in MODELS {
+        for threads in ["1", "2"] {
+            redis(model, threads);
+        }
+    }
+}
+
+fn redis(model: &str, threads: &str) {
+    let what = format!("redis, {model}, {threads} threads");
+    let port = {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        free.local_addr().expect("its address").port()
+    };
+    let data = TempDir::new().expect("a folder");
+    let mut server = on(Some(model), "redis-server");
+    server
+        .args(["--port", &port.to_string(), "--io-threads", threads, "--save", "", "--dir"])
+        .arg(data.path());
+    let server = server.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("redis-server");
+    let start = Instant::now();
+    while TcpStream::connect(("127.0.0.1", port)).is_err() {
+        assert!(start.elapsed() < PATIENCE, "{what}: it does not listen");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let port = port.to_string();
+    let ask = |arguments: &[&str]| {
+        let mut client = on(None, "redis-cli");
+        client.args(["-p", &port]).args(arguments);
+        String::from_utf8_lossy(&run(client, &what)).trim().to_owned()
+    };
+    let mut load = on(None, "redis-benchmark");
+    load.args(["-p", &port, "-n", "5000", "-c", "20", "-r", "100", "-q", "-t", "set,get,lpush,incr"]);
+    run(load, &what);
+    assert_eq!(ask(&["set", "a key", "its value"]), "OK");
+    assert_eq!(ask(&["save"]), "OK");
+    assert!(ask(&["bgsave"]).starts_with("Background saving"));
+    while ask(&["info", "persistence"]).contains("rdb_bgsave_in_progress:1") {
+        assert!(start.elapsed() < PATIENCE, "{what}: it does not save");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!(ask(&["info", "persistence"]).contains("rdb_last_bgsave_status:ok"), "{what}");
+    assert_eq!(ask(&["get", "a key"]), "its value");
+    // Freed by a thread in the background.
+    assert_eq!(ask(&["flushall", "async"]), "OK");
+    ask(&["shutdown", "nosave"]);
+    let output = wait(server, &what);
+    assert!(output.status.success(), "{what}: {}", String::from_utf8_lossy(&output.stdout));
+}
+
+/// A variable that is not valid is named, and the program hears that there is no thread.
+#[test]
+fn a_wrong_variable_is_named() {
+    let Some(program) = compile("pingpong") else { return };
+    for (name, value) in
+        [("SELVEDGE_RUNTIME", "green"), ("SELVEDGE_STD_THREADS", "1"), ("SELVEDGE_CONCURRENCY", "-1")]
+    {
+        let mut command = on(Some("mxn"), &program);
+        let child =
+            command.env(name, value).arg("-i").arg("1").stderr(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let output = wait(child.expect("a program"), name);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && said.contains(name) && said.contains(value), "{name}: {said}");
+        assert!(said.contains("pthread_create: Invalid argument"), "{name}: {said}");
+    }
+}
