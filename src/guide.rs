@@ -6,7 +6,7 @@
 //! |---|---|
 //! | [`choosing`] | Which runtime, how is it set up, and how does it end? |
 //! | [`blocking`] | What happens to the other threads when one blocks? |
-//! | [`unmodified`] | How do std's locks and sockets, and other crates, wait in green threads? |
+//! | [`unmodified`] | How do std's locks, sockets and threads, other crates, and finished programs, run on green threads? |
 //! | [`servers`] | How does a server have a thread for each connection? |
 //! | [`time_slices`] | How do threads that compute share the CPUs? |
 //! | [`priorities`] | What goes first, and why does no thread starve? |

@@ -50,7 +50,7 @@ fn take_sample(size: Size, parser: &mut lexopt::Parser) -> Result<u8, Box<dyn Er
 
 fn report(options: &Options) -> Result<u8, Box<dyn Error>> {
     let experiments = plan::all(options.size);
-    let wanted = choose(&experiments, &options.only)?;
+    let mut wanted = choose(&experiments, &options.only)?;
     if options.list {
         list(&experiments);
         return Ok(0);
@@ -68,6 +68,13 @@ fn report(options: &Options) -> Result<u8, Box<dyn Error>> {
         stopper.stop();
     })?;
 
+    let finished = experiments.iter().position(|experiment| experiment.name == plan::finished::NAME);
+    if let Some(finished) = finished.filter(|&finished| wanted[finished])
+        && let Err(why) = plan::finished::prepare()
+    {
+        eprintln!("papers: without the experiment `{}`: {why}", plan::finished::NAME);
+        wanted[finished] = false;
+    }
     let (machine, start) = (Machine::here(), Instant::now());
     let samples = |experiment: &Experiment| {
         experiment.rounds * experiment.questions.iter().map(|question| question.cases.len()).sum::<usize>()

@@ -28,12 +28,14 @@
 //! | files; `getaddrinfo`, `getnameinfo`, `flock`, `fsync`, `fdatasync` | blocks its LWP, announced |
 //! | `recvmmsg`, `sendmmsg`; `MSG_WAITALL`, `MSG_FASTOPEN`, `MSG_ZEROCOPY` | blocks its LWP, announced |
 //! | `connect` of a Unix socket; an `accept` where another thread was faster | blocks its LWP, announced |
-//! | `pthread_join`, and with it `join` of std's threads | blocks its LWP, announced |
+//! | `pthread_join`, and with it `join` of std's threads: of green ones | waits alone |
+//! | the same, of kernel threads | blocks its LWP, announced |
+//! | `sigwait`, `sigwaitinfo`, `sigtimedwait` | blocks its LWP, announced |
 //! | futexes that are shared between processes, or pass on priorities | blocks its LWP, announced |
 //! | calls with a mask of signals (`ppoll`, `epoll_pwait`) | blocks its LWP, announced |
 //! | `waitpid` for any child of several, or for a change other than its end | blocks its LWP, announced |
 //! | any call in a handler of a signal | blocks its LWP |
-//! | the C library's own locks (`pthread_mutex_lock`) and streams | blocks its LWP, noticed |
+//! | the C library's streams; its locks (`pthread_mutex_lock`), but see [below](#finished-programs) | blocks its LWP, noticed |
 //! | system calls as instructions, such as those of `rustix` | blocks its LWP, noticed |
 //!
 //! *Announced* is as in [`thread::blocking`](crate::thread::blocking): the slot may go at once. *Noticed* is
@@ -48,13 +50,55 @@
 //! - If green threads and others wait for one futex, green ones are woken first, except at every 64th wake-up
 //!   of each waker.
 //! - If the clock of the day is set during a wait by it, the wait ends as if it had not been set.
-//! - [`std::thread::spawn`] makes kernel threads. Their waits are the kernel's.
 //! - On the rung [`Pinned`](crate::ThreadRegister::Pinned), all calls go to the C library.
 //!
 //! - If a call sends in parts, and the connection breaks after some, it returns their number, and the next
 //!   call an error. That may be another than the kernel's: it has been told.
 //! - After a handler of a signal was installed with `SA_NODEFER` and without `SA_ONSTACK`, all calls go to
 //!   the C library: nothing tells whether such a handler runs.
+//!
+//! # Threads of std
+//!
+//! [`std::thread::spawn`], and `pthread_create` of C code, make kernel threads. `SELVEDGE_STD_THREADS=green`
+//! makes them green threads of the process default: all that std or C code starts, from then on. The waits in
+//! the table above are then theirs, too.
+//!
+//! [`Builder::green_std_threads`](crate::mxn::Builder::green_std_threads) does the same for the threads that
+//! threads of one runtime start, and they belong to that runtime. It must then wait for them when it is dropped,
+//! also for pools of threads that never end.
+//!
+//! std's handles, names, scopes, parking, thread-locals and panics work, and a stack overflow is reported with
+//! the thread's name. A stack is as large as was asked for: std asks for 2 MiB. C code that asks for nothing gets
+//! what the C library would give it, as a rule 8 MiB, or `SELVEDGE_STACK_SIZE`. What is not touched costs no
+//! memory.
+//!
+//! | what | a green thread of std or C |
+//! |---|---|
+//! | `pthread_self`, `join`, `tryjoin`, `timedjoin`, `detach`, `exit`, names, `pthread_getattr_np`, keys | as always |
+//! | a stack of the program's own, processors, a policy of the scheduler (in the attributes) | becomes a kernel thread |
+//! | `pthread_kill`, `pthread_sigqueue` to another thread | the signal goes to the process |
+//! | `pthread_setaffinity_np`, `pthread_setschedparam`, `pthread_cancel` | `ENOTSUP` |
+//! | `pthread_getcpuclockid` | `ENOENT` |
+//! | the signal mask | is the LWP's |
+//! | C11's `thrd_create` | makes a kernel thread |
+//!
+//! The kernel does not know these threads. So `ps -L` has no names of theirs, but `threadmon` does.
+//!
+//! # Finished programs
+//!
+//! `libselvedge_preload.so`, the package `selvedge-preload` of this repository, is all of this for programs that
+//! are compiled already, in any language:
+//!
+//! ```text
+//! LD_PRELOAD=libselvedge_preload.so SELVEDGE_RUNTIME=mxn program
+//! ```
+//!
+//! It also has the locks of `pthread.h` and `semaphore.h`: mutexes of all types, condition variables, read-write
+//! locks, barriers, spin locks, semaphores. They are Selvedge's own, over the program's memory. With
+//! `SELVEDGE_RUNTIME=onetoone`, the program has kernel threads, and these locks.
+//!
+//! Locks that are shared between processes, robust, or pass on priorities stay the C library's. A green thread
+//! blocks its LWP there, announced. A thread that waits here for a condition cannot be cancelled until it wakes.
 //!
 //! Sanitizers bring functions of these names themselves. Under one, building a runtime of green threads
 //! returns an error.

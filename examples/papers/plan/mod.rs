@@ -3,6 +3,7 @@
 mod barriers;
 mod beyond;
 mod creation;
+pub(crate) mod finished;
 mod java;
 mod nt;
 mod pingpong;
@@ -61,6 +62,7 @@ impl Experiment {
 pub(crate) fn all(size: Size) -> Vec<Experiment> {
     let papers = [
         pingpong::all(size),
+        finished::all(size),
         barriers::all(size),
         screens::all(size),
         creation::all(size),
