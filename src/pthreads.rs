@@ -9,15 +9,15 @@
 //! to clear its number. *To start a kernel thread that does nothing but wait*: it costs what green threads
 //! save.
 //!
-//! **Shape.** A green thread that is started here has a [`Record`](record::Record). Its `pthread_t` is the
+//! **Shape.** A green thread that is started here has a `Record`. Its `pthread_t` is the
 //! record's address with the lowest bit set, which is in no address of the C library's. Each function here
 //! looks at that bit. If it is not set, it calls the C library's function of the same name.
 //!
 //! | file | functions |
 //! |---|---|
-//! | [`start`] | `pthread_create` |
-//! | [`end`] | `pthread_join` and its like, `pthread_detach` |
-//! | [`about`] | `pthread_self`, names, stacks, priorities, processors, signals |
+//! | `start` | `pthread_create` |
+//! | `end` | `pthread_exit`, `pthread_join` and its like, `pthread_detach` |
+//! | `about` | `pthread_self`, names, stacks, priorities, processors, signals |
 //!
 //! A new thread is green if the builder of the calling thread's runtime has said so. Then it belongs to that
 //! runtime. If no builder has said anything, `SELVEDGE_STD_THREADS` decides, and the thread belongs to the
