@@ -22,6 +22,7 @@
 //! | [`futex`] | `syscall(SYS_futex, ..)` | waits in a queue |
 //! | [`bytes`], [`sockets`] | `read`, `recv`, `accept`, `connect` and their like | waits for the descriptor |
 //! | [`many`] | `poll`, `select`, `epoll_wait` and their like | waits for descriptors |
+//! | [`fortified`] | some of these, in programs that are compiled with checks | as there |
 //! | [`clocks`] | `nanosleep`, `usleep`, `sched_yield` and their like | sleeps, or yields |
 //! | [`children`] | `waitpid` and its like | waits for the process |
 //! | [`noted`] | `setsockopt`, `sigaction`, `signal` | makes them, and others need not ask the kernel |
@@ -45,6 +46,7 @@ mod caller;
 mod children;
 mod clocks;
 mod descriptor;
+mod fortified;
 mod futex;
 mod many;
 mod noted;

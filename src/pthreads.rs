@@ -25,11 +25,11 @@
 //! makes it. A runtime that had such threads could never be dropped. The process default never is.) What only
 //! kernel threads have makes the new thread one: a scheduling policy, processors, a stack of the program's.
 
-//! For this crate's own `libselvedge_preload.so`, [`are_green`] and [`can_wait`] are public.
+//! For this crate's own `libselvedge_preload.so`, some functions are public.
 
 mod about;
 mod end;
 mod record;
 mod start;
 
-pub use start::{are_green, can_wait};
+pub use start::{announced, are_green, can_wait, may_lock, start_helper};

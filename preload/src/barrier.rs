@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_uint};
 use libc::{pthread_barrier_t, pthread_barrierattr_t};
 use selvedge::sync;
 
-use crate::next::next;
+use crate::next::{next, wait_next};
 
 /// A barrier of the program. It has no static initializer.
 #[repr(C)]
@@ -73,7 +73,7 @@ unsafe extern "C" fn pthread_barrier_wait(barrier: *mut pthread_barrier_t) -> c_
     // SAFETY: the caller's promise.
     let this = unsafe { Barrier::of(barrier) };
     if this.mark != OURS {
-        return next!(pthread_barrier_wait(barrier: *mut pthread_barrier_t) -> c_int);
+        return wait_next!(pthread_barrier_wait(barrier: *mut pthread_barrier_t) -> c_int);
     }
     if this.inner.wait().is_leader() { libc::PTHREAD_BARRIER_SERIAL_THREAD } else { 0 }
 }

@@ -1,8 +1,8 @@
 //! `pthread_cond_wait` and its like.
 //!
 //! A condition variable of Selvedge lies over the first bytes of the C library's `pthread_cond_t`. The C
-//! library's initializers say in the tenth word whether it is shared between processes, and which clock it
-//! has. The last two words are used for waiters whose mutex is the C library's own: they sleep by a futex.
+//! library's initializers say in another word whether it is shared between processes, and which clock it has. The
+//! last two words are used for waiters whose mutex is the C library's own: they sleep by a futex.
 
 use std::ffi::c_int;
 use std::ptr;
@@ -12,16 +12,16 @@ use libc::{clockid_t, pthread_cond_t, pthread_mutex_t, timespec};
 use selvedge::sync;
 
 use crate::clock::{self, Until};
+use crate::layout;
 use crate::mutex::{self, Kind, Mutex};
-use crate::next::next;
+use crate::next::{next, wait_next};
 
 /// A condition variable of the program.
 #[repr(C)]
 struct Condvar {
     inner: sync::Condvar,
-    _unused: [u8; 36 - size_of::<sync::Condvar>()],
-    /// Bit 0: shared between processes. Bit 1: it waits by the monotonic clock.
-    flags: AtomicU32,
+    /// In it, the C library's flags. Bit 0: shared between processes. Bit 1: it waits by the monotonic clock.
+    _unused: [u8; 40 - size_of::<sync::Condvar>()],
     /// Changed by each notification, once a thread has waited with a mutex of the C library's.
     sequence: AtomicU32,
     /// 1 if a thread has done so.
@@ -29,6 +29,10 @@ struct Condvar {
 }
 
 const _: () = assert!(size_of::<Condvar>() == size_of::<pthread_cond_t>());
+
+/// The answer to a wait at a condition variable of the C library's with a mutex that is not: one of them is shared
+/// between processes, or robust, and the other is not.
+const MIXED: c_int = libc::EINVAL;
 
 const SHARED: u32 = 1;
 const MONOTONIC: u32 = 2;
@@ -42,7 +46,9 @@ impl Condvar {
     }
 
     fn has(&self, flag: u32) -> bool {
-        self.flags.load(Ordering::Relaxed) & flag != 0
+        let flags = ptr::from_ref(self).cast::<u8>().wrapping_add(layout::cond_flags());
+        // SAFETY: a word of the condition variable, which changes only if that is destroyed.
+        unsafe { flags.cast::<u32>().read_volatile() & flag != 0 }
     }
 
     fn clock(&self) -> clockid_t {
@@ -136,7 +142,11 @@ unsafe extern "C" fn pthread_cond_wait(condvar: *mut pthread_cond_t, mutex: *mut
     // SAFETY: the caller's promise.
     let this = unsafe { Condvar::of(condvar) };
     if this.has(SHARED) {
-        return next!(
+        // SAFETY: the caller\'s promise.
+        if unsafe { Mutex::of(mutex) }.kind() != Kind::Other {
+            return MIXED;
+        }
+        return wait_next!(
             pthread_cond_wait(condvar: *mut pthread_cond_t, mutex: *mut pthread_mutex_t) -> c_int
         );
     }
@@ -157,7 +167,11 @@ unsafe extern "C" fn pthread_cond_timedwait(
     // SAFETY: the caller's promise.
     let this = unsafe { Condvar::of(condvar) };
     if this.has(SHARED) {
-        return next!(pthread_cond_timedwait(
+        // SAFETY: the caller\'s promise.
+        if unsafe { Mutex::of(mutex) }.kind() != Kind::Other {
+            return MIXED;
+        }
+        return wait_next!(pthread_cond_timedwait(
             condvar: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, end: *const timespec
         ) -> c_int);
     }
@@ -183,7 +197,11 @@ unsafe extern "C" fn pthread_cond_clockwait(
     // SAFETY: the caller's promise.
     let this = unsafe { Condvar::of(condvar) };
     if this.has(SHARED) {
-        return next!(pthread_cond_clockwait(
+        // SAFETY: the caller\'s promise.
+        if unsafe { Mutex::of(mutex) }.kind() != Kind::Other {
+            return MIXED;
+        }
+        return wait_next!(pthread_cond_clockwait(
             condvar: *mut pthread_cond_t, mutex: *mut pthread_mutex_t, clock: clockid_t, end: *const timespec
         ) -> c_int);
     }

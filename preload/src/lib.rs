@@ -17,6 +17,8 @@
 //! | [`semaphore`] | `sem_wait` and its like |
 //! | [`owner`] | numbers of threads, for locks that know their owner |
 //! | [`clock`] | moments of the system's clocks |
+//! | [`layout`] | where the C library keeps the kinds of its objects |
+//! | [`posts`] | wake-ups that a handler of a signal leaves to a helper |
 //! | [`next`] | the C library's functions of the same names |
 //!
 //! **The objects.** A lock lives in the program's memory, where the C library's own initializers have left it,
@@ -36,9 +38,11 @@
 mod barrier;
 mod clock;
 mod condvar;
+mod layout;
 mod mutex;
 mod next;
 mod owner;
+mod posts;
 mod rwlock;
 mod semaphore;
 mod spin;
@@ -49,5 +53,6 @@ mod spin;
 static BEGIN: extern "C" fn() = begin;
 
 extern "C" fn begin() {
+    layout::find();
     selvedge::pthreads::are_green();
 }

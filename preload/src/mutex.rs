@@ -12,7 +12,7 @@ use lock_api::{RawMutex as _, RawMutexTimed as _};
 use selvedge::sync::{self, RawMutex};
 
 use crate::clock::{self, Until};
-use crate::next::next;
+use crate::next::{next, wait_next};
 use crate::owner;
 
 /// A mutex of the program.
@@ -53,7 +53,15 @@ impl Mutex {
     pub(crate) fn kind(&self) -> Kind {
         /// Says whether processors may elide it.
         const ELISION: c_int = 256 | 512;
-        match self.kind & !ELISION {
+        /// It passes on priorities. Green threads have none of the kernel's.
+        const PRIORITY: c_int = 32 | 64;
+        /// It is robust, or shared between processes. Those may pass on priorities, too.
+        const OTHER: c_int = 16 | 128;
+        if self.kind & OTHER != 0 {
+            return Kind::Other;
+        }
+        // The ceiling of a priority is in the upper half.
+        match self.kind & 0xffff & !(ELISION | PRIORITY) {
             // 3: it may spin, as all here do.
             0 | 3 => Kind::Normal,
             1 => Kind::Recursive,
@@ -147,9 +155,16 @@ fn lock_slow(raw: &RawMutex) {
         return raw.lock();
     }
     // A thread that the program has started past this library. The mutex may be the allocator's.
+    let mut tries = 0_u32;
     while !raw.try_lock() {
-        // SAFETY: no arguments.
-        unsafe { libc::sched_yield() };
+        tries += 1;
+        if tries < 100 {
+            // SAFETY: no arguments.
+            unsafe { libc::sched_yield() };
+        } else {
+            // SAFETY: no memory is involved.
+            unsafe { libc::usleep(50) };
+        }
     }
 }
 
@@ -162,7 +177,7 @@ pub(crate) unsafe extern "C" fn pthread_mutex_lock(mutex: *mut pthread_mutex_t) 
     // SAFETY: the caller's promise.
     let this = unsafe { Mutex::of(mutex) };
     if this.kind() == Kind::Other {
-        return next!(pthread_mutex_lock(mutex: *mut pthread_mutex_t) -> c_int);
+        return wait_next!(pthread_mutex_lock(mutex: *mut pthread_mutex_t) -> c_int);
     }
     this.acquire(libc::EDEADLK, |raw| {
         if !raw.try_lock() {
@@ -195,7 +210,7 @@ unsafe extern "C" fn pthread_mutex_timedlock(mutex: *mut pthread_mutex_t, end: *
     // SAFETY: the caller's promise.
     let this = unsafe { Mutex::of(mutex) };
     if this.kind() == Kind::Other {
-        return next!(pthread_mutex_timedlock(mutex: *mut pthread_mutex_t, end: *const timespec) -> c_int);
+        return wait_next!(pthread_mutex_timedlock(mutex: *mut pthread_mutex_t, end: *const timespec) -> c_int);
     }
     this.acquire_until(libc::CLOCK_REALTIME, end)
 }
@@ -213,7 +228,7 @@ unsafe extern "C" fn pthread_mutex_clocklock(
     // SAFETY: the caller's promise.
     let this = unsafe { Mutex::of(mutex) };
     if this.kind() == Kind::Other {
-        return next!(
+        return wait_next!(
             pthread_mutex_clocklock(mutex: *mut pthread_mutex_t, clock: clockid_t, end: *const timespec) -> c_int
         );
     }

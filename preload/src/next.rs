@@ -20,8 +20,7 @@ impl Next {
         // Relaxed: code that was there before the program started.
         let mut found = self.found.load(Ordering::Relaxed);
         if found.is_null() {
-            // SAFETY: a C string, and a pseudo-handle.
-            found = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
+            found = find(self.name);
             assert!(!found.is_null(), "selvedge_preload: the C library has no {:?}", self.name);
             self.found.store(found, Ordering::Relaxed);
         }
@@ -29,8 +28,21 @@ impl Next {
     }
 }
 
-/// Calls the C library's function of a name, as `next!(name(argument: Type, ..) -> Type)`. It may block for
-/// long.
+/// Returns the address of the C library's function of this name; null: it has none.
+fn find(name: &CStr) -> *mut c_void {
+    // Before 2.36, the loader finds the oldest version of a function. Of these functions, that has other objects.
+    if cfg!(target_arch = "x86_64") && name.to_bytes().starts_with(b"pthread_cond_") {
+        // SAFETY: C strings, and a pseudo-handle.
+        let found = unsafe { libc::dlvsym(libc::RTLD_NEXT, name.as_ptr(), c"GLIBC_2.3.2".as_ptr()) };
+        if !found.is_null() {
+            return found;
+        }
+    }
+    // SAFETY: a C string, and a pseudo-handle.
+    unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) }
+}
+
+/// Calls the C library's function of a name, as `next!(name(argument: Type, ..) -> Type)`.
 macro_rules! next {
     ($name:ident($($argument:ident: $type:ty),*) -> $result:ty) => {{
         static NEXT: $crate::next::Next = $crate::next::Next::new(
@@ -43,7 +55,15 @@ macro_rules! next {
         // SAFETY: the C library's function of this name has this type.
         let next = unsafe { ::std::mem::transmute::<*mut ::std::ffi::c_void, Function>(NEXT.get()) };
         // SAFETY: the promise of the caller of the function that this stands in.
-        ::selvedge::thread::blocking(|| unsafe { next($($argument),*) })
+        unsafe { next($($argument),*) }
     }};
 }
 pub(crate) use next;
+
+/// Calls it as [`next`] does. It may block for long.
+macro_rules! wait_next {
+    ($($call:tt)*) => {
+        ::selvedge::pthreads::announced(|| $crate::next::next!($($call)*))
+    };
+}
+pub(crate) use wait_next;

@@ -2,7 +2,7 @@
 //!
 //! A lock of Selvedge lies over the first words of the C library's `pthread_rwlock_t`. The word after that is
 //! the number of the thread that writes. In the eighth word, the C library's initializers say whether the lock
-//! is shared between processes.
+//! is shared between processes, and in the thirteenth whether writers go first.
 
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -12,7 +12,7 @@ use lock_api::{RawRwLock as _, RawRwLockRecursive as _, RawRwLockRecursiveTimed 
 use selvedge::sync::RawRwLock;
 
 use crate::clock::{self, Until};
-use crate::next::next;
+use crate::next::{next, wait_next};
 use crate::owner;
 
 /// A read-write lock of the program.
@@ -23,9 +23,16 @@ struct RwLock {
     /// The number of the thread that writes. Only that thread can find its own there.
     writer: AtomicU32,
     shared: c_int,
+    _more: [u32; 4],
+    /// 2: waiting writers go before new readers.
+    kind: c_int,
 }
 
-const _: () = assert!(size_of::<RwLock>() <= size_of::<pthread_rwlock_t>());
+/// `PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP`.
+const WRITERS_FIRST: c_int = 2;
+
+const _: () =
+    assert!(size_of::<RwLock>() <= size_of::<pthread_rwlock_t>() && std::mem::offset_of!(RwLock, kind) == 48);
 
 impl RwLock {
     /// # Safety
@@ -53,18 +60,38 @@ impl RwLock {
         if self.is_written_here() {
             return libc::EDEADLK;
         }
-        // A thread that reads may read again, whichever threads wait to write: the C library's default.
-        if self.raw.try_lock_shared_recursive() {
+        if self.try_read() {
             return 0;
         }
         // SAFETY: the promise of the function's caller.
-        match unsafe { clock::until(clock, end) } {
-            Ok(Until::Forever) => self.raw.lock_shared_recursive(),
-            Ok(Until::Then(end)) if !self.raw.try_lock_shared_recursive_until(end) => return libc::ETIMEDOUT,
-            Ok(Until::Then(_)) => {}
+        let acquired = match unsafe { clock::until(clock, end) } {
+            Ok(Until::Forever) => {
+                self.read();
+                true
+            }
+            Ok(Until::Then(end)) if self.kind == WRITERS_FIRST => self.raw.try_lock_shared_until(end),
+            Ok(Until::Then(end)) => self.raw.try_lock_shared_recursive_until(end),
             Err(code) => return code,
+        };
+        if acquired { 0 } else { libc::ETIMEDOUT }
+    }
+
+    /// Acquires it to read. As a rule, a thread that reads may read again, whichever threads wait to write: the C
+    /// library's default.
+    fn read(&self) {
+        if self.kind == WRITERS_FIRST {
+            self.raw.lock_shared();
+        } else {
+            self.raw.lock_shared_recursive();
         }
-        0
+    }
+
+    fn try_read(&self) -> bool {
+        if self.kind == WRITERS_FIRST {
+            self.raw.try_lock_shared()
+        } else {
+            self.raw.try_lock_shared_recursive()
+        }
     }
 
     fn write_until(&self, clock: clockid_t, end: *const timespec) -> c_int {
@@ -96,12 +123,12 @@ unsafe extern "C" fn pthread_rwlock_rdlock(lock: *mut pthread_rwlock_t) -> c_int
     // SAFETY: the caller's promise.
     let this = unsafe { RwLock::of(lock) };
     if this.shared != 0 {
-        return next!(pthread_rwlock_rdlock(lock: *mut pthread_rwlock_t) -> c_int);
+        return wait_next!(pthread_rwlock_rdlock(lock: *mut pthread_rwlock_t) -> c_int);
     }
     if this.is_written_here() {
         return libc::EDEADLK;
     }
-    this.raw.lock_shared_recursive();
+    this.read();
     0
 }
 
@@ -116,7 +143,7 @@ unsafe extern "C" fn pthread_rwlock_tryrdlock(lock: *mut pthread_rwlock_t) -> c_
     if this.shared != 0 {
         return next!(pthread_rwlock_tryrdlock(lock: *mut pthread_rwlock_t) -> c_int);
     }
-    if this.raw.try_lock_shared_recursive() { 0 } else { libc::EBUSY }
+    if this.try_read() { 0 } else { libc::EBUSY }
 }
 
 /// See `pthread_rwlock_timedrdlock(3)`.
@@ -128,7 +155,7 @@ unsafe extern "C" fn pthread_rwlock_timedrdlock(lock: *mut pthread_rwlock_t, end
     // SAFETY: the caller's promise.
     let this = unsafe { RwLock::of(lock) };
     if this.shared != 0 {
-        return next!(pthread_rwlock_timedrdlock(lock: *mut pthread_rwlock_t, end: *const timespec) -> c_int);
+        return wait_next!(pthread_rwlock_timedrdlock(lock: *mut pthread_rwlock_t, end: *const timespec) -> c_int);
     }
     this.read_until(libc::CLOCK_REALTIME, end)
 }
@@ -146,7 +173,7 @@ unsafe extern "C" fn pthread_rwlock_clockrdlock(
     // SAFETY: the caller's promise.
     let this = unsafe { RwLock::of(lock) };
     if this.shared != 0 {
-        return next!(pthread_rwlock_clockrdlock(
+        return wait_next!(pthread_rwlock_clockrdlock(
             lock: *mut pthread_rwlock_t, clock: clockid_t, end: *const timespec
         ) -> c_int);
     }
@@ -162,7 +189,7 @@ unsafe extern "C" fn pthread_rwlock_wrlock(lock: *mut pthread_rwlock_t) -> c_int
     // SAFETY: the caller's promise.
     let this = unsafe { RwLock::of(lock) };
     if this.shared != 0 {
-        return next!(pthread_rwlock_wrlock(lock: *mut pthread_rwlock_t) -> c_int);
+        return wait_next!(pthread_rwlock_wrlock(lock: *mut pthread_rwlock_t) -> c_int);
     }
     if this.is_written_here() {
         return libc::EDEADLK;
@@ -194,7 +221,7 @@ unsafe extern "C" fn pthread_rwlock_timedwrlock(lock: *mut pthread_rwlock_t, end
     // SAFETY: the caller's promise.
     let this = unsafe { RwLock::of(lock) };
     if this.shared != 0 {
-        return next!(pthread_rwlock_timedwrlock(lock: *mut pthread_rwlock_t, end: *const timespec) -> c_int);
+        return wait_next!(pthread_rwlock_timedwrlock(lock: *mut pthread_rwlock_t, end: *const timespec) -> c_int);
     }
     this.write_until(libc::CLOCK_REALTIME, end)
 }
@@ -212,7 +239,7 @@ unsafe extern "C" fn pthread_rwlock_clockwrlock(
     // SAFETY: the caller's promise.
     let this = unsafe { RwLock::of(lock) };
     if this.shared != 0 {
-        return next!(pthread_rwlock_clockwrlock(
+        return wait_next!(pthread_rwlock_clockwrlock(
             lock: *mut pthread_rwlock_t, clock: clockid_t, end: *const timespec
         ) -> c_int);
     }

@@ -1,24 +1,26 @@
 //! `sem_wait` and its like, for semaphores of one process.
 //!
 //! `sem_post` is allowed in handlers of signals. So a semaphore is a number and a futex, which it changes
-//! without a lock. If the handler has interrupted this library's own code, the wake-up reaches only threads
-//! that sleep in the kernel.
+//! without a lock. If the handler has interrupted Selvedge's own code, a helper makes the wake-up (`posts.rs`).
+//!
+//! The thread that takes a post may destroy the semaphore at once. So a post is one step, which also tells whether
+//! any thread waits. After it, only the address is used.
 
 use std::ffi::{c_int, c_uint};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use libc::{clockid_t, sem_t, timespec};
 
 use crate::clock::{self, Until};
-use crate::next::next;
+use crate::next::{next, wait_next};
+use crate::posts;
 
 /// A semaphore of the program. It has no static initializer.
 #[repr(C)]
 struct Semaphore {
-    value: AtomicU32,
-    /// How many threads wait, or are about to.
-    waiters: AtomicU32,
+    /// In the lower half, the value. In the upper half, how many threads wait, or are about to.
+    word: AtomicU64,
     _unused: [u32; 4],
     /// [`OURS`], or something else in one of the C library's.
     mark: u64,
@@ -30,6 +32,12 @@ const _: () = assert!(size_of::<Semaphore>() <= size_of::<sem_t>());
 const OURS: u64 = 0x5e1f_ed9e_5e3a_f020;
 /// The largest value.
 const MOST: u32 = c_int::MAX as u32;
+/// One waiter.
+const WAITER: u64 = 1 << 32;
+
+fn value(word: u64) -> u32 {
+    word as u32
+}
 
 impl Semaphore {
     /// Returns the semaphore, or `None` if it is the C library's.
@@ -44,17 +52,17 @@ impl Semaphore {
 
     /// Takes one off the value, unless it is zero.
     fn take(&self) -> bool {
-        // Acquire: what was done before the post. SeqCst with the count of waiters, see `post`.
-        self.value.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |value| value.checked_sub(1)).is_ok()
+        let less = |word| if value(word) > 0 { Some(word - 1) } else { None };
+        // Acquire: what was done before the post.
+        self.word.fetch_update(Ordering::Acquire, Ordering::Relaxed, less).is_ok()
     }
 
     fn wait(&self, until: Until) -> c_int {
         if self.take() {
             return 0;
         }
-        // SeqCst: a post reads it after it has changed the value, and this thread looks at the value after
-        // this. One of the two sees the other.
-        self.waiters.fetch_add(1, Ordering::SeqCst);
+        // Relaxed: one word. A post that comes after this finds it, and the kernel finds a post that came before.
+        self.word.fetch_add(WAITER, Ordering::Relaxed);
         let code = loop {
             if self.take() {
                 break 0;
@@ -63,7 +71,7 @@ impl Semaphore {
                 break code;
             }
         };
-        self.waiters.fetch_sub(1, Ordering::SeqCst);
+        self.word.fetch_sub(WAITER, Ordering::Relaxed);
         if code == 0 { 0 } else { fail(code) }
     }
 
@@ -81,7 +89,7 @@ impl Semaphore {
         };
         let wait = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
         // SAFETY: a word of the program's, and a time.
-        if unsafe { libc::syscall(libc::SYS_futex, self.value.as_ptr(), wait, 0, timeout) } == 0 {
+        if unsafe { libc::syscall(libc::SYS_futex, low(&self.word), wait, 0, timeout) } == 0 {
             return Ok(());
         }
         match std::io::Error::last_os_error().raw_os_error() {
@@ -89,6 +97,12 @@ impl Semaphore {
             _ => Ok(()),
         }
     }
+}
+
+/// Returns the half with the value, which is the futex.
+fn low(word: &AtomicU64) -> *const u32 {
+    let half = if cfg!(target_endian = "little") { 0 } else { 1 };
+    word.as_ptr().cast::<u32>().cast_const().wrapping_add(half)
 }
 
 /// Sets `errno`, and returns what a call returns that has failed.
@@ -117,8 +131,8 @@ unsafe extern "C" fn sem_init(semaphore: *mut sem_t, shared: c_int, value: c_uin
     if value > MOST {
         return fail(libc::EINVAL);
     }
-    let fresh =
-        Semaphore { value: AtomicU32::new(value), waiters: AtomicU32::new(0), _unused: [0; 4], mark: OURS };
+    let fresh = Semaphore { word: AtomicU64::new(value.into()), _unused: [0; 4], mark: OURS };
+    posts::begin();
     // SAFETY: the caller's place.
     unsafe { ours.write(fresh) };
     0
@@ -147,7 +161,7 @@ unsafe extern "C" fn sem_wait(semaphore: *mut sem_t) -> c_int {
     // SAFETY: the caller's promise.
     match unsafe { Semaphore::of(semaphore) } {
         Some(this) => this.wait(Until::Forever),
-        None => next!(sem_wait(semaphore: *mut sem_t) -> c_int),
+        None => wait_next!(sem_wait(semaphore: *mut sem_t) -> c_int),
     }
 }
 
@@ -175,7 +189,7 @@ unsafe extern "C" fn sem_timedwait(semaphore: *mut sem_t, end: *const timespec) 
     match unsafe { Semaphore::of(semaphore) } {
         // SAFETY: the caller's promise.
         Some(this) => unsafe { wait_until(this, libc::CLOCK_REALTIME, end) },
-        None => next!(sem_timedwait(semaphore: *mut sem_t, end: *const timespec) -> c_int),
+        None => wait_next!(sem_timedwait(semaphore: *mut sem_t, end: *const timespec) -> c_int),
     }
 }
 
@@ -190,7 +204,7 @@ unsafe extern "C" fn sem_clockwait(semaphore: *mut sem_t, clock: clockid_t, end:
         // SAFETY: the caller's promise.
         Some(this) => unsafe { wait_until(this, clock, end) },
         None => {
-            next!(sem_clockwait(semaphore: *mut sem_t, clock: clockid_t, end: *const timespec) -> c_int)
+            wait_next!(sem_clockwait(semaphore: *mut sem_t, clock: clockid_t, end: *const timespec) -> c_int)
         }
     }
 }
@@ -218,15 +232,20 @@ unsafe extern "C" fn sem_post(semaphore: *mut sem_t) -> c_int {
     let Some(this) = (unsafe { Semaphore::of(semaphore) }) else {
         return next!(sem_post(semaphore: *mut sem_t) -> c_int);
     };
-    let more = |value| if value < MOST { Some(value + 1) } else { None };
-    if this.value.fetch_update(Ordering::SeqCst, Ordering::SeqCst, more).is_err() {
+    let more = |word| if value(word) < MOST { Some(word + 1) } else { None };
+    let futex = low(&this.word);
+    // Release: pairs with `take`.
+    let Ok(before) = this.word.fetch_update(Ordering::Release, Ordering::Relaxed, more) else {
         return fail(libc::EOVERFLOW);
-    }
-    // A thread that takes this post may destroy the semaphore, unless another waits.
-    if this.waiters.load(Ordering::SeqCst) > 0 {
-        let wake = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
-        // SAFETY: an address is all that it needs.
-        unsafe { libc::syscall(libc::SYS_futex, this.value.as_ptr(), wake, 1) };
+    };
+    if before >= WAITER {
+        if selvedge::pthreads::may_lock() {
+            let wake = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
+            // SAFETY: an address is all that it needs.
+            unsafe { libc::syscall(libc::SYS_futex, futex, wake, 1) };
+        } else {
+            posts::leave(futex);
+        }
     }
     0
 }
@@ -242,6 +261,6 @@ unsafe extern "C" fn sem_getvalue(semaphore: *mut sem_t, value: *mut c_int) -> c
         return next!(sem_getvalue(semaphore: *mut sem_t, value: *mut c_int) -> c_int);
     };
     // SAFETY: the caller's place. The value is at most `MOST`.
-    unsafe { value.write(this.value.load(Ordering::Relaxed).cast_signed()) };
+    unsafe { value.write(self::value(this.word.load(Ordering::Relaxed)).cast_signed()) };
     0
 }

@@ -5,6 +5,10 @@ use std::sync::atomic::{AtomicI32, Ordering};
 
 use libc::pthread_spinlock_t;
 
+/// The values of the C library, which other processes may use.
+const FREE: i32 = if cfg!(target_arch = "x86_64") { 1 } else { 0 };
+const HELD: i32 = 1 - FREE;
+
 /// How often a thread looks before it lets others run.
 const LOOKS: u32 = 100;
 
@@ -16,7 +20,9 @@ unsafe fn of<'a>(lock: *mut pthread_spinlock_t) -> &'a AtomicI32 {
 }
 
 fn try_lock(lock: &AtomicI32) -> bool {
-    lock.load(Ordering::Relaxed) == 0 && lock.swap(1, Ordering::Acquire) == 0
+    // A waiter of the C library's makes it less than it was.
+    let is_free = |value: i32| if FREE > HELD { value > HELD } else { value == FREE };
+    is_free(lock.load(Ordering::Relaxed)) && is_free(lock.swap(HELD, Ordering::Acquire))
 }
 
 /// See `pthread_spin_init(3)`.
@@ -26,7 +32,7 @@ fn try_lock(lock: &AtomicI32) -> bool {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pthread_spin_init(lock: *mut pthread_spinlock_t, _shared: c_int) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe { of(lock) }.store(0, Ordering::Relaxed);
+    unsafe { of(lock) }.store(FREE, Ordering::Relaxed);
     0
 }
 
@@ -73,6 +79,6 @@ unsafe extern "C" fn pthread_spin_trylock(lock: *mut pthread_spinlock_t) -> c_in
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pthread_spin_unlock(lock: *mut pthread_spinlock_t) -> c_int {
     // SAFETY: the caller's promise.
-    unsafe { of(lock) }.store(0, Ordering::Release);
+    unsafe { of(lock) }.store(FREE, Ordering::Release);
     0
 }

@@ -137,6 +137,15 @@ fn a_c_program_finds_what_the_manual_says() {
     assert_eq!(run(kernel, "pthreads, kernel threads"), b"ok\n");
 }
 
+#[test]
+fn a_program_ends_with_its_last_thread() {
+    let Some(program) = compile("leaves_main") else { return };
+    for model in [None, Some(MODELS[0]), Some(MODELS[1])] {
+        let said = run(on(model, &program), &format!("leaves_main, {model:?}"));
+        assert_eq!(String::from_utf8_lossy(&said), "worked\n".repeat(3), "{model:?}");
+    }
+}
+
 /// The ten tests of the paper's appendix C, with fewer moves.
 #[test]
 fn pingpong_plays_its_ten_tests_on_both_models() {
@@ -160,6 +169,19 @@ fn pingpong_plays_its_ten_tests_on_both_models() {
             let said = run(command, &format!("pingpong {arguments:?}, {model}"));
             assert_eq!(String::from_utf8_lossy(&said), format!("{turns} turns\n"), "{arguments:?}, {model}");
         }
+    }
+}
+
+#[test]
+fn python_has_threads() {
+    if !has("python3") {
+        return;
+    }
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python/threads.py");
+    for model in MODELS {
+        let mut command = on(Some(model), "python3");
+        command.arg(&script);
+        assert_eq!(run(command, &format!("python3, {model}")), b"ok\n");
     }
 }
 

@@ -79,7 +79,7 @@
 //! | `pthread_kill`, `pthread_sigqueue` to another thread | the signal goes to the process |
 //! | `pthread_setaffinity_np`, `pthread_setschedparam`, `pthread_cancel` | `ENOTSUP` |
 //! | `pthread_getcpuclockid` | `ENOENT` |
-//! | the signal mask | is the LWP's |
+//! | the signal mask | is the LWP's: a change is seen by the threads that run there next |
 //! | C11's `thrd_create` | makes a kernel thread |
 //!
 //! The kernel does not know these threads. So `ps -L` has no names of theirs, but `threadmon` does.
@@ -97,8 +97,10 @@
 //! locks, barriers, spin locks, semaphores. They are Selvedge's own, over the program's memory. With
 //! `SELVEDGE_RUNTIME=onetoone`, the program has kernel threads, and these locks.
 //!
-//! Locks that are shared between processes, robust, or pass on priorities stay the C library's. A green thread
-//! blocks its LWP there, announced. A thread that waits here for a condition cannot be cancelled until it wakes.
+//! Locks that are shared between processes, or robust, stay the C library's. A green thread blocks its LWP there,
+//! announced. If it ends with a robust lock held, the next owner is not told. Locks that pass on priorities are as
+//! all others. A wait with a private mutex at a shared condition variable is `EINVAL`. A thread that waits in
+//! these functions cannot be cancelled until it wakes.
 //!
 //! Sanitizers bring functions of these names themselves. Under one, building a runtime of green threads
 //! returns an error.

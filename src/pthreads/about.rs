@@ -87,7 +87,7 @@ unsafe extern "C" fn pthread_getattr_np(thread: pthread_t, attributes: *mut pthr
     // Below the stack, more is inaccessible. Programs expect a page.
     // SAFETY: initialized above.
     unsafe { libc::pthread_attr_setguardsize(attributes, page_size()) };
-    if record.handle.lock().is_none() {
+    if record.thread.lock().detached {
         // SAFETY: initialized above.
         unsafe { libc::pthread_attr_setdetachstate(attributes, libc::PTHREAD_CREATE_DETACHED) };
     }

@@ -5,9 +5,10 @@ use std::ffi::{c_int, c_void};
 use libc::{clockid_t, pthread_t, timespec};
 
 use super::record::{self, Record};
+use super::start;
 use crate::interpose::{announced, duration, instant};
 use crate::park::wait::Wait;
-use crate::sys::next;
+use crate::sys::{kthread, next};
 
 /// Joins the thread of `record`, as `wait` says, and stores its value.
 ///
@@ -17,12 +18,12 @@ unsafe fn join(record: &Record, value: *mut *mut c_void, wait: Wait) -> c_int {
     if record.is_own() {
         return libc::EDEADLK;
     }
-    let handle = record.handle.lock().take();
+    let handle = record.thread.lock().handle.take();
     let Some(handle) = handle else { return libc::EINVAL };
     let ended = match handle.join_with(wait) {
         Ok(ended) => ended,
         Err((handle, _)) => {
-            *record.handle.lock() = Some(handle);
+            record.thread.lock().handle = Some(handle);
             return libc::ETIMEDOUT;
         }
     };
@@ -68,7 +69,7 @@ unsafe extern "C" fn pthread_tryjoin_np(thread: pthread_t, value: *mut *mut c_vo
         // SAFETY: the caller's promise.
         return unsafe { next::pthread_tryjoin_np(thread, value) };
     };
-    let runs = record.handle.lock().as_ref().is_some_and(|handle| !handle.is_finished());
+    let runs = record.thread.lock().handle.as_ref().is_some_and(|handle| !handle.is_finished());
     if runs {
         return libc::EBUSY;
     }
@@ -133,6 +134,12 @@ unsafe fn join_by(record: &Record, value: *mut *mut c_void, clock: clockid_t, en
     unsafe { join(record, value, wait) }
 }
 
+/// Returns `true` on the main thread of a finished program that has started threads.
+fn is_main() -> bool {
+    // SAFETY: no arguments.
+    record::was_any() && start::is_default() && kthread::gettid() == unsafe { libc::getpid() }
+}
+
 /// See `pthread_exit(3)`. The C library unwinds the stack, and runs what the thread has pushed by
 /// `pthread_cleanup_push`. Then it jumps to where the thread's function was called (`start.rs`).
 ///
@@ -140,7 +147,12 @@ unsafe fn join_by(record: &Record, value: *mut *mut c_void, clock: clockid_t, en
 /// As the C library's function.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn pthread_exit(value: *mut c_void) -> ! {
-    record::with_own(|own| own.exit.set(value));
+    if record::with_own(|own| own.exit.set(value)).is_none() && is_main() {
+        // The program ends with its last thread. LWPs are none of the program's.
+        record::until_none_is_alive();
+        // SAFETY: the main thread, which has nothing left to do.
+        unsafe { libc::exit(0) }
+    }
     // SAFETY: the caller's promise.
     unsafe { next::pthread_exit(value) }
 }
@@ -156,7 +168,11 @@ unsafe extern "C" fn pthread_detach(thread: pthread_t) -> c_int {
         // SAFETY: the caller's promise.
         return unsafe { next::pthread_detach(thread) };
     };
-    let handle = record.handle.lock().take();
+    let handle = {
+        let mut own = record.thread.lock();
+        own.detached = true;
+        own.handle.take()
+    };
     if handle.is_none() {
         return libc::EINVAL;
     }

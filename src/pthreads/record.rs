@@ -4,12 +4,14 @@ use std::cell::Cell;
 use std::ffi::{CStr, c_void};
 use std::ptr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
 use libc::pthread_t;
 
 use crate::park::thread::ThreadRef;
-use crate::sync::Mutex;
+use crate::sync::{self, Condvar, Mutex};
+use crate::sys::once::OnceLock;
+use crate::thread::current::Thread;
 use crate::thread::handle::JoinHandle;
 
 /// What the thread's function returns.
@@ -17,6 +19,16 @@ pub(super) struct Value(pub(super) *mut c_void);
 
 // SAFETY: the C library passes it from one thread to another, too.
 unsafe impl Send for Value {}
+
+/// The thread of a record, and the right to join it.
+#[derive(Default)]
+pub(super) struct Started {
+    /// `None` only until the thread has started.
+    pub(super) thread: Option<Thread>,
+    /// Taken by the thread that joins, or detaches.
+    pub(super) handle: Option<JoinHandle<Value>>,
+    pub(super) detached: bool,
+}
 
 /// What a thread has passed to `pthread_exit`, if it has called that. Used by the thread alone.
 #[derive(Default)]
@@ -44,11 +56,12 @@ pub(super) const NAME: usize = 16;
 ///
 /// It is shared by the `pthread_t`, until that is joined or detached, and by the thread.
 pub(super) struct Record {
-    /// The right to join. Its creator holds the lock until it is there. Taken by the thread that joins, or
-    /// detaches.
-    pub(super) handle: Mutex<Option<JoinHandle<Value>>>,
+    /// Its creator holds the lock until the thread is there.
+    pub(super) thread: Mutex<Started>,
     /// What the thread has passed to `pthread_exit`.
     pub(super) exit: Exit,
+    /// How often its keys have been destroyed.
+    rounds: AtomicU32,
     /// The name as C has it; the thread's own is another's concern.
     pub(super) name: Mutex<[u8; NAME]>,
 }
@@ -58,7 +71,12 @@ const GREEN: usize = 1;
 
 impl Record {
     pub(super) fn new() -> Arc<Self> {
-        Arc::new(Self { handle: Mutex::new(None), exit: Exit::default(), name: Mutex::new([0; NAME]) })
+        Arc::new(Self {
+            thread: Mutex::new(Started::default()),
+            exit: Exit::default(),
+            rounds: AtomicU32::new(0),
+            name: Mutex::new([0; NAME]),
+        })
     }
 
     /// Returns its `pthread_t`.
@@ -96,14 +114,13 @@ impl Record {
         ptr::eq(OWN.get(), self)
     }
 
-    /// Runs `look` with the thread, unless it has ended, or is being joined by another thread.
+    /// Runs `look` with the thread, unless it has ended.
     pub(super) fn with_thread<R>(&self, look: impl FnOnce(ThreadRef) -> R) -> Option<R> {
         if self.is_own() {
             return crate::park::current::try_current().map(look);
         }
-        // The handle's reference keeps the thread's core.
-        let handle = self.handle.lock();
-        let thread = handle.as_ref()?.thread().core();
+        let started = self.thread.lock();
+        let thread = started.thread.as_ref()?.core();
         (!thread.is_done() && !thread.is_lost()).then(|| look(thread))
     }
 
@@ -123,23 +140,101 @@ impl Record {
 thread_local! {
     /// The record of the running thread, if it has one. It has no destructor, so that any code may read it.
     static OWN: Cell<*const Record> = const { Cell::new(ptr::null()) };
-    static KEEP: Keep = const { Keep(Cell::new(None)) };
 }
 
-/// The thread's share of its record.
-struct Keep(Cell<Option<Arc<Record>>>);
+/// How many threads that were started here have not ended.
+static ALIVE: sync::Mutex<usize> = sync::Mutex::new(0);
+static NONE_ALIVE: Condvar = Condvar::new();
 
-impl Drop for Keep {
-    fn drop(&mut self) {
-        OWN.set(ptr::null());
+/// `true` once a thread was started here.
+static STARTED: AtomicBool = AtomicBool::new(false);
+
+/// Counts a thread that is about to start.
+pub(super) fn count() {
+    STARTED.store(true, Ordering::Relaxed);
+    *ALIVE.lock() += 1;
+}
+
+/// Counts a thread off.
+pub(super) fn count_off() {
+    let mut alive = ALIVE.lock();
+    *alive -= 1;
+    if *alive == 0 {
+        NONE_ALIVE.notify_all();
     }
 }
 
-/// Makes `record` the running thread's, until its thread-locals have been destroyed. This is the first of
-/// those that have destructors, and so the last that goes.
+/// Returns `true` if any thread was started here.
+pub(super) fn was_any() -> bool {
+    // Relaxed: a thread asks that has started one, or heard of it.
+    STARTED.load(Ordering::Relaxed)
+}
+
+/// Waits until all threads that were started here have ended.
+pub(super) fn until_none_is_alive() {
+    let mut alive = ALIVE.lock();
+    while *alive > 0 {
+        NONE_ALIVE.wait(&mut alive);
+    }
+}
+
+/// Makes `record` the running thread's, until the destructors of its keys have run. (Rejected: a thread-local
+/// with a destructor. Those run before the keys', in which the thread must still be itself. And to register one
+/// takes the loader's lock, which a thread may hold that waits for this one.)
+///
+/// If the C library has no key left, the thread keeps its share forever.
 pub(super) fn begin(record: Arc<Record>) {
     OWN.set(Arc::as_ptr(&record));
-    KEEP.with(|keep| keep.0.set(Some(record)));
+    let share = Arc::into_raw(record);
+    if let Some(key) = key() {
+        // SAFETY: the key exists, and its destructor takes a share.
+        unsafe { libc::pthread_setspecific(key, share.cast()) };
+    }
+}
+
+/// Notes that the running thread, which is a kernel thread, was counted.
+pub(super) fn begin_kernel() {
+    if let Some(key) = key() {
+        // SAFETY: the key exists, and its destructor knows this value.
+        unsafe { libc::pthread_setspecific(key, KERNEL) };
+    }
+}
+
+/// What a kernel thread that was counted has in the place of a share.
+const KERNEL: *const c_void = ptr::without_provenance(1);
+
+/// Returns the key under which each thread keeps its share of its record.
+fn key() -> Option<libc::pthread_key_t> {
+    static KEY: OnceLock<Option<libc::pthread_key_t>> = OnceLock::new();
+    *KEY.get_or_init(|| {
+        let mut key = 0;
+        // SAFETY: a place for the key, and a destructor.
+        (unsafe { libc::pthread_key_create(&raw mut key, Some(end)) } == 0).then_some(key)
+    })
+}
+
+/// The destructor of the key. The C library calls destructors again, a few times, while there are values. So this
+/// one stores the value again until the last time.
+unsafe extern "C" fn end(share: *mut c_void) {
+    /// `PTHREAD_DESTRUCTOR_ITERATIONS`.
+    const ROUNDS: u32 = 4;
+    if share.cast_const() == KERNEL {
+        return count_off();
+    }
+    // SAFETY: the share that `begin` stored.
+    let record = unsafe { &*share.cast::<Record>().cast_const() };
+    let round = record.rounds.fetch_add(1, Ordering::Relaxed) + 1;
+    if round < ROUNDS
+        && let Some(key) = key()
+    {
+        // SAFETY: the key exists.
+        unsafe { libc::pthread_setspecific(key, share) };
+        return;
+    }
+    OWN.set(ptr::null());
+    // SAFETY: the share that `begin` stored, taken once.
+    drop(unsafe { Arc::from_raw(share.cast::<Record>().cast_const()) });
+    count_off();
 }
 
 /// Runs `look` with the record of the running thread, if it was started here.

@@ -12,13 +12,14 @@ use libc::{pthread_attr_t, pthread_t};
 use super::record::{self, Record, Value};
 use crate::arch::{self, Landing, LandingBuffer};
 use crate::fiber::stack;
+use crate::interpose;
 use crate::park::backend::{SpawnOptions, Spawner};
 use crate::park::current;
 use crate::park::no_preempt;
 use crate::process_default;
 use crate::settings;
 use crate::sys::once::OnceLock;
-use crate::sys::{message, next, pthread};
+use crate::sys::{kthread, message, next, pthread};
 use crate::thread::spawning;
 
 unsafe extern "C" {
@@ -55,14 +56,11 @@ unsafe extern "C" fn pthread_create(
         // SAFETY: the caller's promise.
         && let Some(wanted) = unsafe { wanted(attributes) }
     {
-        match start(spawner, &wanted, function, argument) {
-            Ok(id) => {
-                // SAFETY: the caller's place.
-                unsafe { thread.write(id) };
-                0
-            }
-            Err(error) => code(&error),
-        }
+        let record = Record::new();
+        // Before the thread starts, which may free the place.
+        // SAFETY: the caller's place.
+        unsafe { thread.write(record.id()) };
+        start(spawner, &wanted, record, function, argument).map_or_else(|error| code(&error), |()| 0)
     } else if BY_DEFAULT.load(Ordering::Relaxed) && !pthread::is_kernel() {
         // SAFETY: the caller's promise.
         unsafe { start_kernel(thread, attributes, function, argument) }
@@ -93,13 +91,16 @@ unsafe fn start_kernel(
         // SAFETY: the box that was passed to this call.
         let (function, argument) = *unsafe { Box::from_raw(start.cast::<(Function, *mut c_void)>()) };
         current::current();
+        record::begin_kernel();
         // Nothing here is dropped after this: `pthread_exit` leaves the frame.
         function(argument)
     }
+    record::count();
     let start = Box::into_raw(Box::new((function, argument)));
     // SAFETY: the caller's promise, and a function that takes the box.
     let code = unsafe { next::pthread_create(thread, attributes, as_called(known), start.cast()) };
     if code != 0 {
+        record::count_off();
         // SAFETY: no thread has it.
         drop(unsafe { Box::from_raw(start) });
     }
@@ -157,10 +158,39 @@ pub fn are_green() {
     current::current();
 }
 
+/// Returns `true` if `are_green` was called: this is `libselvedge_preload.so`.
+pub(super) fn is_default() -> bool {
+    BY_DEFAULT.load(Ordering::Relaxed)
+}
+
 /// Returns `true` if the running thread can wait without taking memory for that.
 pub fn can_wait() -> bool {
     current::try_current().is_some()
 }
+
+/// Returns `true` if this crate's locks may be taken. In a handler of a signal they may not, if it has
+/// interrupted this crate's code.
+pub fn may_lock() -> bool {
+    no_preempt::is_allowed()
+}
+
+/// Calls something that may block for long. If the running thread is green, and may wait where it stands, its slot
+/// may be released meanwhile.
+pub fn announced<R>(call: impl FnOnce() -> R) -> R {
+    interpose::announced(call)
+}
+
+/// Starts a kernel thread of that name, in which no signals are handled. It is not waited for.
+///
+/// # Errors
+/// If there may be no more threads.
+pub fn start_helper(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    let options = kthread::Options { name, stack_size: Some(HELPER_STACK), block_signals: true };
+    kthread::KernelThread::start(&options, body).map(drop)
+}
+
+/// The stack of a helper, in bytes.
+const HELPER_STACK: usize = 128 << 10;
 
 /// Returns what `attributes` ask for, or `None` if only a kernel thread can have that.
 ///
@@ -227,10 +257,10 @@ fn usual_stack() -> Option<usize> {
 fn start(
     spawner: &dyn Spawner,
     wanted: &Wanted,
+    record: Arc<Record>,
     function: Function,
     argument: *mut c_void,
-) -> io::Result<pthread_t> {
-    let record = Record::new();
+) -> io::Result<()> {
     let argument = Value(argument);
     let body = {
         let record = Arc::clone(&record);
@@ -253,19 +283,20 @@ fn start(
     };
     let mut options = SpawnOptions { stack_size: wanted.stack_size, ..SpawnOptions::default() };
     // The thread, and those that it tells its name, must find its handle.
-    let mut handle = record.handle.lock();
-    let started = spawning::spawn_on(spawner, &mut options, body)?;
+    let mut own = record.thread.lock();
+    record::count();
+    let started = spawning::spawn_on(spawner, &mut options, body).inspect_err(|_| record::count_off())?;
+    own.thread = Some(started.thread().clone());
+    own.detached = wanted.detached;
     if wanted.detached {
-        drop(handle);
         // The thread has a share of its record, too.
-        return Ok(record.id());
+        return Ok(());
     }
-    *handle = Some(started);
-    drop(handle);
-    let id = record.id();
+    own.handle = Some(started);
+    drop(own);
     // The share of its `pthread_t`.
     mem::forget(record);
-    Ok(id)
+    Ok(())
 }
 
 /// Returns an error as `pthread_create` returns it.

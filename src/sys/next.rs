@@ -104,6 +104,16 @@ next! {
     fn connect(fd: c_int, to: *const sockaddr, len: socklen_t) -> c_int;
     fn setsockopt(fd: c_int, level: c_int, option: c_int, value: *const c_void, len: socklen_t) -> c_int;
 
+    fn __read_chk(fd: c_int, to: *mut c_void, n: size_t, room: size_t) -> ssize_t;
+    fn __recv_chk(fd: c_int, to: *mut c_void, n: size_t, room: size_t, flags: c_int) -> ssize_t;
+    fn __recvfrom_chk(
+        fd: c_int, to: *mut c_void, n: size_t, room: size_t, flags: c_int, by: *mut sockaddr, len: *mut socklen_t
+    ) -> ssize_t;
+    fn __poll_chk(fds: *mut pollfd, n: nfds_t, millis: c_int, room: size_t) -> c_int;
+    fn __ppoll_chk(
+        fds: *mut pollfd, n: nfds_t, timeout: *const timespec, mask: *const sigset_t, room: size_t
+    ) -> c_int;
+
     fn poll(fds: *mut pollfd, n: nfds_t, millis: c_int) -> c_int;
     fn ppoll(fds: *mut pollfd, n: nfds_t, timeout: *const timespec, mask: *const sigset_t) -> c_int;
     fn select(

@@ -12,6 +12,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -56,6 +58,11 @@ static void *finish(pthread_t thread)
 
 /* Threads: values, exits, clean-up, keys. */
 
+struct keeper {
+    pthread_t self;
+    int number;
+};
+
 static int cleaned;
 static pthread_key_t key;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -95,21 +102,70 @@ static void *returns(void *argument)
     return argument;
 }
 
+static void clean_and_ask(void *argument)
+{
+    struct keeper *keeper = argument;
+
+    /* Still the thread that it was. */
+    EXPECT(pthread_equal(keeper->self, pthread_self()));
+    clean((void *)(intptr_t)keeper->number);
+    free(keeper);
+}
+
 static void make(void)
 {
     made++;
-    EXPECT(pthread_key_create(&key, clean) == 0);
+    EXPECT(pthread_key_create(&key, clean_and_ask) == 0);
 }
 
 static void *keeps(void *argument)
 {
+    struct keeper *keeper = malloc(sizeof *keeper);
+
+    keeper->self = pthread_self();
+    keeper->number = (int)(intptr_t)argument;
     EXPECT(pthread_once(&once, make) == 0);
     EXPECT(pthread_getspecific(key) == NULL);
-    EXPECT(pthread_setspecific(key, argument) == 0);
+    EXPECT(pthread_setspecific(key, keeper) == 0);
     sched_yield();
-    EXPECT(pthread_getspecific(key) == argument);
+    EXPECT(pthread_getspecific(key) == keeper);
     EXPECT(pthread_equal(pthread_self(), pthread_self()));
-    return pthread_getspecific(key);
+    return argument;
+}
+
+static int freed;
+
+/* Frees the place of its own id. The creator must not write there any more. */
+static void *frees(void *argument)
+{
+    munmap(argument, 4096);
+    __atomic_add_fetch(&freed, 1, __ATOMIC_SEQ_CST);
+    return NULL;
+}
+
+static void *sleeps(void *argument)
+{
+    usleep(20000);
+    return argument;
+}
+
+static void places_and_questions(void)
+{
+    pthread_attr_t detached;
+    pthread_t thread;
+
+    pthread_attr_init(&detached);
+    pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+    for (int i = 0; i < 100; i++) {
+        pthread_t *place = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+        EXPECT(pthread_create(place, &detached, frees, place) == 0);
+    }
+    while (__atomic_load_n(&freed, __ATOMIC_SEQ_CST) < 100)
+        sched_yield();
+    EXPECT(pthread_create(&thread, &detached, sleeps, NULL) == 0);
+    EXPECT(pthread_kill(thread, 0) == 0);
+    usleep(30000);
 }
 
 static void threads(void)
@@ -126,6 +182,7 @@ static void threads(void)
     EXPECT(finish(start(keeps, (void *)5)) == (void *)5);
     EXPECT(cleaned == 45 && made == 1);
     EXPECT(pthread_join(pthread_self(), NULL) == EDEADLK);
+    places_and_questions();
 }
 
 /* Mutexes of all types. */
@@ -211,6 +268,12 @@ static void mutexes(void)
     pthread_mutexattr_init(&attributes);
     EXPECT(pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_NORMAL) == 0);
     EXPECT(pthread_mutex_init(&made_here, &attributes) == 0);
+    count = 0;
+    crowd(counts, &made_here);
+    EXPECT(count == 500L * CROWD && pthread_mutex_destroy(&made_here) == 0);
+    EXPECT(pthread_mutexattr_setprotocol(&attributes, PTHREAD_PRIO_INHERIT) == 0);
+    EXPECT(pthread_mutex_init(&made_here, &attributes) == 0);
+    EXPECT(pthread_mutexattr_setprotocol(&attributes, PTHREAD_PRIO_NONE) == 0);
     count = 0;
     crowd(counts, &made_here);
     EXPECT(count == 500L * CROWD && pthread_mutex_destroy(&made_here) == 0);
@@ -441,6 +504,83 @@ static void on_signal(int signal)
     sem_post(&done);
 }
 
+/* Handlers post while threads that they interrupt post to each other. */
+
+static sem_t ball[2];
+static int over;
+
+static void *returns_the_ball(void *argument)
+{
+    int side = (int)(intptr_t)argument;
+
+    while (!__atomic_load_n(&over, __ATOMIC_SEQ_CST)) {
+        EXPECT(sem_wait(&ball[side]) == 0 || errno == EINTR);
+        sem_post(&ball[1 - side]);
+    }
+    sem_post(&ball[1 - side]);
+    return argument;
+}
+
+static void on_alarm(int signal)
+{
+    int before = errno;
+
+    (void)signal;
+    sem_post(&done);
+    errno = before;
+}
+
+static void handlers_that_post(void)
+{
+    struct itimerval often = { { 0, 300 }, { 0, 300 } }, never = { { 0, 0 }, { 0, 0 } };
+    pthread_t players[2];
+
+    EXPECT(sem_init(&ball[0], 0, 1) == 0 && sem_init(&ball[1], 0, 0) == 0 && sem_init(&done, 0, 0) == 0);
+    signal(SIGALRM, on_alarm);
+    for (intptr_t i = 0; i < 2; i++)
+        players[i] = start(returns_the_ball, (void *)i);
+    EXPECT(setitimer(ITIMER_REAL, &often, NULL) == 0);
+    for (int i = 0; i < 300; i++)
+        while (sem_wait(&done) != 0)
+            EXPECT(errno == EINTR);
+    EXPECT(setitimer(ITIMER_REAL, &never, NULL) == 0);
+    __atomic_store_n(&over, 1, __ATOMIC_SEQ_CST);
+    for (int i = 0; i < 2; i++)
+        finish(players[i]);
+}
+
+/* Writers go first, if the lock says so. */
+
+static void *reads_on(void *argument)
+{
+    while (!__atomic_load_n(&over, __ATOMIC_SEQ_CST)) {
+        EXPECT(pthread_rwlock_rdlock(argument) == 0);
+        usleep(300);
+        EXPECT(pthread_rwlock_unlock(argument) == 0);
+    }
+    return argument;
+}
+
+static void writers_first(void)
+{
+    struct timespec then = in_ms(CLOCK_REALTIME, 20000);
+    pthread_rwlockattr_t attributes;
+    pthread_rwlock_t lock;
+    pthread_t readers_on[8];
+
+    pthread_rwlockattr_init(&attributes);
+    pthread_rwlockattr_setkind_np(&attributes, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+    EXPECT(pthread_rwlock_init(&lock, &attributes) == 0);
+    over = 0;
+    for (int i = 0; i < 8; i++)
+        readers_on[i] = start(reads_on, &lock);
+    usleep(3000);
+    EXPECT(pthread_rwlock_timedwrlock(&lock, &then) == 0 && pthread_rwlock_unlock(&lock) == 0);
+    __atomic_store_n(&over, 1, __ATOMIC_SEQ_CST);
+    for (int i = 0; i < 8; i++)
+        finish(readers_on[i]);
+}
+
 static void the_others(void)
 {
     struct timespec then;
@@ -485,6 +625,8 @@ static void the_others(void)
     EXPECT(sem_destroy(&slots) == 0 && sem_init(&slots, 1, 2) == 0);
     EXPECT(sem_wait(&slots) == 0 && sem_post(&slots) == 0 && sem_getvalue(&slots, &value) == 0 && value == 2);
     EXPECT(sem_destroy(&slots) == 0);
+    handlers_that_post();
+    writers_first();
 }
 
 /* Names, stacks, signals, forks. */

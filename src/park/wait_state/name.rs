@@ -78,7 +78,7 @@ impl Name {
         drop(last.map(|last| unsafe { Box::from_raw(last.cast_mut()) }));
     }
 
-    /// Gives the running thread, of which this is the name, a name if it has none.
+    /// Gives the thread, to which the caller has a reference, a name if it has none.
     pub(in crate::park) fn give(&self, name: Box<str>) {
         let mut name = Some(name);
         NAMES.with(|()| {
