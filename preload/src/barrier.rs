@@ -11,13 +11,15 @@ use crate::next::{next, wait_next};
 #[repr(C)]
 struct Barrier {
     inner: sync::Barrier,
-    _unused: [u8; 24 - size_of::<sync::Barrier>()],
+    _unused: [u8; UNUSED],
     /// [`OURS`], or 0 in one of the C library's.
     mark: u64,
 }
 
 const _: () = assert!(size_of::<Barrier>() <= size_of::<pthread_barrier_t>());
 
+/// The bytes between the barrier and its mark.
+const UNUSED: usize = 24 - size_of::<sync::Barrier>();
 /// The mark of a barrier that was initialized here.
 const OURS: u64 = 0x5e1f_ed9e_ba22_1e20;
 
@@ -60,7 +62,7 @@ unsafe extern "C" fn pthread_barrier_init(
     }
     let inner = sync::Barrier::new(count as usize);
     // SAFETY: the caller's place.
-    unsafe { ours.write(Barrier { inner, _unused: [0; _], mark: OURS }) };
+    unsafe { ours.write(Barrier { inner, _unused: [0; UNUSED], mark: OURS }) };
     0
 }
 
