@@ -1,8 +1,8 @@
 //! `pthread_cond_wait` and its like.
 //!
 //! A condition variable of Selvedge lies over the first bytes of the C library's `pthread_cond_t`. The C
-//! library's initializers say in another word whether it is shared between processes, and which clock it has. The
-//! last two words are used for waiters whose mutex is the C library's own: they sleep by a futex.
+//! library's initializers say in another word whether it is shared between processes, and which clock it has.
+//! The last two words are used for waiters whose mutex is the C library's own: they sleep by a futex.
 
 use std::ffi::c_int;
 use std::ptr;
@@ -30,8 +30,8 @@ struct Condvar {
 
 const _: () = assert!(size_of::<Condvar>() == size_of::<pthread_cond_t>());
 
-/// The answer to a wait at a condition variable of the C library's with a mutex that is not: one of them is shared
-/// between processes, or robust, and the other is not.
+/// The answer to a wait at a condition variable of the C library's with a mutex that is not: one of them is
+/// shared between processes, or robust, and the other is not.
 const MIXED: c_int = libc::EINVAL;
 
 const SHARED: u32 = 1;

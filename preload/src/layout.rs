@@ -1,9 +1,9 @@
-//! Where the C library's initializers leave what must be known of an object: asked of the C library, when this
-//! library is loaded.
+//! Where the C library's initializers leave what must be known of an object: asked of the C library, when
+//! this library is loaded.
 //!
-//! The objects' layouts are part of the C library's interface for programs, so they hardly change. One has: the
-//! flags of a condition variable lie elsewhere since 2.41. So they are looked for. If anything is not where it is
-//! expected, the program must not start.
+//! The objects' layouts are part of the C library's interface for programs, so they hardly change. One has:
+//! the flags of a condition variable lie elsewhere since 2.41. So they are looked for. If anything is not
+//! where it is expected, the program must not start.
 
 #![allow(clippy::multiple_unsafe_ops_per_block, reason = "calls in a row, with one reason")]
 

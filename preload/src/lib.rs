@@ -4,8 +4,8 @@
 //! LD_PRELOAD=libselvedge_preload.so SELVEDGE_RUNTIME=mxn program
 //! ```
 //!
-//! **Shape.** The crate `selvedge` has the functions of the C library that wait, or start threads, under their
-//! own names (feature `interpose`). In this library they come before the C library's for a program that
+//! **Shape.** The crate `selvedge` has the functions of the C library that wait, or start threads, under
+//! their own names (feature `interpose`). In this library they come before the C library's for a program that
 //! never heard of them, and for all libraries that it has. What is here besides is what such programs use and
 //! std does not: the locks of `pthread.h` and `semaphore.h`.
 //!
@@ -21,8 +21,8 @@
 //! | [`posts`] | wake-ups that a handler of a signal leaves to a helper |
 //! | [`next`] | the C library's functions of the same names |
 //!
-//! **The objects.** A lock lives in the program's memory, where the C library's own initializers have left it,
-//! static ones and functions. So a lock here lies over the first bytes of the C library's, which are zero
+//! **The objects.** A lock lives in the program's memory, where the C library's own initializers have left
+//! it, static ones and functions. So a lock here lies over the first bytes of the C library's, which are zero
 //! in a free one, and the kind of a lock is read where the C library keeps it. The functions that set
 //! attributes, initialize and destroy are the C library's. `barrier` and `semaphore` have no static
 //! initializers, so those are initialized here.

@@ -30,7 +30,8 @@ impl Next {
 
 /// Returns the address of the C library's function of this name; null: it has none.
 fn find(name: &CStr) -> *mut c_void {
-    // Before 2.36, the loader finds the oldest version of a function. Of these functions, that has other objects.
+    // Before 2.36, the loader finds the oldest version of a function. Of these functions, that has other
+    // objects.
     if cfg!(target_arch = "x86_64") && name.to_bytes().starts_with(b"pthread_cond_") {
         // SAFETY: C strings, and a pseudo-handle.
         let found = unsafe { libc::dlvsym(libc::RTLD_NEXT, name.as_ptr(), c"GLIBC_2.3.2".as_ptr()) };

@@ -1,16 +1,17 @@
 //! Wake-ups that a handler of a signal leaves to a helper.
 //!
 //! A handler may call `sem_post`. To wake a green thread takes a lock of Selvedge, and the handler may have
-//! interrupted the code that holds it. So the handler leaves the address of the futex in a list, without a lock,
-//! and rings. The helper, a kernel thread in which no handlers run, makes the wake-ups. It wakes all threads that
-//! wait there; each looks at its semaphore again.
+//! interrupted the code that holds it. So the handler leaves the address of the futex in a list, without a
+//! lock, and rings. The helper, a kernel thread in which no handlers run, makes the wake-ups. It wakes all
+//! threads that wait there; each looks at its semaphore again.
 
 use std::ffi::{c_int, c_long, c_void};
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
 
 use crate::next::next;
 
-/// The futexes whose waiters are to be woken. More handlers at once than there are places wait for the helper.
+/// The futexes whose waiters are to be woken. More handlers at once than there are places wait for the
+/// helper.
 static LEFT: [AtomicPtr<u32>; 64] = [const { AtomicPtr::new(std::ptr::null_mut()) }; 64];
 /// How often the bell was rung: the helper's futex.
 static RUNG: AtomicU32 = AtomicU32::new(0);

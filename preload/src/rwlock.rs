@@ -1,8 +1,8 @@
 //! `pthread_rwlock_rdlock` and its like.
 //!
 //! A lock of Selvedge lies over the first words of the C library's `pthread_rwlock_t`. The word after that is
-//! the number of the thread that writes. In the eighth word, the C library's initializers say whether the lock
-//! is shared between processes, and in the thirteenth whether writers go first.
+//! the number of the thread that writes. In the eighth word, the C library's initializers say whether the
+//! lock is shared between processes, and in the thirteenth whether writers go first.
 
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -76,8 +76,8 @@ impl RwLock {
         if acquired { 0 } else { libc::ETIMEDOUT }
     }
 
-    /// Acquires it to read. As a rule, a thread that reads may read again, whichever threads wait to write: the C
-    /// library's default.
+    /// Acquires it to read. As a rule, a thread that reads may read again, whichever threads wait to write:
+    /// the C library's default.
     fn read(&self) {
         if self.kind == WRITERS_FIRST {
             self.raw.lock_shared();

@@ -1,10 +1,11 @@
 //! `sem_wait` and its like, for semaphores of one process.
 //!
 //! `sem_post` is allowed in handlers of signals. So a semaphore is a number and a futex, which it changes
-//! without a lock. If the handler has interrupted Selvedge's own code, a helper makes the wake-up (`posts.rs`).
+//! without a lock. If the handler has interrupted Selvedge's own code, a helper makes the wake-up
+//! (`posts.rs`).
 //!
-//! The thread that takes a post may destroy the semaphore at once. So a post is one step, which also tells whether
-//! any thread waits. After it, only the address is used.
+//! The thread that takes a post may destroy the semaphore at once. So a post is one step, which also tells
+//! whether any thread waits. After it, only the address is used.
 
 use std::ffi::{c_int, c_uint};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -61,7 +62,8 @@ impl Semaphore {
         if self.take() {
             return 0;
         }
-        // Relaxed: one word. A post that comes after this finds it, and the kernel finds a post that came before.
+        // Relaxed: one word. A post that comes after this finds it, and the kernel finds a post that came
+        // before.
         self.word.fetch_add(WAITER, Ordering::Relaxed);
         let code = loop {
             if self.take() {

@@ -119,9 +119,9 @@ unsafe extern "C" fn start() -> ! {
     )
 }
 
-/// Reads four bytes that may not be there: copies them to `found`, and returns `true`. If the first instruction
-/// faults, a handler of the fault may let it go on at the second address of [`checked_load`], which returns
-/// `false`.
+/// Reads four bytes that may not be there: copies them to `found`, and returns `true`. If the first
+/// instruction faults, a handler of the fault may let it go on at the second address of [`checked_load`],
+/// which returns `false`.
 ///
 /// # Safety
 /// `found` can be written. A fault at `address` is answered, or ends the process.
@@ -141,8 +141,8 @@ pub(crate) fn checked_load() -> (usize, usize) {
     (load_checked as *const () as usize, failed as *const () as usize)
 }
 
-/// Calls `landing.function(landing.value)`, and stores what it returns in `landing.value`. If a function below
-/// jumps to `landing.buffer`, this returns all the same, with the value as it was.
+/// Calls `landing.function(landing.value)`, and stores what it returns in `landing.value`. If a function
+/// below jumps to `landing.buffer`, this returns all the same, with the value as it was.
 ///
 /// # Safety
 /// The functions are what their names say, `buffer` is theirs to use, and frames that a jump leaves own

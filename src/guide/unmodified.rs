@@ -64,13 +64,13 @@
 //! the table above are then theirs, too.
 //!
 //! [`Builder::green_std_threads`](crate::mxn::Builder::green_std_threads) does the same for the threads that
-//! threads of one runtime start, and they belong to that runtime. It must then wait for them when it is dropped,
-//! also for pools of threads that never end.
+//! threads of one runtime start, and they belong to that runtime. It must then wait for them when it is
+//! dropped, also for pools of threads that never end.
 //!
-//! std's handles, names, scopes, parking, thread-locals and panics work, and a stack overflow is reported with
-//! the thread's name. A stack is as large as was asked for: std asks for 2 MiB. C code that asks for nothing gets
-//! what the C library would give it, as a rule 8 MiB, or `SELVEDGE_STACK_SIZE`. What is not touched costs no
-//! memory.
+//! std's handles, names, scopes, parking, thread-locals and panics work, and a stack overflow is reported
+//! with the thread's name. A stack is as large as was asked for: std asks for 2 MiB. C code that asks for
+//! nothing gets what the C library would give it, as a rule 8 MiB, or `SELVEDGE_STACK_SIZE`. What is not
+//! touched costs no memory.
 //!
 //! | what | a green thread of std or C |
 //! |---|---|
@@ -86,21 +86,21 @@
 //!
 //! # Finished programs
 //!
-//! `libselvedge_preload.so`, the package `selvedge-preload` of this repository, is all of this for programs that
-//! are compiled already, in any language:
+//! `libselvedge_preload.so`, the package `selvedge-preload` of this repository, is all of this for programs
+//! that are compiled already, in any language:
 //!
 //! ```text
 //! LD_PRELOAD=libselvedge_preload.so SELVEDGE_RUNTIME=mxn program
 //! ```
 //!
-//! It also has the locks of `pthread.h` and `semaphore.h`: mutexes of all types, condition variables, read-write
-//! locks, barriers, spin locks, semaphores. They are Selvedge's own, over the program's memory. With
-//! `SELVEDGE_RUNTIME=onetoone`, the program has kernel threads, and these locks.
+//! It also has the locks of `pthread.h` and `semaphore.h`: mutexes of all types, condition variables,
+//! read-write locks, barriers, spin locks, semaphores. They are Selvedge's own, over the program's memory.
+//! With `SELVEDGE_RUNTIME=onetoone`, the program has kernel threads, and these locks.
 //!
-//! Locks that are shared between processes, or robust, stay the C library's. A green thread blocks its LWP there,
-//! announced. If it ends with a robust lock held, the next owner is not told. Locks that pass on priorities are as
-//! all others. A wait with a private mutex at a shared condition variable is `EINVAL`. A thread that waits in
-//! these functions cannot be cancelled until it wakes.
+//! Locks that are shared between processes, or robust, stay the C library's. A green thread blocks its LWP
+//! there, announced. If it ends with a robust lock held, the next owner is not told. Locks that pass on
+//! priorities are as all others. A wait with a private mutex at a shared condition variable is `EINVAL`. A
+//! thread that waits in these functions cannot be cancelled until it wakes.
 //!
 //! Sanitizers bring functions of these names themselves. Under one, building a runtime of green threads
 //! returns an error.

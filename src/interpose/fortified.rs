@@ -1,5 +1,5 @@
-//! What compilers make of some calls where they know how large the buffer is (`_FORTIFY_SOURCE`): the same calls,
-//! which first compare.
+//! What compilers make of some calls where they know how large the buffer is (`_FORTIFY_SOURCE`): the same
+//! calls, which first compare.
 //!
 //! If a buffer is too small, the C library's function reports that, and ends the program.
 

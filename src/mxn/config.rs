@@ -90,7 +90,8 @@ pub(crate) struct Settings {
     pub(crate) on_deadlock: OnDeadlock,
     /// Contention at locks is counted.
     pub(crate) lock_stats: bool,
-    /// Whether the threads that its threads start by std or the C library are its own. `None`: it was not set.
+    /// Whether the threads that its threads start by std or the C library are its own. `None`: it was not
+    /// set.
     pub(crate) green_std_threads: Option<bool>,
     pub(crate) migrate_always: bool,
 }
@@ -261,9 +262,9 @@ impl Builder {
     /// `pthread_create`, are green threads of this runtime.
     ///
     /// With `true`, [`build`](Self::build) returns an error if the program does not have the feature
-    /// `interpose`. With `false`, they are kernel threads. If neither is set, `SELVEDGE_STD_THREADS=kernel` or
-    /// `green` decides: kernel threads, or green threads of the process default. The guide tells
-    /// [what differs](crate::guide::unmodified#threads-of-std).
+    /// `interpose`. With `false`, they are kernel threads. If neither is set, `SELVEDGE_STD_THREADS=kernel`
+    /// or `green` decides: kernel threads, or green threads of the process default. The guide tells [what
+    /// differs](crate::guide::unmodified#threads-of-std).
     ///
     /// # Examples
     ///

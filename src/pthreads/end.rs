@@ -1,4 +1,5 @@
-//! `pthread_exit`, and `pthread_join` and its like, `pthread_detach`: how a thread ends, and what becomes of it.
+//! `pthread_exit`, and `pthread_join` and its like, `pthread_detach`: how a thread ends, and what becomes of
+//! it.
 
 use std::ffi::{c_int, c_void};
 

@@ -4,12 +4,12 @@ use std::cell::Cell;
 use std::ffi::{CStr, c_void};
 use std::ptr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
 
 use libc::pthread_t;
 
 use crate::park::thread::ThreadRef;
-use crate::sync::{self, Condvar, Mutex};
+use crate::sync::Mutex;
 use crate::sys::once::OnceLock;
 use crate::thread::current::Thread;
 use crate::thread::handle::JoinHandle;
@@ -142,45 +142,59 @@ thread_local! {
     static OWN: Cell<*const Record> = const { Cell::new(ptr::null()) };
 }
 
-/// How many threads that were started here have not ended.
-static ALIVE: sync::Mutex<usize> = sync::Mutex::new(0);
-static NONE_ALIVE: Condvar = Condvar::new();
+/// How many threads that were started here have not ended. A number, not a lock: a fork must not find it
+/// held.
+static ALIVE: AtomicU32 = AtomicU32::new(0);
+/// The process whose threads these are; 0: there were none.
+static PROCESS: AtomicI32 = AtomicI32::new(0);
 
-/// `true` once a thread was started here.
-static STARTED: AtomicBool = AtomicBool::new(false);
+fn process() -> i32 {
+    // SAFETY: no arguments.
+    unsafe { libc::getpid() }
+}
 
 /// Counts a thread that is about to start.
 pub(super) fn count() {
-    STARTED.store(true, Ordering::Relaxed);
-    *ALIVE.lock() += 1;
+    let here = process();
+    // Relaxed: a fork has one thread.
+    if PROCESS.swap(here, Ordering::Relaxed) != here {
+        ALIVE.store(0, Ordering::Relaxed);
+    }
+    ALIVE.fetch_add(1, Ordering::Relaxed);
 }
 
 /// Counts a thread off.
 pub(super) fn count_off() {
-    let mut alive = ALIVE.lock();
-    *alive -= 1;
-    if *alive == 0 {
-        NONE_ALIVE.notify_all();
+    // Release: what the thread did comes before the end of the program. Pairs with the load below.
+    if ALIVE.fetch_sub(1, Ordering::Release) == 1 {
+        let wake = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
+        // SAFETY: a static word.
+        unsafe { libc::syscall(libc::SYS_futex, ALIVE.as_ptr(), wake, i32::MAX) };
     }
 }
 
-/// Returns `true` if any thread was started here.
+/// Returns `true` if this process has started any thread here.
 pub(super) fn was_any() -> bool {
     // Relaxed: a thread asks that has started one, or heard of it.
-    STARTED.load(Ordering::Relaxed)
+    PROCESS.load(Ordering::Relaxed) == process()
 }
 
 /// Waits until all threads that were started here have ended.
 pub(super) fn until_none_is_alive() {
-    let mut alive = ALIVE.lock();
-    while *alive > 0 {
-        NONE_ALIVE.wait(&mut alive);
+    loop {
+        let alive = ALIVE.load(Ordering::Acquire);
+        if alive == 0 {
+            return;
+        }
+        let wait = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
+        // SAFETY: a static word, and no time.
+        unsafe { libc::syscall(libc::SYS_futex, ALIVE.as_ptr(), wait, alive, ptr::null::<libc::timespec>()) };
     }
 }
 
 /// Makes `record` the running thread's, until the destructors of its keys have run. (Rejected: a thread-local
-/// with a destructor. Those run before the keys', in which the thread must still be itself. And to register one
-/// takes the loader's lock, which a thread may hold that waits for this one.)
+/// with a destructor. Those run before the keys', in which the thread must still be itself. And to register
+/// one takes the loader's lock, which a thread may hold that waits for this one.)
 ///
 /// If the C library has no key left, the thread keeps its share forever.
 pub(super) fn begin(record: Arc<Record>) {
@@ -213,8 +227,8 @@ fn key() -> Option<libc::pthread_key_t> {
     })
 }
 
-/// The destructor of the key. The C library calls destructors again, a few times, while there are values. So this
-/// one stores the value again until the last time.
+/// The destructor of the key. The C library calls destructors again, a few times, while there are values. So
+/// this one stores the value again until the last time.
 unsafe extern "C" fn end(share: *mut c_void) {
     /// `PTHREAD_DESTRUCTOR_ITERATIONS`.
     const ROUNDS: u32 = 4;
@@ -234,7 +248,9 @@ unsafe extern "C" fn end(share: *mut c_void) {
     OWN.set(ptr::null());
     // SAFETY: the share that `begin` stored, taken once.
     drop(unsafe { Arc::from_raw(share.cast::<Record>().cast_const()) });
-    count_off();
+    if super::start::is_default() {
+        count_off();
+    }
 }
 
 /// Runs `look` with the record of the running thread, if it was started here.

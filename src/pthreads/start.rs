@@ -174,8 +174,8 @@ pub fn may_lock() -> bool {
     no_preempt::is_allowed()
 }
 
-/// Calls something that may block for long. If the running thread is green, and may wait where it stands, its slot
-/// may be released meanwhile.
+/// Calls something that may block for long. If the running thread is green, and may wait where it stands, its
+/// slot may be released meanwhile.
 pub fn announced<R>(call: impl FnOnce() -> R) -> R {
     interpose::announced(call)
 }
@@ -232,8 +232,8 @@ unsafe fn wanted(attributes: *const pthread_attr_t) -> Option<Wanted> {
     })
 }
 
-/// Returns the stack of a thread that does not say how much it needs: as much as the C library gives it, unless
-/// the user has set a size for green threads.
+/// Returns the stack of a thread that does not say how much it needs: as much as the C library gives it,
+/// unless the user has set a size for green threads.
 fn usual_stack() -> Option<usize> {
     static USUAL: OnceLock<Option<usize>> = OnceLock::new();
     *USUAL.get_or_init(|| {
@@ -284,8 +284,16 @@ fn start(
     let mut options = SpawnOptions { stack_size: wanted.stack_size, ..SpawnOptions::default() };
     // The thread, and those that it tells its name, must find its handle.
     let mut own = record.thread.lock();
-    record::count();
-    let started = spawning::spawn_on(spawner, &mut options, body).inspect_err(|_| record::count_off())?;
+    let counts = is_default();
+    if counts {
+        record::count();
+    }
+    let started = spawning::spawn_on(spawner, &mut options, body);
+    let started = started.inspect_err(|_| {
+        if counts {
+            record::count_off();
+        }
+    })?;
     own.thread = Some(started.thread().clone());
     own.detached = wanted.detached;
     if wanted.detached {

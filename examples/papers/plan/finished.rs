@@ -1,5 +1,5 @@
-//! P1 again, by a finished program: Ping-Pong in C, which knows nothing of Selvedge, on the C library's threads
-//! and on both models by `LD_PRELOAD`.
+//! P1 again, by a finished program: Ping-Pong in C, which knows nothing of Selvedge, on the C library's
+//! threads and on both models by `LD_PRELOAD`.
 //!
 //! The program and the library are built when the experiment is asked for, beside this one.
 

@@ -43,8 +43,8 @@ impl Name {
         let text = NonNull::new(self.text.load(Ordering::Acquire))?;
         // Relaxed: written before the text.
         let bytes = NonNull::slice_from_raw_parts(text, self.len.load(Ordering::Relaxed));
-        // SAFETY: `put` stored both, made of a boxed text. Only `begin` takes them out, and it has the core to
-        // itself. A caller without a reference holds the lock that `begin` takes.
+        // SAFETY: `put` stored both, made of a boxed text. Only `begin` takes them out, and it has the core
+        // to itself. A caller without a reference holds the lock that `begin` takes.
         let bytes = unsafe { bytes.as_ref() };
         // SAFETY: they are a text's.
         Some(unsafe { str::from_utf8_unchecked(bytes) })

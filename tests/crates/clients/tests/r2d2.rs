@@ -1,5 +1,5 @@
-//! r2d2: a pool of connections, with locks and threads of std and parking_lot. There are fewer connections than
-//! threads.
+//! r2d2: a pool of connections, with locks and threads of std and parking_lot. There are fewer connections
+//! than threads.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
