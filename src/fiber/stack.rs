@@ -4,7 +4,7 @@
 //!
 //! ```text
 //!   top      ┌───────────────────────────┐ page-aligned
-//!            │ colour                    │ 0 to 960 bytes, by span: see COLOURS
+//!            │ colour                    │ 0 to 960 bytes, by span: see MOST_COLOURS
 //!   tls_end  ├───────────────────────────┤
 //!            │ TLS block                 │ `tls_reserve` bytes; stays with the span while it is recycled
 //!   start    ├───────────────────────────┤ the first frame goes below
@@ -41,11 +41,11 @@ use chain::Chain;
 
 pub(crate) use cache::Cache;
 pub(crate) use overflow::report_overflows;
-pub(crate) use pool::{give_back, in_child, notice_surplus, take, trim};
+pub(crate) use pool::{give_back, in_child, notice_surplus, take, trim, trim_to};
 
 use crate::park::debugger::{Fact, Facts};
 use crate::sys::bytes::Bytes;
-use crate::sys::mmap::page_size;
+use crate::sys::mmap::{self, page_size};
 use crate::sys::once::OnceLock;
 
 /// The smallest usable size. Smaller requests get it.
@@ -56,10 +56,10 @@ pub(crate) const LARGEST: usize = 1 << 30;
 /// pointer is, and a frame or two more. A signal frame with AMX takes 11.6 KiB. The zone is larger only if
 /// `AT_MINSIGSTKSZ` or a page is. It costs address space only.
 const RED_ZONE: usize = 128 << 10;
-/// Different offsets of the TLS block, and so of `start`. Spans are aligned alike. So without this, the
-/// blocks and the hot frames of all threads would compete for the same few cache sets. With 16 lines, a
-/// parked thread touches no page more.
-const COLOURS: usize = 16;
+/// The most different offsets of the TLS block, and so of `start`. Spans are aligned alike. So without this, the
+/// blocks and the hot frames of all threads would compete for the same few cache sets. There are fewer if a
+/// parked thread would touch a page more.
+const MOST_COLOURS: usize = 16;
 /// One cache line.
 const COLOUR_STEP: usize = 64;
 
@@ -238,13 +238,6 @@ impl Stack {
         // Relaxed: see `set_owner`.
         self.0.owner.load(Ordering::Relaxed)
     }
-
-    /// Returns how many bytes below `start` have been in use since the memory was last discarded, to the
-    /// page. A diagnosis, by a system call or more.
-    #[cfg(all(test, unix))]
-    pub(crate) fn high_water(self) -> usize {
-        mapped::lowest_touched(self).map_or(0, |lowest| self.start().addr() - lowest)
-    }
 }
 
 /// What a thread may use of a stack.
@@ -265,6 +258,13 @@ impl Bounds {
     pub(super) fn read(header: usize, word: impl Fn(usize) -> Option<usize>) -> Option<Self> {
         let field = |offset| word(header.wrapping_add(offset));
         Some(Self { start: field(offset_of!(Header, start))?, limit: field(offset_of!(Header, limit))? })
+    }
+
+    /// Returns how many bytes below `start` have been in use since the memory was last discarded, to the page.
+    /// A system call for each MiB of the stack.
+    pub(crate) fn high_water(&self) -> usize {
+        let last_page = self.start.next_multiple_of(page_size());
+        mmap::lowest_resident(self.limit..last_page).map_or(0, |lowest| self.start.saturating_sub(lowest))
     }
 
     /// Returns `true` if the frames of a thread with this stack pointer are there.

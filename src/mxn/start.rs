@@ -186,6 +186,8 @@ impl Scheduler {
         lwp::set_dispatches(None);
         lwp.stacks.drain();
         lwp.greens.flush();
+        // Its threads may have left more than the next runtime will want, and the reserve's thread may be gone.
+        while stack::trim() {}
         // When the runtime stops, it may still be among the spares. If it is not, it may have been given a
         // slot.
         let _ = self.pool.leave_spares(lwp);

@@ -18,11 +18,13 @@ use super::run_queue::inject::Linked;
 use super::sched::Scheduler;
 use crate::backtrace::Unwinder;
 use crate::park::core_pool;
+use crate::park::thread::ThreadRef;
 use crate::sys::task_state;
 use crate::thread::id::ThreadId;
 use crate::thread::info::{ThreadInfo, ThreadState};
 use crate::thread::page::{Position, ThreadCursor, ThreadPage};
 use crate::thread::snapshot::{Looks, Place};
+use crate::thread::stack_use::{StackLook, StackUse};
 
 /// How many threads are looked at between two looks at the run queues.
 const BATCH: usize = 1024;
@@ -106,6 +108,13 @@ fn ask_kernel(tid: u32) -> Option<(bool, Option<u32>)> {
     task_state::look(tid).map(|look| (look.asleep, look.cpu))
 }
 
+/// Asks the kernel how much has been used of the stack that a green thread has now.
+fn stack_use(thread: ThreadRef) -> Option<StackUse> {
+    // SAFETY: looks at green threads ask this of these only.
+    let (_, bounds) = unsafe { Green::of(thread) }.fiber.look()?;
+    Some(StackUse::new(bounds.start - bounds.limit, bounds.high_water()))
+}
+
 /// The LWPs of a scheduler, for looks at some threads.
 struct View {
     scheduler: &'static Scheduler,
@@ -127,13 +136,14 @@ impl View {
     fn place(&self, green: &'static Green, waits: bool) -> Place {
         let last = self.lwps.get(&green.core.owner_hint.get().lwp()).copied();
         let lwp = last.map(|lwp| lwp.index as usize);
+        let stack = Some(StackLook::new(green.thread(), stack_use));
         if waits || !green.fiber.mounted.is_set() {
             let queued = self.queued(green, last);
             let state = queued.or((!waits).then_some(ThreadState::Runnable));
-            return Place { state, lwp, cpu: None };
+            return Place { state, lwp, cpu: None, stack };
         }
         let tid = self.runs_on(green).map(Lwp::tid).filter(|&tid| tid != 0);
-        Place { lwp, ..Place::on_kernel_thread(tid, ask_kernel) }
+        Place { lwp, stack, ..Place::on_kernel_thread(tid, ask_kernel) }
     }
 
     /// Returns the LWP that shows the thread as the one that it runs.
@@ -175,14 +185,15 @@ mod tests {
         let place = || View::of(scheduler).place(green, false);
         lwp.show_tid(me);
         green.core.owner_hint.set(OwnerHint::UNKNOWN);
-        assert_eq!(place(), Place { state: Some(ThreadState::Runnable), lwp: None, cpu: None });
+        let runnable = |place: Place| (place.state == Some(ThreadState::Runnable)).then_some(place.lwp);
+        assert_eq!(runnable(place()), Some(None));
         green.core.owner_hint.set(lwp.tick.hint());
-        assert_eq!(place(), Place { state: Some(ThreadState::Runnable), lwp: Some(1), cpu: None });
+        assert_eq!(runnable(place()), Some(Some(1)));
         green.fiber.mounted.set();
         let Place { state, lwp: on, .. } = place();
         assert_eq!((state, on), (Some(ThreadState::Running { tid: None }), Some(1)), "not shown yet");
         lwp.show_running(Some(green));
-        let Place { state, lwp: on, cpu } = place();
+        let Place { state, lwp: on, cpu, .. } = place();
         assert_eq!((state, on), (Some(ThreadState::Running { tid: Some(me) }), Some(1)));
         assert_eq!(cpu.is_some(), cfg!(target_os = "linux"));
         lwp.show_running(None);

@@ -1,6 +1,7 @@
 //! The calls that only Linux has, under names that its sibling `other_unix.rs` has too.
 
 use std::ffi::CStr;
+use std::io;
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,6 +22,31 @@ pub(super) const GUARD_BY_MARKERS: Option<libc::c_int> = Some(102);
 
 /// The advice that keeps the kernel from backing a range with huge pages.
 pub(super) const NO_HUGE_PAGES: Option<libc::c_int> = Some(libc::MADV_NOHUGEPAGE);
+
+/// The advice that fills a range with memory. Older kernels than 5.14 refuse it.
+pub(super) const TOUCH: Option<libc::c_int> = Some(libc::MADV_POPULATE_WRITE);
+
+/// Gives the kernel the same advice on many ranges of this process. Returns how many bytes, from the first
+/// range's start, it has taken it for. Returns `None` if it has no such call: any advice is allowed since 6.13,
+/// and `PIDFD_SELF_THREAD_GROUP` since 6.14.
+///
+/// # Safety
+/// The ranges are the caller's, and may lose their contents if the advice says so.
+pub(super) unsafe fn advise_each(ranges: &[libc::iovec], advice: libc::c_int) -> Option<usize> {
+    /// Not in libc (`pidfd.h`).
+    const SELF: libc::c_int = -10_001;
+    // SAFETY: as many ranges as the argument says. What happens to them, the caller has allowed.
+    let done = unsafe {
+        libc::syscall(libc::SYS_process_madvise, SELF, ranges.as_ptr(), ranges.len(), advice, 0_u32)
+    };
+    match usize::try_from(done) {
+        Ok(done) => Some(done),
+        Err(_) => match io::Error::last_os_error().raw_os_error() {
+            Some(libc::ENOSYS | libc::EBADF | libc::EPERM) => None,
+            _ => Some(0),
+        },
+    }
+}
 
 /// Labels a range in `/proc/PID/maps`, if the kernel can do that (5.17, if so configured).
 pub(super) fn name_mapping(start: *mut u8, len: usize, name: &'static CStr) {

@@ -11,7 +11,7 @@ use std::fs;
 use std::io::{self, Read as _};
 use std::ops::Range;
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::bytes::Bytes;
@@ -60,6 +60,103 @@ pub(crate) struct Mapping {
 unsafe impl Send for Mapping {}
 // SAFETY: its methods are system calls, which the kernel serializes.
 unsafe impl Sync for Mapping {}
+
+/// Parts of mappings for one system call: a call for each costs as much again as what it does.
+///
+/// The parts are whole pages. If the kernel has no call for many parts (Linux has it since 6.14), each gets its
+/// own.
+pub(crate) struct Parts {
+    parts: [libc::iovec; Self::MOST],
+    len: usize,
+}
+
+impl Parts {
+    /// How many parts fit.
+    pub(crate) const MOST: usize = 64;
+
+    pub(crate) const fn new() -> Self {
+        const NONE: libc::iovec = libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 };
+        Self { parts: [NONE; Self::MOST], len: 0 }
+    }
+
+    /// Adds the bytes from `start` to `end`, both on pages' edges. There must be room.
+    pub(crate) fn push(&mut self, start: *mut u8, end: *mut u8) {
+        debug_assert!(start.addr().is_multiple_of(page_size()) && end.addr().is_multiple_of(page_size()));
+        self.parts[self.len] = libc::iovec { iov_base: start.cast(), iov_len: end.addr() - start.addr() };
+        self.len += 1;
+    }
+
+    /// Gives the memory behind the parts back. They read as zero afterwards. Guards stay.
+    ///
+    /// # Safety
+    /// As [`Mapping::discard`].
+    pub(crate) unsafe fn discard(&self) {
+        // SAFETY: the caller's promise.
+        let done = unsafe { self.advise(libc::MADV_DONTNEED) };
+        for part in &self.parts[done..self.len] {
+            // Locked memory stays: that is what locking asks for.
+            // SAFETY: the caller's promise.
+            unsafe { libc::madvise(part.iov_base, part.iov_len, libc::MADV_DONTNEED) };
+        }
+    }
+
+    /// Has the kernel put memory there now, and not page by page as it is touched. If it has no such call, or
+    /// no memory, it does nothing.
+    pub(crate) fn touch(&self) {
+        if let Some(advice) = system::TOUCH {
+            // SAFETY: contents stay.
+            unsafe { self.advise(advice) };
+        }
+    }
+
+    /// Advises the kernel on all parts. Returns how many, from the first, it has done: none, if it has no
+    /// such call.
+    ///
+    /// # Safety
+    /// The contents may be lost if the advice says so.
+    unsafe fn advise(&self, advice: libc::c_int) -> usize {
+        /// The kernel has no such call.
+        static MISSING: AtomicBool = AtomicBool::new(false);
+        // Relaxed, both: a thread that does not know it yet finds it out.
+        if self.len == 0 || MISSING.load(Ordering::Relaxed) {
+            return 0;
+        }
+        // SAFETY: the caller's promise.
+        let Some(mut done) = (unsafe { system::advise_each(&self.parts[..self.len], advice) }) else {
+            MISSING.store(true, Ordering::Relaxed);
+            return 0;
+        };
+        self.parts[..self.len]
+            .iter()
+            .position(|part| {
+                let whole = part.iov_len <= done;
+                done -= part.iov_len.min(done);
+                !whole
+            })
+            .unwrap_or(self.len)
+    }
+}
+
+impl fmt::Debug for Parts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Parts({})", self.len)
+    }
+}
+
+/// Returns the lowest page of a range that is in memory. `None` if none is, or not all of the range is mapped.
+/// A system call for each 256 pages.
+pub(crate) fn lowest_resident(range: Range<usize>) -> Option<usize> {
+    const PAGES: usize = 256;
+    let mut resident = [0_u8; PAGES];
+    range.clone().step_by(PAGES * page_size()).find_map(|from| {
+        let pages = ((range.end - from) / page_size()).min(PAGES);
+        let start = ptr::without_provenance_mut(from);
+        // SAFETY: looks at no memory, and `resident` has a byte for each page.
+        let rc = unsafe { libc::mincore(start, pages * page_size(), resident.as_mut_ptr().cast()) };
+        let lowest = resident[..pages].iter().position(|state| state & 1 == 1).filter(|_| rc == 0)?;
+        Some(from + lowest * page_size())
+    })
+}
 
 /// Address space that must be free beside what a new thread takes. Without it, a program that reaches `ulimit
 /// -v` by spawning would get no error from `spawn`. It would get an abort from the next `malloc`, or from
@@ -191,6 +288,18 @@ impl Mapping {
             return Err(no_memory("cannot make the red zone of a stack inaccessible"));
         }
         Ok(Guard::NoAccess)
+    }
+
+    /// Makes every access to the parts, which lie in this mapping, fault by markers. Returns how many of them
+    /// do now, from the first. The others need [`guard`](Self::guard).
+    pub(crate) fn mark_each(&self, parts: &Parts) -> usize {
+        let ours = self.start().addr()..self.start().addr() + self.len;
+        for part in &parts.parts[..parts.len] {
+            let start = part.iov_base.addr();
+            assert!(ours.start <= start && start + part.iov_len <= ours.end, "{start:#x} is not in {self:?}");
+        }
+        // SAFETY: within this mapping. The caller wants that no code uses the parts from now on.
+        system::GUARD_BY_MARKERS.map_or(0, |advice| unsafe { parts.advise(advice) })
     }
 
     fn mark(&self, range: Range<usize>) -> io::Result<()> {

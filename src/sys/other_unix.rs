@@ -15,6 +15,16 @@ pub(super) const GUARD_BY_MARKERS: Option<libc::c_int> = None;
 
 pub(super) const NO_HUGE_PAGES: Option<libc::c_int> = None;
 
+pub(super) const TOUCH: Option<libc::c_int> = None;
+
+/// Returns `None`: there is no such call.
+///
+/// # Safety
+/// Nothing is required here.
+pub(super) unsafe fn advise_each(_ranges: &[libc::iovec], _advice: libc::c_int) -> Option<usize> {
+    None
+}
+
 /// Mappings have no names.
 pub(super) fn name_mapping(_start: *mut u8, _len: usize, _name: &'static CStr) {}
 

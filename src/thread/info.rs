@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::deadlock::{Named, write_object};
 use super::id::ThreadId;
+use super::stack_use::{StackLook, StackUse};
 use super::times::ThreadTimes;
 use crate::backtrace::Backtrace;
 use crate::park::priority::Priority;
@@ -135,6 +136,7 @@ pub struct ThreadInfo {
     pub(super) called: Option<String>,
     pub(super) owner: Option<(ThreadId, Option<String>)>,
     pub(super) times: Option<ThreadTimes>,
+    pub(super) stack: Option<StackLook>,
     pub(super) backtrace: Option<Backtrace>,
 }
 
@@ -198,6 +200,15 @@ impl ThreadInfo {
         self.times.as_ref()
     }
 
+    /// Returns how much of its stack has been used until now. `None` if it owns a kernel thread, has ended
+    /// meanwhile, or has not got a stack yet.
+    ///
+    /// This asks the kernel each time. Nothing counts while the thread runs.
+    #[must_use]
+    pub fn stack(&self) -> Option<StackUse> {
+        self.stack?.take(self.id)
+    }
+
     /// Returns where it stands, if the look was to find that.
     pub(crate) fn take_backtrace(&mut self) -> Option<Backtrace> {
         self.backtrace.take()
@@ -249,6 +260,7 @@ mod tests {
             called: Some("accounts".into()),
             owner: Some((id(3), Some("worker-3".into()))),
             times: None,
+            stack: None,
             backtrace: None,
         };
         let (waits, held) = ("waiting for a mutex at 0x1000", "held by ThreadId(3) \"worker-3\"");

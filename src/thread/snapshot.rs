@@ -11,6 +11,7 @@ use super::deadlock::owner::{has_owners, owner_of};
 use super::id::ThreadId;
 use super::info::{ThreadInfo, ThreadState};
 use super::page::Position;
+use super::stack_use::StackLook;
 use super::times::TimesNow;
 use crate::backtrace::{self, Backtrace, Unwinder};
 use crate::observe::lock_owners::{self, Holder};
@@ -23,13 +24,15 @@ use crate::park::{all_threads, fork, observed};
 use crate::recorder::account::Look;
 
 /// Where a thread is. What runs it knows that.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Place {
     /// What it does; `None` if it waits.
     pub(crate) state: Option<ThreadState>,
     /// The LWP that it is on, or was on last.
     pub(crate) lwp: Option<usize>,
     pub(crate) cpu: Option<u32>,
+    /// Its stack, if that is the runtime's.
+    pub(crate) stack: Option<StackLook>,
 }
 
 impl Place {
@@ -40,7 +43,7 @@ impl Place {
         look: impl Fn(u32) -> Option<(bool, Option<u32>)>,
     ) -> Self {
         let (asleep, cpu) = tid.and_then(look).unwrap_or_default();
-        Self { state: Some(ThreadState::on_kernel_thread(tid, |_| asleep)), lwp: None, cpu }
+        Self { state: Some(ThreadState::on_kernel_thread(tid, |_| asleep)), cpu, ..Self::default() }
     }
 }
 
@@ -225,6 +228,7 @@ impl Seen {
                 Look::Unchanged => Some(now.unchanged(state)),
                 Look::Busy => None,
             }),
+            stack: place.stack,
             backtrace,
         }
     }

@@ -44,6 +44,11 @@ impl Chain {
         Some(stack)
     }
 
+    /// Returns the stacks, which stay in the chain.
+    pub(super) fn iter(&self) -> impl Iterator<Item = Stack> {
+        std::iter::successors(self.first.get(), |stack| stack.0.link.get())
+    }
+
     /// Moves `chain` into this empty one.
     pub(super) fn put(&self, chain: Self) {
         debug_assert!(self.is_empty());

@@ -17,16 +17,19 @@
 //! lock. A slab is published (release) when it is complete, and a span when `carved` says so (release).
 
 use std::io;
+use std::ops::Range;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering};
 
-use super::{COLOUR_STEP, COLOURS, Chain, Header, RED_ZONE, SizeClass, Stack, tls};
+use super::{COLOUR_STEP, Chain, Header, MOST_COLOURS, RED_ZONE, SizeClass, Stack, tls};
 use crate::arch::valgrind;
-use crate::sys::mmap::{Guard, Mapping, check_headroom, page_size};
+use crate::sys::mmap::{Guard, Mapping, Parts, check_headroom, page_size};
 use crate::sys::sigstack;
 
 /// How many spans the first slab of a class has, if they fit into [`FIRST_SLAB`].
 const FIRST_SLOTS: usize = 64;
+/// Room for the frames of a thread that waits at once: one that parks takes about 900 bytes.
+const FIRST_FRAMES: usize = 1_024;
 /// Address space of the first slab of a class.
 const FIRST_SLAB: usize = 256 << 20;
 /// Address space of one slab at most. It costs nothing until touched. One larger slab might hit a limit under
@@ -120,15 +123,21 @@ impl Slab {
         self.spans - self.carved.load(Ordering::Relaxed)
     }
 
-    /// Carves `n` spans, or as many as the system has room for. The caller holds the class's growth lock.
+    /// Carves `n` spans, at most a magazine, or as many as the system has room for. The caller holds the class's
+    /// growth lock.
     ///
     /// # Errors
     /// Those of the red zone, if not even one span could be made.
     pub(super) fn carve(&'static self, n: usize) -> io::Result<Chain> {
+        // Relaxed: the growth lock orders carvers.
+        let first = self.carved.load(Ordering::Relaxed);
+        let wanted = first..first + n.min(self.uncarved());
+        let marked = first + self.mark_red_zones(wanted.clone());
         let chain = Chain::new();
-        for _ in 0..n.min(self.uncarved()) {
-            match self.carve_one() {
-                Ok(stack) => chain.push(stack),
+        for index in wanted {
+            let guarded = if index < marked { Ok(()) } else { self.guard_red_zone(index) };
+            match guarded {
+                Ok(()) => chain.push(self.open(index)),
                 Err(error) if chain.is_empty() => return Err(error),
                 Err(_) => break,
             }
@@ -136,19 +145,35 @@ impl Slab {
         Ok(chain)
     }
 
-    fn carve_one(&'static self) -> io::Result<Stack> {
-        // Relaxed: the growth lock orders carvers.
-        let index = self.carved.load(Ordering::Relaxed);
+    /// Marks the red zones of some spans, in one call. Returns how many are marked.
+    fn mark_red_zones(&self, spans: Range<usize>) -> usize {
+        if guard() != Guard::Marker {
+            return 0;
+        }
+        let mut zones = Parts::new();
+        for index in spans {
+            let zone = self.red_zone(index);
+            zones.push(self.at(zone.start), self.at(zone.end));
+        }
+        self.mapping.mark_each(&zones)
+    }
+
+    fn guard_red_zone(&self, index: usize) -> io::Result<()> {
+        let did = self.mapping.guard(self.red_zone(index), guard())?;
+        remember_refusal(did);
+        Ok(())
+    }
+
+    /// Gives a span, the next one, its header. It has its red zone.
+    fn open(&'static self, index: usize) -> Stack {
         let geometry = Geometry::of(self.class);
         let bottom = self.first_span + index * self.stride;
-        let did = self.mapping.guard(bottom..bottom + geometry.red_zone, guard())?;
-        remember_refusal(did);
-        let top = self.mapping.start().wrapping_add(bottom + self.stride);
-        let colour = index % COLOURS * COLOUR_STEP;
+        let top = self.at(bottom + self.stride);
+        let colour = index % geometry.colours * COLOUR_STEP;
         let header = Header {
             top,
             start: top.wrapping_sub(geometry.tls + colour),
-            limit: self.mapping.start().wrapping_add(bottom + geometry.red_zone),
+            limit: self.at(bottom + geometry.red_zone),
             tls: Default::default(),
             link: Default::default(),
             next_chain: Default::default(),
@@ -163,7 +188,17 @@ impl Slab {
         // Release: pairs with the acquire of `find`.
         self.carved.store(index + 1, Ordering::Release);
         // SAFETY: just written, never written as a whole again, never unmapped.
-        Ok(Stack(unsafe { &*self.header(index) }))
+        Stack(unsafe { &*self.header(index) })
+    }
+
+    /// Returns the red zone of a span, as offsets.
+    fn red_zone(&self, index: usize) -> Range<usize> {
+        let bottom = self.first_span + index * self.stride;
+        bottom..bottom + Geometry::of(self.class).red_zone
+    }
+
+    fn at(&self, offset: usize) -> *mut u8 {
+        self.mapping.start().wrapping_add(offset)
     }
 
     fn header(&self, index: usize) -> *mut Header {
@@ -189,6 +224,7 @@ struct Geometry {
     red_zone: usize,
     /// Top of the span to the highest `start`.
     tls: usize,
+    colours: usize,
     stride: usize,
 }
 
@@ -197,9 +233,12 @@ impl Geometry {
         let page = page_size();
         let red_zone = RED_ZONE.max(sigstack::minimum()).next_multiple_of(page);
         let tls = tls().lines();
+        // As many as leave room for the first frames on the pages that the block takes anyway.
+        let beside = (tls + FIRST_FRAMES).next_multiple_of(page) - tls - FIRST_FRAMES;
+        let colours = (beside / COLOUR_STEP + 1).min(MOST_COLOURS);
         // Whole pages, on top of the usable ones.
-        let head = (tls + (COLOURS - 1) * COLOUR_STEP).next_multiple_of(page);
-        Self { red_zone, tls, stride: red_zone + class.usable() + head }
+        let head = (tls + (colours - 1) * COLOUR_STEP).next_multiple_of(page);
+        Self { red_zone, tls, colours, stride: red_zone + class.usable() + head }
     }
 }
 
@@ -219,32 +258,34 @@ pub(super) fn find(address: usize) -> Option<Stack> {
 }
 
 /// Returns the red zone of a stack.
-pub(super) fn red_zone(stack: Stack) -> std::ops::Range<usize> {
+pub(super) fn red_zone(stack: Stack) -> Range<usize> {
     let limit = stack.limit().addr();
     limit - Geometry::of(stack.size_class()).red_zone..limit
 }
 
-/// Returns the lowest address of the stack that has memory behind it.
-#[cfg(all(test, unix))]
-pub(super) fn lowest_touched(stack: Stack) -> Option<usize> {
-    let slab = slabs().find(|slab| slab.find(stack.limit().addr()) == Some(stack))?;
-    let offset = |address: *mut u8| address.addr() - slab.mapping.start().addr();
-    // The TLS block touches the pages that it reaches into.
-    let lowest =
-        slab.mapping.lowest_resident(offset(stack.limit())..offset(stack.limit()) + stack.usable())?;
-    Some(slab.mapping.start().addr() + lowest)
+/// Has the kernel put memory where threads on new stacks will start: the TLS block, and room for their first
+/// frames. Without this, each page would cost a fault of its own. Makes a system call, without a lock.
+pub(super) fn touch(chain: &Chain) {
+    let mut tops = Parts::new();
+    for stack in chain.iter().take(Parts::MOST) {
+        let first_frames = stack.start().wrapping_sub(FIRST_FRAMES);
+        tops.push(first_frames.map_addr(|at| at & !(page_size() - 1)).max(stack.limit()), stack.top());
+    }
+    tops.touch();
 }
 
-/// Gives all memory of a span back to the system. The owner has destroyed its TLS block, which lies there
-/// too.
+/// Gives all memory of a chain of stacks, at most a magazine, back to the system. The owner has destroyed
+/// their TLS blocks, which lie there too.
 ///
 /// # Safety
-/// The caller owns the stack, and nothing in its span is needed.
-pub(super) unsafe fn discard(stack: Stack) {
-    let Some(slab) = slabs().find(|slab| slab.find(stack.limit().addr()) == Some(stack)) else { return };
-    let offset = |address: *mut u8| address.addr() - slab.mapping.start().addr();
-    // SAFETY: the span is the caller's, by contract.
-    unsafe { slab.mapping.discard(offset(stack.limit())..offset(stack.top())) };
+/// The caller owns the stacks, and nothing in their spans is needed.
+pub(super) unsafe fn discard(chain: &Chain) {
+    let mut spans = Parts::new();
+    for stack in chain.iter() {
+        spans.push(stack.limit(), stack.top());
+    }
+    // SAFETY: the spans are the caller's, by contract.
+    unsafe { spans.discard() };
 }
 
 /// Returns the kind of red zone to try: the best that this kernel has, until it refuses.

@@ -21,9 +21,11 @@ use super::chain::{Chain, ChainList};
 use super::lock::Lock;
 use super::mapped::{self, Slab};
 use super::{SizeClass, Stack, tls};
+use crate::sys::mmap::Parts;
 
 /// How many stacks move at once between an LWP's cache and the pool. The cache holds two such chains at most.
 pub(super) const MAGAZINE: u32 = 64;
+const _: () = assert!(MAGAZINE as usize <= Parts::MOST);
 /// How many warm free stacks are kept for each class: enough for the next wave of 10,000 threads.
 pub(super) const KEEP_WARM: usize = 16 << 10;
 /// The bound on their usable bytes, if every one had been used to the end.
@@ -144,13 +146,17 @@ pub(super) fn take_batch(class: SizeClass) -> io::Result<Chain> {
     if let Some(chain) = pool.free_chain() {
         return Ok(chain);
     }
-    pool.growth.with(|growth| {
+    let (chain, is_new) = pool.growth.with(|growth| {
         // Meanwhile, another thread may have grown the class, or given stacks back.
         if let Some(chain) = pool.free_chain() {
-            return Ok(chain);
+            return Ok((chain, false));
         }
-        growth.grow(class)
-    })
+        growth.grow(class).map(|chain| (chain, true))
+    })?;
+    if is_new {
+        mapped::touch(&chain);
+    }
+    Ok(chain)
 }
 
 impl Growth {
@@ -198,38 +204,41 @@ pub(crate) fn notice_surplus() -> bool {
 }
 
 /// Gives the memory of warm stacks beyond the bound back to the system, TLS blocks included: at most a
-/// magazine of each class. Returns `true` if more is left to do. It frees memory and makes a system call for
-/// each stack, so it is not for the dispatcher.
+/// magazine of each class. Returns `true` if it did something, so more may be left to do. It frees memory and
+/// makes a system call for each magazine, so it is not for the dispatcher.
 pub(crate) fn trim() -> bool {
     // Each class, whatever the others return.
-    SizeClass::all().fold(false, |more, class| trim_class(class, keep_warm(class)) | more)
+    SizeClass::all().fold(false, |more, class| (trim_class(class, keep_warm(class)) > 0) | more)
 }
 
-fn trim_class(class: SizeClass, keep: usize) -> bool {
+/// Does what [`trim`] does until at most `keep` warm stacks of each class are left. Returns how many have lost
+/// their memory.
+pub(crate) fn trim_to(keep: usize) -> usize {
+    let trimmed = |class| std::iter::repeat_with(move || trim_class(class, keep)).take_while(|&some| some > 0);
+    SizeClass::all().flat_map(trimmed).sum()
+}
+
+/// Gives the memory of one chain back if more than `keep` stacks are warm. Returns how many have lost theirs.
+fn trim_class(class: SizeClass, keep: usize) -> usize {
     let free = &pool(class).free;
-    let surplus = |free: &mut Free| free.warm.stacks().saturating_sub(keep);
     // The list itself hands over between trimmers: each takes another chain.
-    let Some(chain) = free.with(|free| if surplus(free) > 0 { free.warm.pop() } else { None }) else {
-        return false;
-    };
-    let cold = Chain::new();
-    while let Some(stack) = chain.pop() {
-        chill(stack);
-        cold.push(stack);
-    }
-    free.with(|free| {
-        free.cold.push(cold);
-        surplus(free) > 0
-    })
+    let surplus = free.with(|free| if free.warm.stacks() > keep { free.warm.pop() } else { None });
+    let Some(chain) = surplus else { return 0 };
+    chill(&chain);
+    let trimmed = chain.len() as usize;
+    free.with(|free| free.cold.push(chain));
+    trimmed
 }
 
-/// Makes a stack, which the caller owns, as good as new.
-fn chill(stack: Stack) {
-    let tp = stack.tls().take();
-    if tp != 0 {
-        // SAFETY: no thread uses the block of a free stack, and `init` was given the function for it.
-        unsafe { (tls().destroy)(tp) };
+/// Makes stacks, which the caller owns, as good as new.
+fn chill(chain: &Chain) {
+    for stack in chain.iter() {
+        let tp = stack.tls().take();
+        if tp != 0 {
+            // SAFETY: no thread uses the block of a free stack, and `init` was given the function for it.
+            unsafe { (tls().destroy)(tp) };
+        }
     }
-    // SAFETY: the caller owns the stack, its TLS block is gone, and frames of ended threads mean nothing.
-    unsafe { mapped::discard(stack) };
+    // SAFETY: the caller owns the stacks, their TLS blocks are gone, and frames of ended threads mean nothing.
+    unsafe { mapped::discard(chain) };
 }

@@ -4,26 +4,6 @@ use super::*;
 
 const KIB: usize = 1 << 10;
 
-impl Mapping {
-    /// Returns the lowest page in `range` that is in memory, as an offset; `None` if none is.
-    pub(crate) fn lowest_resident(&self, range: Range<usize>) -> Option<usize> {
-        const PAGES: usize = 256;
-        self.check(&range);
-        let mut resident = [0_u8; PAGES];
-        range.clone().step_by(PAGES * page_size()).find_map(|from| {
-            let pages = ((range.end - from) / page_size()).min(PAGES);
-            // SAFETY: within this mapping, and `resident` has a byte for each page.
-            let rc =
-                unsafe { libc::mincore(self.at(from).cast(), pages * page_size(), resident.as_mut_ptr()) };
-            if rc != 0 {
-                return None;
-            }
-            let lowest = resident[..pages].iter().position(|state| state & 1 == 1)?;
-            Some(from + lowest * page_size())
-        })
-    }
-}
-
 /// Returns `true` if a byte can be read, without a fault: the kernel copies it into a pipe, or says that it
 /// cannot.
 fn readable(at: *const u8) -> bool {
@@ -74,14 +54,19 @@ fn residency_and_discard() {
     let mapping = Mapping::reserve(1000 * page).unwrap();
     mapping.forbid_huge_pages();
     mapping.set_name(c"selvedge test");
-    assert_eq!(mapping.lowest_resident(0..1000 * page), None);
+    let start = mapping.start().addr();
+    let lowest = |range: Range<usize>| {
+        let lowest = lowest_resident(start + range.start * page..start + range.end * page)?;
+        Some((lowest - start) / page)
+    };
+    assert_eq!(lowest(0..1000), None);
     // SAFETY: in the mapping, which no other code knows.
     unsafe { mapping.start().wrapping_add(700 * page).write(1) };
-    assert_eq!(mapping.lowest_resident(0..1000 * page), Some(700 * page));
-    assert_eq!(mapping.lowest_resident(701 * page..1000 * page), None);
+    assert_eq!(lowest(0..1000), Some(700));
+    assert_eq!(lowest(701..1000), None);
     // SAFETY: nothing is kept there.
     unsafe { mapping.discard(0..1000 * page) };
-    assert_eq!(mapping.lowest_resident(0..1000 * page), None);
+    assert_eq!(lowest(0..1000), None);
 }
 
 #[test]
@@ -95,4 +80,43 @@ fn too_much_is_a_clear_error() {
 fn sizes_read_well() {
     let shown = [0, 100, 4 * KIB, 256 * KIB, 3 << 20, 1 << 30].map(|size| Bytes(size).to_string());
     assert_eq!(shown, ["0 bytes", "100 bytes", "4 KiB", "256 KiB", "3 MiB", "1 GiB"]);
+}
+
+#[test]
+fn parts_are_touched_marked_and_discarded() {
+    let page = page_size();
+    let mapping = Mapping::reserve(30 * page).unwrap();
+    mapping.forbid_huge_pages();
+    let at = |index: usize| mapping.start().wrapping_add(index * page);
+    let parts = |indices: &[usize]| {
+        let mut parts = Parts::new();
+        indices.iter().for_each(|&index| parts.push(at(index), at(index + 2)));
+        parts
+    };
+    let resident = |index: usize| lowest_resident(at(index).addr()..at(index + 1).addr()).is_some();
+    let touched = parts(&[3, 10, 20]);
+    touched.touch();
+    if !resident(3) {
+        eprintln!("skipped: this kernel has no call for many parts");
+        return;
+    }
+    assert!([3, 4, 10, 11, 20, 21].into_iter().all(resident), "two pages of each");
+    assert!([2, 5, 12, 22].into_iter().all(|index| !resident(index)), "and no others");
+    // SAFETY: nothing is kept there.
+    unsafe { touched.discard() };
+    assert!(!(0..30).any(resident));
+    assert_eq!(mapping.mark_each(&parts(&[5, 15])), 2);
+    let faults = |index: usize| !readable(at(index));
+    assert!([5, 6, 15, 16].into_iter().all(faults) && ![4, 7, 14, 17].into_iter().any(faults));
+    assert_eq!(mapping.mark_each(&Parts::new()), 0);
+}
+
+#[test]
+#[should_panic(expected = "is not in")]
+fn parts_of_another_mapping_are_not_marked() {
+    let page = page_size();
+    let (mapping, other) = (Mapping::reserve(page).unwrap(), Mapping::reserve(page).unwrap());
+    let mut parts = Parts::new();
+    parts.push(other.start(), other.start().wrapping_add(page));
+    mapping.mark_each(&parts);
 }

@@ -33,6 +33,31 @@ pub(crate) fn mappings_left() -> Option<usize> {
     None
 }
 
+/// Returns `None`: nothing is mapped here.
+pub(crate) fn lowest_resident(_range: Range<usize>) -> Option<usize> {
+    None
+}
+
+/// Parts of mappings. There are none.
+#[derive(Debug)]
+pub(crate) struct Parts;
+
+impl Parts {
+    pub(crate) const MOST: usize = 64;
+
+    pub(crate) const fn new() -> Self {
+        Self
+    }
+
+    pub(crate) fn push(&mut self, _start: *mut u8, _end: *mut u8) {}
+
+    pub(crate) fn touch(&self) {}
+
+    /// # Safety
+    /// Nothing is required here.
+    pub(crate) unsafe fn discard(&self) {}
+}
+
 /// A type without values.
 #[derive(Debug)]
 pub(crate) struct Mapping(Infallible);
@@ -63,9 +88,7 @@ impl Mapping {
         match self.0 {}
     }
 
-    /// # Safety
-    /// Cannot be called.
-    pub(crate) unsafe fn discard(&self, _range: Range<usize>) {
+    pub(crate) fn mark_each(&self, _parts: &Parts) -> usize {
         match self.0 {}
     }
 }

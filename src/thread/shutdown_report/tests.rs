@@ -44,6 +44,7 @@ fn threads_that_have_not_stopped_have_a_line_each() {
         called: None,
         owner: None,
         times: None,
+        stack: None,
         backtrace: None,
     };
     let (one, other) = (info(1), info(2));
