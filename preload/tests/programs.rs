@@ -38,10 +38,17 @@ fn folder() -> &'static Path {
 
 /// Compiles a program of this folder, or says why not.
 fn compile(name: &str) -> Option<PathBuf> {
+    compile_with(name, &[])
+}
+
+/// Does what [`compile`] does, with these arguments for the compiler.
+fn compile_with(name: &str, arguments: &[&str]) -> Option<PathBuf> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c").join(format!("{name}.c"));
     let program = folder().join(name);
     let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
-    let compiled = Command::new(compiler).args(["-O2", "-pthread", "-o"]).arg(&program).arg(source).output();
+    let mut compile = Command::new(compiler);
+    compile.args(["-O2", "-pthread", "-o"]).arg(&program).args(arguments).arg(source);
+    let compiled = compile.output();
     match compiled {
         Ok(output) => {
             assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -288,6 +295,16 @@ fn redis(model: &str, threads: &str) {
     ask(&["shutdown", "nosave"]);
     let output = wait(server, &what);
     assert!(output.status.success(), "{what}: {}", String::from_utf8_lossy(&output.stdout));
+}
+
+/// Stacks hold code in a program that asks for that.
+#[test]
+fn code_on_stacks_runs() {
+    let Some(program) = compile_with("nested", &["-z", "execstack"]) else { return };
+    for model in [None, Some("mxn"), Some("onetoone")] {
+        let said = run(on(model, &program), &format!("nested functions, {model:?}"));
+        assert_eq!(said, b"right\n");
+    }
 }
 
 /// A variable that is not valid is named, and the program hears that there is no thread.

@@ -4,7 +4,7 @@
 //!
 //! ```text
 //!   top      ┌───────────────────────────┐ page-aligned
-//!            │ colour                    │ 0 to 960 bytes, by span: see MOST_COLOURS
+//!            │ colour                    │ 0 to 960 bytes, by span: see COLOURS
 //!   tls_end  ├───────────────────────────┤
 //!            │ TLS block                 │ `tls_reserve` bytes; stays with the span while it is recycled
 //!   start    ├───────────────────────────┤ the first frame goes below
@@ -35,7 +35,7 @@ use std::cell::Cell;
 use std::fmt;
 use std::io;
 use std::mem::offset_of;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use chain::Chain;
 
@@ -51,15 +51,15 @@ use crate::sys::once::OnceLock;
 /// The smallest usable size. Smaller requests get it.
 pub(crate) const SMALLEST: usize = 4 << 10;
 /// The largest usable size. Larger requests are errors.
-pub(crate) const LARGEST: usize = 1 << 30;
+pub(crate) const LARGEST: usize = 64 << 30;
 /// The least size of a red zone. glibc's `alloca` takes up to 64 KiB without a probe, from wherever the stack
 /// pointer is, and a frame or two more. A signal frame with AMX takes 11.6 KiB. The zone is larger only if
 /// `AT_MINSIGSTKSZ` or a page is. It costs address space only.
 const RED_ZONE: usize = 128 << 10;
-/// The most different offsets of the TLS block, and so of `start`. Spans are aligned alike. So without this, the
-/// blocks and the hot frames of all threads would compete for the same few cache sets. There are fewer if a
-/// parked thread would touch a page more.
-const MOST_COLOURS: usize = 16;
+/// Different offsets of the TLS block, and so of `start`. Spans are aligned alike. So without this, the
+/// blocks and the hot frames of all threads would compete for the same few cache sets. With 16 lines, a
+/// parked thread touches no page more.
+const COLOURS: usize = 16;
 /// One cache line.
 const COLOUR_STEP: usize = 64;
 
@@ -85,8 +85,18 @@ static TLS: OnceLock<TlsLayout> = OnceLock::new();
 ///
 /// `destroy` gets the thread register of a block that no thread uses. It runs where freeing is allowed.
 pub(crate) fn init(tls_reserve: usize, destroy: unsafe fn(usize)) {
+    mmap::heed_executable_stacks();
     let layout = TLS.get_or_init(|| TlsLayout { reserve: tls_reserve, destroy });
     debug_assert_eq!(layout.reserve, tls_reserve, "one process has one layout of TLS blocks");
+}
+
+/// Stacks get TLS blocks.
+static WITH_BLOCKS: AtomicBool = AtomicBool::new(false);
+
+/// Says that threads on these stacks have TLS blocks: not all have.
+pub(crate) fn expect_blocks() {
+    // Relaxed: a hint, which memory to ask for at once.
+    WITH_BLOCKS.store(true, Ordering::Relaxed);
 }
 
 fn tls() -> TlsLayout {

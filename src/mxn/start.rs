@@ -52,6 +52,9 @@ pub(crate) fn start(settings: Settings) -> io::Result<Arc<Scheduler>> {
     fork::expect_green_threads();
     Generation::watched(in_child)?;
     stack::init(tls::reserve(), tls::destroy);
+    if rung.is_per_thread() {
+        stack::expect_blocks();
+    }
     stack::report_overflows()?;
     all_threads::tell_of_greens(green::each);
     if settings.lock_stats {

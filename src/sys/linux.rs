@@ -48,6 +48,15 @@ pub(super) unsafe fn advise_each(ranges: &[libc::iovec], advice: libc::c_int) ->
     }
 }
 
+/// Returns `true` if the program or a library of it wants stacks that hold code. Then the C library lets those of
+/// all threads do so.
+pub(super) fn stacks_may_run() -> bool {
+    let mut wanted = false;
+    #[cfg(target_pointer_width = "64")]
+    super::objects::each(|object| wanted |= object.wants_executable_stacks());
+    wanted
+}
+
 /// Labels a range in `/proc/PID/maps`, if the kernel can do that (5.17, if so configured).
 pub(super) fn name_mapping(start: *mut u8, len: usize, name: &'static CStr) {
     // SAFETY: a static string. Only the label of the range is changed.

@@ -143,6 +143,16 @@ impl fmt::Debug for Parts {
     }
 }
 
+/// Stacks may hold code.
+static EXECUTABLE: AtomicBool = AtomicBool::new(false);
+
+/// Finds out if the process's threads may run code on their stacks, as C's nested functions need it (`-z
+/// execstack`). Mappings that are made afterwards allow it, too. Takes a lock of the loader.
+pub(crate) fn heed_executable_stacks() {
+    // Relaxed: a process that loads such code later, while others start a runtime, has no order either.
+    EXECUTABLE.store(system::stacks_may_run(), Ordering::Relaxed);
+}
+
 /// Returns the lowest page of a range that is in memory. `None` if none is, or not all of the range is mapped.
 /// A system call for each 256 pages.
 pub(crate) fn lowest_resident(range: Range<usize>) -> Option<usize> {
@@ -241,8 +251,11 @@ impl Mapping {
         // SAFETY: this call's own mapping. If it were locked, all of its memory would be there, and the
         // kernel might refuse markers.
         unsafe { libc::munlock(mapping.at(0), len) };
+        // Relaxed: see `heed_executable_stacks`.
+        let run = if EXECUTABLE.load(Ordering::Relaxed) { libc::PROT_EXEC } else { 0 };
+        let access = libc::PROT_READ | libc::PROT_WRITE | run;
         // SAFETY: this call's own mapping, which is not in use yet.
-        if unsafe { libc::mprotect(mapping.at(0), len, libc::PROT_READ | libc::PROT_WRITE) } != 0 {
+        if unsafe { libc::mprotect(mapping.at(0), len, access) } != 0 {
             return Err(no_memory(format_args!("cannot reserve {} of address space", Bytes(len))));
         }
         Ok(mapping)

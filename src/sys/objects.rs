@@ -38,6 +38,11 @@ impl Object<'_> {
         Some((index, within))
     }
 
+    /// Returns `true` if it has code that the compiler wants to put on stacks.
+    pub(super) fn wants_executable_stacks(&self) -> bool {
+        self.headers().iter().any(|part| part.p_type == libc::PT_GNU_STACK && part.p_flags & libc::PF_X != 0)
+    }
+
     /// Returns the first values of its thread-locals, and how many bytes of zeros follow them; `None`: it has
     /// no thread-locals.
     pub(super) fn thread_locals(&self) -> Option<(&[u8], usize)> {

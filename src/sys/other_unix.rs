@@ -25,6 +25,11 @@ pub(super) unsafe fn advise_each(_ranges: &[libc::iovec], _advice: libc::c_int) 
     None
 }
 
+/// Returns `false`: green threads do not run there.
+pub(super) fn stacks_may_run() -> bool {
+    false
+}
+
 /// Mappings have no names.
 pub(super) fn name_mapping(_start: *mut u8, _len: usize, _name: &'static CStr) {}
 

@@ -74,7 +74,7 @@ impl Builder {
     ///
     /// - The default is the runtime's: 256 KiB for a green thread, 2 MiB for a bound or a 1:1 one.
     /// - Less than 4 KiB is rounded up to that.
-    /// - With 0, or more than 1 TiB (1 GiB for a green thread), `spawn` fails.
+    /// - With 0, or more than 1 TiB (64 GiB for a green thread), `spawn` fails.
     ///
     /// # Examples
     ///

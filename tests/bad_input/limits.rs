@@ -67,7 +67,7 @@ pub(crate) const ROLES: &[(&str, fn())] = &[
         limit_memory(2 << 30);
         let runtime = mxn();
         let error =
-            runtime.spawn_with(Builder::new().stack_size(1 << 39), || ()).expect_err("512 GiB do not fit");
+            runtime.spawn_with(Builder::new().stack_size(16 << 30), || ()).expect_err("16 GiB do not fit");
         println!("{error}");
         assert_eq!(runtime.spawn(|| 5).join().expect("a thread of the usual size"), 5);
     }),

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use selvedge::thread::{self, Builder, JoinHandle};
-use selvedge::{Mxn, OneToOne, Runtime};
+use selvedge::thread::{self, Builder, JoinHandle, ThreadState};
+use selvedge::{Mxn, OneToOne, Runtime, mxn};
 
 use crate::watchdog::Watchdog;
 use crate::{child, dive};
@@ -77,6 +77,46 @@ pub(crate) const ROLES: &[(&str, fn())] = &[
         // And all can be had again.
         end(parked(&rt, THREADS));
     }),
+    ("ended", || {
+        const THREADS: usize = 40_000;
+        let before = resident();
+        let rt = Mxn::builder().concurrency(2).build().unwrap();
+        let threads = parked(&rt, THREADS);
+        let peak = resident() - before;
+        end(threads);
+        drop(rt);
+        let left = (resident() - before) * 100 / peak;
+        println!("{left} % of {peak} bytes are left");
+        // As above, but at once: the end of the runtime waits for it.
+        assert!(left < 60, "{left} % of {peak} bytes are left");
+        assert!(mxn::trim_stacks(0) > 16_000);
+        let left = (resident() - before) * 100 / peak;
+        println!("{left} % are left without warm stacks");
+        assert!(left < 25, "{left} % of {peak} bytes are left without warm stacks");
+        assert_eq!(mxn::trim_stacks(0), 0);
+        // And all can be had again.
+        let rt = Mxn::builder().concurrency(2).build().unwrap();
+        end(parked(&rt, THREADS));
+    }),
+    ("huge", || {
+        const SIZE: usize = 8 << 30;
+        let rt = Mxn::builder().concurrency(1).build().unwrap();
+        let thread = rt.spawn_with(Builder::new().stack_size(SIZE), || {
+            let here = 0_u8;
+            let far = (&raw const here).cast_mut().wrapping_sub(SIZE - (1 << 20));
+            // SAFETY: within the thread's stack, far below its frames.
+            unsafe { far.write_volatile(1) };
+            thread::park();
+        });
+        let thread = thread.unwrap();
+        while !matches!(rt.threads()[0].state(), ThreadState::Waiting { .. }) {
+            thread::yield_now();
+        }
+        let stack = rt.threads()[0].stack().expect("it lives");
+        assert!(stack.size() >= SIZE && stack.high_water() >= SIZE - (1 << 20), "{stack:?}");
+        thread.thread().unpark();
+        thread.join().unwrap();
+    }),
 ];
 
 /// So many threads of `rt`, all parked.
@@ -133,6 +173,16 @@ fn waves_of_threads_use_the_same_memory() {
 #[test]
 fn memory_of_many_ended_threads_comes_back() {
     child::run("trimmed", &[]).expect_success();
+}
+
+#[test]
+fn memory_comes_back_when_the_runtime_ends() {
+    child::run("ended", &[]).expect_success();
+}
+
+#[test]
+fn a_stack_may_have_gigabytes() {
+    child::run("huge", &[]).expect_success();
 }
 
 /// The promised size can be used, whatever the runtime; sizes in between are rounded up.

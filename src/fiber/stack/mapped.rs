@@ -21,14 +21,14 @@ use std::ops::Range;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering};
 
-use super::{COLOUR_STEP, Chain, Header, MOST_COLOURS, RED_ZONE, SizeClass, Stack, tls};
+use super::{COLOUR_STEP, COLOURS, Chain, Header, RED_ZONE, SizeClass, Stack, tls};
 use crate::arch::valgrind;
 use crate::sys::mmap::{Guard, Mapping, Parts, check_headroom, page_size};
 use crate::sys::sigstack;
 
 /// How many spans the first slab of a class has, if they fit into [`FIRST_SLAB`].
 const FIRST_SLOTS: usize = 64;
-/// Room for the frames of a thread that waits at once: one that parks takes about 900 bytes.
+/// Room for the frames of a thread that waits at once. One that parks has 512 bytes of them.
 const FIRST_FRAMES: usize = 1_024;
 /// Address space of the first slab of a class.
 const FIRST_SLAB: usize = 256 << 20;
@@ -169,7 +169,7 @@ impl Slab {
         let geometry = Geometry::of(self.class);
         let bottom = self.first_span + index * self.stride;
         let top = self.at(bottom + self.stride);
-        let colour = index % geometry.colours * COLOUR_STEP;
+        let colour = index % COLOURS * COLOUR_STEP;
         let header = Header {
             top,
             start: top.wrapping_sub(geometry.tls + colour),
@@ -224,7 +224,6 @@ struct Geometry {
     red_zone: usize,
     /// Top of the span to the highest `start`.
     tls: usize,
-    colours: usize,
     stride: usize,
 }
 
@@ -233,12 +232,9 @@ impl Geometry {
         let page = page_size();
         let red_zone = RED_ZONE.max(sigstack::minimum()).next_multiple_of(page);
         let tls = tls().lines();
-        // As many as leave room for the first frames on the pages that the block takes anyway.
-        let beside = (tls + FIRST_FRAMES).next_multiple_of(page) - tls - FIRST_FRAMES;
-        let colours = (beside / COLOUR_STEP + 1).min(MOST_COLOURS);
         // Whole pages, on top of the usable ones.
-        let head = (tls + (colours - 1) * COLOUR_STEP).next_multiple_of(page);
-        Self { red_zone, tls, colours, stride: red_zone + class.usable() + head }
+        let head = (tls + (COLOURS - 1) * COLOUR_STEP).next_multiple_of(page);
+        Self { red_zone, tls, stride: red_zone + class.usable() + head }
     }
 }
 
@@ -263,13 +259,16 @@ pub(super) fn red_zone(stack: Stack) -> Range<usize> {
     limit - Geometry::of(stack.size_class()).red_zone..limit
 }
 
-/// Has the kernel put memory where threads on new stacks will start: the TLS block, and room for their first
-/// frames. Without this, each page would cost a fault of its own. Makes a system call, without a lock.
-pub(super) fn touch(chain: &Chain) {
+/// Has the kernel put memory where threads on new stacks will start: room for their first frames, and the TLS
+/// block, if there will be one. Without this, each page would cost a fault of its own. Makes a system call.
+pub(super) fn touch(chain: &Chain, with_blocks: bool) {
+    let page = page_size();
     let mut tops = Parts::new();
-    for stack in chain.iter().take(Parts::MOST) {
-        let first_frames = stack.start().wrapping_sub(FIRST_FRAMES);
-        tops.push(first_frames.map_addr(|at| at & !(page_size() - 1)).max(stack.limit()), stack.top());
+    for stack in chain.iter() {
+        let first = stack.start().wrapping_sub(FIRST_FRAMES).map_addr(|at| at / page * page);
+        let end =
+            if with_blocks { stack.top() } else { stack.start().map_addr(|at| at.next_multiple_of(page)) };
+        tops.push(first.max(stack.limit()), end);
     }
     tops.touch();
 }

@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::chain::{Chain, ChainList};
 use super::lock::Lock;
 use super::mapped::{self, Slab};
-use super::{SizeClass, Stack, tls};
+use super::{SizeClass, Stack, WITH_BLOCKS, tls};
 use crate::sys::mmap::Parts;
 
 /// How many stacks move at once between an LWP's cache and the pool. The cache holds two such chains at most.
@@ -154,7 +154,8 @@ pub(super) fn take_batch(class: SizeClass) -> io::Result<Chain> {
         growth.grow(class).map(|chain| (chain, true))
     })?;
     if is_new {
-        mapped::touch(&chain);
+        // Relaxed: see `expect_blocks`.
+        mapped::touch(&chain, WITH_BLOCKS.load(Ordering::Relaxed));
     }
     Ok(chain)
 }
@@ -214,7 +215,8 @@ pub(crate) fn trim() -> bool {
 /// Does what [`trim`] does until at most `keep` warm stacks of each class are left. Returns how many have lost
 /// their memory.
 pub(crate) fn trim_to(keep: usize) -> usize {
-    let trimmed = |class| std::iter::repeat_with(move || trim_class(class, keep)).take_while(|&some| some > 0);
+    let trimmed =
+        |class| std::iter::repeat_with(move || trim_class(class, keep)).take_while(|&some| some > 0);
     SizeClass::all().flat_map(trimmed).sum()
 }
 

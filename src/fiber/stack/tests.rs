@@ -53,7 +53,7 @@ fn sizes_round_up_within_bounds() {
     for absurd in [0, LARGEST + 1, usize::MAX, 1 << 63] {
         let error = SizeClass::of(absurd).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
-        assert!(error.to_string().contains("1 GiB"), "{error}");
+        assert!(error.to_string().contains("64 GiB"), "{error}");
     }
 }
 
@@ -80,9 +80,9 @@ fn spans_are_apart_and_coloured() {
                 unsafe { stack.limit().write_bytes(0xA5, top - limit) };
             }
         }
-        assert_eq!(colours.len(), MOST_COLOURS);
+        assert_eq!(colours.len(), COLOURS);
         let of_blocks: HashSet<usize> = colours.iter().map(|&(_, of_block)| of_block).collect();
-        assert_eq!(of_blocks.len(), MOST_COLOURS);
+        assert_eq!(of_blocks.len(), COLOURS);
         spans.sort_by_key(|span| span.start);
         assert!(spans.windows(2).all(|pair| pair[0].end <= pair[1].start));
     });
@@ -322,12 +322,15 @@ fn high_water_tells_how_deep() {
 #[test]
 fn a_shallow_thread_touches_no_page_of_its_own() {
     isolated!("a_shallow_thread_touches_no_page_of_its_own", {
-        for _ in 0..2 * MOST_COLOURS {
+        for _ in 0..2 * COLOURS {
             let stack = take(class(64 << 10)).unwrap();
             let first = Bounds::of(stack).high_water();
             on(stack, &|| _ = black_box([1_u8; 512]));
             let used = Bounds::of(stack).high_water();
-            assert!(used == first || first == 0 && used <= page_size(), "{used} of {stack:?}, {first} at first");
+            assert!(
+                used == first || first == 0 && used <= page_size(),
+                "{used} of {stack:?}, {first} at first"
+            );
         }
     });
 }

@@ -28,6 +28,9 @@ pub(crate) fn check_headroom(_len: usize) -> io::Result<()> {
     Ok(())
 }
 
+/// Does nothing: there are no such stacks.
+pub(crate) fn heed_executable_stacks() {}
+
 /// Returns `None`: there is no limit.
 pub(crate) fn mappings_left() -> Option<usize> {
     None
