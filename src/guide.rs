@@ -8,6 +8,7 @@
 //! | [`blocking`] | What happens to the other threads when one blocks? |
 //! | [`unmodified`] | How do std's locks, sockets and threads, other crates, and finished programs, run on green threads? |
 //! | [`servers`] | How does a server have a thread for each connection? |
+//! | [`memory`] | What does a thread take, and what comes back? |
 //! | [`time_slices`] | How do threads that compute share the CPUs? |
 //! | [`priorities`] | What goes first, and why does no thread starve? |
 //! | [`debugging`] | How does one look at green threads with gdb, perf and heap profilers? |
@@ -27,6 +28,7 @@
 pub mod blocking;
 pub mod choosing;
 pub mod debugging;
+pub mod memory;
 pub mod priorities;
 pub mod servers;
 pub mod thread_register;
