@@ -1,6 +1,8 @@
 //! If a green thread sleeps in the kernel, unannounced, it delays no other thread: neither those that are
 //! queued behind it, nor those with deadlines that were armed on its LWP.
 
+#[path = "support/unseen.rs"]
+mod unseen;
 #[path = "support/watchdog.rs"]
 mod watchdog;
 
@@ -11,11 +13,6 @@ use std::time::Duration;
 use selvedge::{Mxn, Runtime, thread};
 
 use watchdog::Watchdog;
-
-/// Sleeps in the kernel, with a call that the runtime knows nothing of.
-fn block(time: Duration) {
-    std::thread::sleep(time);
-}
 
 /// The deadline passes when all others have slept for so long that the monitor sleeps too.
 #[test]
@@ -28,7 +25,7 @@ fn a_deadline_behind_a_blocked_thread_is_kept_in_a_quiet_runtime() {
         let blocked = Arc::clone(&blocked);
         rt.spawn(move || {
             blocked.store(true, Ordering::Relaxed);
-            block(Duration::from_secs(5));
+            unseen::sleep(Duration::from_secs(5));
             blocked.store(false, Ordering::Relaxed);
         })
     };

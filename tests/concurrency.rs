@@ -151,7 +151,7 @@ fn meet(rt: &Mxn, n: usize) {
                 here.fetch_add(1, Ordering::AcqRel);
                 while here.load(Ordering::Acquire) < n {
                     std::hint::spin_loop();
-                    std::thread::yield_now();
+                    unseen::yield_now();
                 }
             })
         })
@@ -287,8 +287,8 @@ fn many_set_the_concurrency_at_once() {
             rt.spawn(move || {
                 while !stop.load(Ordering::Relaxed) {
                     match n % 4 {
-                        0 => std::thread::sleep(Duration::from_micros(300)),
-                        1 => thread::blocking(|| std::thread::sleep(Duration::from_micros(300))),
+                        0 => unseen::sleep(Duration::from_micros(300)),
+                        1 => thread::blocking(|| unseen::sleep(Duration::from_micros(300))),
                         2 => thread::sleep(Duration::from_micros(100)),
                         _ => thread::yield_now(),
                     }

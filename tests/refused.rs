@@ -59,8 +59,12 @@ fn sleepers_beside_others(refuse: fn()) {
             })
             .collect();
         let interrupted = rt.spawn(|| {
-            // SAFETY: no descriptors.
-            let poll = || unsafe { libc::poll(std::ptr::null_mut(), 0, 15) };
+            // By number, so that nothing answers the call for a green thread.
+            let poll = || {
+                let mut time = libc::timespec { tv_sec: 0, tv_nsec: 15_000_000 };
+                // SAFETY: no descriptors, a time, and no set of signals.
+                unsafe { libc::syscall(libc::SYS_ppoll, 0_usize, 0_usize, &raw mut time, 0_usize, 0_usize) }
+            };
             (0..POLLS).filter(|_| poll() < 0).count()
         });
         let interrupted = interrupted.join().expect("the sleeper");

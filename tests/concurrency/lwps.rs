@@ -2,19 +2,17 @@
 
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, Stdio};
-use std::sync::Barrier;
 
 use super::*;
+use crate::unseen::Meeting;
 
 /// Makes `n` LWPs be needed at once, for a moment.
 fn storm(rt: &Mxn, n: usize) {
-    let all = Arc::new(Barrier::new(n));
+    let all = Arc::new(Meeting::of(n));
     let threads: Vec<_> = (0..n)
         .map(|_| {
             let all = Arc::clone(&all);
-            rt.spawn(move || {
-                all.wait();
-            })
+            rt.spawn(move || all.meet())
         })
         .collect();
     threads.into_iter().for_each(|thread| thread.join().unwrap());
@@ -46,11 +44,11 @@ pub(super) fn lwps_age_and_are_used_again() {
 
 /// Starts threads that need an LWP each for a moment, and then wait, each with a deadline on its own LWP.
 fn scatter(rt: &Mxn, wait: fn(u64)) -> Vec<thread::JoinHandle<()>> {
-    let all = Arc::new(Barrier::new(30));
+    let all = Arc::new(Meeting::of(30));
     let start = |number| {
         let all = Arc::clone(&all);
         rt.spawn(move || {
-            all.wait();
+            all.meet();
             wait(number);
         })
     };
@@ -121,13 +119,13 @@ pub(super) fn lwps_may_stay() {
 pub(super) fn a_child_outlives_idleness() {
     const ROUNDS: usize = 20;
     let rt = builder(2).lwp_age(Some(Duration::from_millis(50))).time_slice(None).build().unwrap();
-    let all = Arc::new(Barrier::new(ROUNDS));
+    let all = Arc::new(Meeting::of(ROUNDS));
     let children: Vec<_> = (0..ROUNDS)
         .map(|n| {
             let all = Arc::clone(&all);
             rt.spawn(move || {
                 // On as many LWPs as there are threads.
-                all.wait();
+                all.meet();
                 let mut cat = Command::new("cat");
                 cat.stdin(Stdio::piped()).stdout(Stdio::null());
                 let die_with_parent = || {
