@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use selvedge::sync::Mutex;
@@ -86,13 +86,13 @@ pub(super) fn crash() {
     other.run(|| (0..40).for_each(|_| thread::park_timeout(Duration::from_micros(1))));
     let age = Some(Duration::from_millis(10));
     let rt = Mxn::builder().concurrency(1).max_lwps(6).lwp_age(age).time_slice(None).build().unwrap();
-    let (hold, held) = mpsc::channel::<()>();
-    let held = Arc::new(std::sync::Mutex::new(held));
-    // Each blocks in the kernel until the sender is dropped.
+    let (held, hold) = std::io::pipe().unwrap();
+    let held = Arc::new(held);
+    // Each blocks in the kernel until the other end is closed.
     let blocked: Vec<_> = (0..8)
         .map(|_| {
             let held = Arc::clone(&held);
-            rt.spawn(move || held.lock().unwrap().recv().unwrap_err())
+            rt.spawn(move || assert!(!crate::unseen::read(&*held)))
         })
         .collect();
     let start = Instant::now();
@@ -104,7 +104,7 @@ pub(super) fn crash() {
     };
     wait_until(|stats| stats.bound_reached > 0);
     drop(hold);
-    blocked.into_iter().for_each(|thread| _ = thread.join().unwrap());
+    blocked.into_iter().for_each(|thread| thread.join().unwrap());
     // An LWP that has ended since: the thread that ends LWPs has noted the bound before.
     wait_until(|stats| stats.aged > 0);
     let long = rt.run(move || {

@@ -8,6 +8,8 @@ mod recordings;
 mod slots;
 mod switching;
 mod times;
+#[path = "../support/unseen.rs"]
+mod unseen;
 #[path = "../support/watchdog.rs"]
 mod watchdog;
 

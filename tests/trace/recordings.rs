@@ -247,7 +247,7 @@ fn each_of_several_wake_ups_is_recorded() {
 /// A region that was announced is a span of its own.
 #[test]
 fn announced_regions_are_recorded() {
-    let play = || thread::blocking(|| std::thread::sleep(Duration::from_millis(2)));
+    let play = || thread::blocking(|| crate::unseen::sleep(Duration::from_millis(2)));
     recorded("announced_regions_are_recorded", 1, play, |recording| {
         let timeline = Timeline::of(recording);
         let spans = timeline.threads().iter().flat_map(|line| line.spans.windows(2));

@@ -2,9 +2,9 @@
 
 use std::collections::HashSet;
 use std::hint;
+use std::io::{PipeReader, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
 use selvedge::mxn::Builder;
@@ -13,6 +13,7 @@ use selvedge::trace::{Event, EventKind, Level, Recording, SlotCause, Timeline, T
 use selvedge::{Mxn, Runtime};
 
 use super::traced;
+use crate::unseen::{self, Meeting};
 
 /// How long anything may take.
 const PATIENCE: Duration = Duration::from_secs(40);
@@ -50,23 +51,34 @@ fn lwps_of(recording: &Recording, id: ThreadId) -> Vec<u32> {
     lwps.collect()
 }
 
+/// What another thread does to end that a thread keeps its LWP: it says that it runs, and writes a byte.
+struct Other {
+    runs: AtomicBool,
+    byte: PipeReader,
+}
+
 /// With one slot, a thread keeps its LWP by `keep` until another thread has run. Returns the identities of
 /// both, and what was recorded.
 fn one_keeps_the_lwp(
     builder: Builder,
-    keep: impl FnOnce(&AtomicBool, Receiver<()>) + Send + 'static,
+    keep: impl FnOnce(&AtomicBool, &Other) + Send + 'static,
 ) -> (ThreadId, ThreadId, Recording) {
     let rt = builder.build().unwrap();
-    let (sender, receiver) = mpsc::channel();
-    let keeps = Arc::new(AtomicBool::new(false));
-    let theirs = Arc::clone(&keeps);
-    let first = rt.spawn(move || keep(&theirs, receiver));
+    let (byte, mut sender) = std::io::pipe().unwrap();
+    let both = Arc::new((AtomicBool::new(false), Other { runs: AtomicBool::new(false), byte }));
+    let keeps = &both.0;
+    let theirs = Arc::clone(&both);
+    let first = rt.spawn(move || keep(&theirs.0, &theirs.1));
     let start = Instant::now();
     while !keeps.load(Ordering::Acquire) {
         assert!(start.elapsed() < PATIENCE, "it does not run");
         std::thread::yield_now();
     }
-    let second = rt.spawn(move || sender.send(()).unwrap());
+    let theirs = Arc::clone(&both);
+    let second = rt.spawn(move || {
+        theirs.1.runs.store(true, Ordering::Relaxed);
+        sender.write_all(&[0]).unwrap();
+    });
     let ids = (first.thread().id(), second.thread().id());
     first.join().unwrap();
     second.join().unwrap();
@@ -97,17 +109,17 @@ fn moved(play: impl Fn() -> (ThreadId, ThreadId, Recording), cause: SlotCause) -
 fn the_monitors_moves_are_recorded() {
     traced("the_monitors_moves_are_recorded", Level::Events, || {
         let asleep = || {
-            one_keeps_the_lwp(builder(), |keeps, receiver| {
+            one_keeps_the_lwp(builder(), |keeps, other| {
                 keeps.store(true, Ordering::Release);
-                receiver.recv().unwrap();
+                unseen::read(&other.byte);
             })
         };
         assert!(matches!(moved(asleep, SlotCause::InKernel), Track::Kernel(_)));
         let busy = || {
             let slices = builder().time_slice(Some(Duration::from_millis(1))).preemption_signal(None);
-            one_keeps_the_lwp(slices, |keeps, receiver| {
+            one_keeps_the_lwp(slices, |keeps, other| {
                 keeps.store(true, Ordering::Release);
-                while receiver.try_recv().is_err() {
+                while !other.runs.load(Ordering::Relaxed) {
                     hint::spin_loop();
                 }
             })
@@ -121,10 +133,10 @@ fn the_monitors_moves_are_recorded() {
 fn the_move_of_a_slot_that_was_left_open_is_recorded() {
     traced("the_move_of_a_slot_that_was_left_open_is_recorded", Level::Events, || {
         let open = || {
-            one_keeps_the_lwp(builder(), |keeps, receiver| {
+            one_keeps_the_lwp(builder(), |keeps, other| {
                 thread::blocking(|| {
                     keeps.store(true, Ordering::Release);
-                    receiver.recv().unwrap();
+                    unseen::read(&other.byte);
                 });
             })
         };
@@ -137,9 +149,9 @@ fn the_move_of_a_slot_that_was_left_open_is_recorded() {
         while !moves(&Recording::take(), SlotCause::Open).iter().any(by_itself) {
             assert!(start.elapsed() < PATIENCE, "{:?}", moves(&Recording::take(), SlotCause::Open));
             rt.run(|| {
-                let (sender, receiver) = mpsc::channel();
-                let other = thread::spawn(move || sender.send(()).unwrap());
-                thread::blocking(|| receiver.recv().unwrap());
+                let (byte, mut sender) = std::io::pipe().unwrap();
+                let other = thread::spawn(move || sender.write_all(&[0]).unwrap());
+                thread::blocking(|| unseen::read(&byte));
                 other.join().unwrap();
             });
         }
@@ -152,10 +164,10 @@ fn a_slot_that_is_lent_is_recorded() {
     traced("a_slot_that_is_lent_is_recorded", Level::Events, || {
         // SAFETY: the threads have no thread-locals that threads on other LWPs could reach.
         let pinned = unsafe { builder().pinned() };
-        let (first, _, recording) = one_keeps_the_lwp(pinned, |keeps, receiver| {
+        let (first, _, recording) = one_keeps_the_lwp(pinned, |keeps, other| {
             thread::blocking(|| {
                 keeps.store(true, Ordering::Release);
-                receiver.recv().unwrap();
+                unseen::read(&other.byte);
             });
             (0..3).for_each(|_| thread::yield_now());
         });
@@ -202,11 +214,11 @@ fn wait_until(rt: &Mxn, is: impl Fn(&selvedge::RuntimeStats) -> bool) {
 
 /// Makes `n` LWPs be needed at once.
 fn need(rt: &Mxn, n: usize) {
-    let all = Arc::new(std::sync::Barrier::new(n));
+    let all = Arc::new(Meeting::of(n));
     let threads: Vec<_> = (0..n)
         .map(|_| {
             let all = Arc::clone(&all);
-            rt.spawn(move || _ = all.wait())
+            rt.spawn(move || all.meet())
         })
         .collect();
     threads.into_iter().for_each(|thread| thread.join().unwrap());

@@ -153,11 +153,11 @@ fn states_of_green_threads_are_charged() {
     traced("states_of_green_threads_are_charged", Level::Times, || {
         let rt = Mxn::builder().concurrency(1).build().unwrap();
         states_are_charged(&rt);
-        let (end, ends) = mpsc::channel::<()>();
-        let blocks = rt.spawn(move || thread::blocking(|| ends.recv().unwrap_err()));
+        let (ends, end) = std::io::pipe().unwrap();
+        let blocks = rt.spawn(move || thread::blocking(|| assert!(!crate::unseen::read(&ends))));
         long_in(&rt, blocks.thread(), State::InKernel);
         drop(end);
-        _ = blocks.join().unwrap();
+        blocks.join().unwrap();
         // Without slices, the second waits in the run queue until the first has ended.
         static STOP: AtomicBool = AtomicBool::new(false);
         let rt = Mxn::builder().concurrency(1).time_slice(None).build().unwrap();
