@@ -3,6 +3,8 @@
 //!
 //! The global allocator of this program ends the process if it is called where a dispatcher runs.
 
+#[path = "support/unseen.rs"]
+mod unseen;
 #[path = "support/watchdog.rs"]
 mod watchdog;
 
@@ -76,7 +78,7 @@ fn work() {
                         list.truncate(8);
                     }
                     if round % 16 == 0 {
-                        thread::blocking(|| std::thread::sleep(Duration::from_micros(200)));
+                        thread::blocking(|| unseen::sleep(Duration::from_micros(200)));
                     }
                     // A handle that is dropped: its thread frees everything by itself.
                     drop(thread::spawn(move || vec![round; 10]));

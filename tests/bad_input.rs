@@ -23,6 +23,8 @@ mod process;
 mod settings;
 #[path = "bad_input/shutdown.rs"]
 mod shutdown;
+#[path = "support/unseen.rs"]
+mod unseen;
 #[path = "support/watchdog.rs"]
 mod watchdog;
 

@@ -6,6 +6,8 @@
 mod child;
 #[path = "idle/sleepers.rs"]
 mod sleepers;
+#[path = "support/unseen.rs"]
+mod unseen;
 #[path = "support/watchdog.rs"]
 mod watchdog;
 

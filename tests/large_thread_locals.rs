@@ -2,6 +2,8 @@
 //!
 //! With 200 KiB of thread-locals, a stack of 128 KiB used to be refused. With 100 KiB, none of it was usable.
 
+#[path = "support/unseen.rs"]
+mod unseen;
 #[path = "support/watchdog.rs"]
 mod watchdog;
 
@@ -46,7 +48,7 @@ fn kernel_threads_have_room_beside_them() {
     rt.run(|| {
         thread::scope(|s| {
             for _ in 0..8 {
-                s.spawn(|| thread::blocking(|| std::thread::sleep(std::time::Duration::from_millis(20))));
+                s.spawn(|| thread::blocking(|| unseen::sleep(std::time::Duration::from_millis(20))));
             }
         });
     });

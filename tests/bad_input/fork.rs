@@ -20,7 +20,7 @@ use selvedge::{Mxn, OneToOne, Runtime, ThreadRegister, Wait};
 
 use super::forked::{expect_end, fork_into, in_child, panics_end_the_process};
 use super::watchdog::Watchdog;
-use super::{child, mxn};
+use super::{child, mxn, unseen};
 
 const SHORT: Duration = Duration::from_millis(2);
 const LONG: Duration = Duration::from_secs(1000);
@@ -298,7 +298,7 @@ fn fork_from_all<R: Own + 'static>(rt: R, times: usize) {
             // In a region that announced blocking, for so long that its slot is gone by the time it ends.
             rt.run(|| {
                 thread::blocking(|| {
-                    std::thread::sleep(SHORT);
+                    unseen::sleep(SHORT);
                     in_child(|| ());
                     let child = fork_into(|| thread::sleep(SHORT));
                     expect_end(child);

@@ -3,14 +3,13 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use selvedge::{Mxn, OneToOne, Runtime, ThreadRegister, mxn, thread};
 
-use super::{SETTLED, full};
+use super::{SETTLED, full, unseen};
 
 /// The most wake-ups in a process in which all threads sleep.
 const WAKE_UPS_A_SECOND: u64 = 2;
@@ -27,6 +26,13 @@ type Wake = Box<dyn FnOnce()>;
 type Kind = fn() -> (Box<dyn FnOnce() + Send>, Wake);
 
 fn read() -> (Box<dyn FnOnce() + Send>, Wake) {
+    let (mut ours, theirs) = UnixStream::pair().expect("a pair of sockets");
+    let sleep = move || assert!(unseen::read(&theirs));
+    (Box::new(sleep), Box::new(move || ours.write_all(&[1]).expect("a reader")))
+}
+
+/// As a program does, so that the thread may wait without its LWP (feature `interpose`).
+fn read_by_std() -> (Box<dyn FnOnce() + Send>, Wake) {
     let (mut ours, mut theirs) = UnixStream::pair().expect("a pair of sockets");
     let sleep = move || theirs.read_exact(&mut [0]).expect("a byte");
     (Box::new(sleep), Box::new(move || ours.write_all(&[1]).expect("a reader")))
@@ -35,17 +41,13 @@ fn read() -> (Box<dyn FnOnce() + Send>, Wake) {
 fn accept() -> (Box<dyn FnOnce() + Send>, Wake) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
-    let sleep = move || drop(listener.accept().expect("a connection"));
+    let sleep = move || unseen::accept(&listener);
     (Box::new(sleep), Box::new(move || drop(TcpStream::connect(address).expect("a listener"))))
 }
 
 fn poll() -> (Box<dyn FnOnce() + Send>, Wake) {
     let (mut ours, theirs) = UnixStream::pair().expect("a pair of sockets");
-    let sleep = move || {
-        let mut wanted = libc::pollfd { fd: theirs.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-        // SAFETY: one descriptor, which is open.
-        while unsafe { libc::poll(&raw mut wanted, 1, -1) } != 1 {}
-    };
+    let sleep = move || unseen::poll(&theirs);
     (Box::new(sleep), Box::new(move || ours.write_all(&[1]).expect("a reader")))
 }
 
@@ -66,7 +68,7 @@ fn own_lock() -> (Box<dyn FnOnce() + Send>, Wake) {
     (Box::new(|| drop(lock.lock())), Box::new(|| drop(guard)))
 }
 
-const KINDS: [Kind; 6] = [read, accept, poll, blocking, std_lock, own_lock];
+const KINDS: [Kind; 7] = [read, read_by_std, accept, poll, blocking, std_lock, own_lock];
 
 fn mxn(slots: usize) -> mxn::Builder {
     Mxn::builder().concurrency(slots).max_lwps(64)
@@ -246,7 +248,7 @@ pub(super) fn others_go_on_beside_a_sleeper() {
 pub(super) fn a_sleeper_goes_on() {
     for slots in [1, 2] {
         let rt = mxn(slots).build().expect("a runtime");
-        let (mut ours, mut theirs) = UnixStream::pair().expect("a pair of sockets");
+        let (mut ours, theirs) = UnixStream::pair().expect("a pair of sockets");
         let answers = Arc::new(selvedge::sync::Mutex::new(Vec::new()));
         let parked = {
             let answers = Arc::clone(&answers);
@@ -264,9 +266,8 @@ pub(super) fn a_sleeper_goes_on() {
         let reader = {
             let (answers, parked) = (Arc::clone(&answers), parked.thread().clone());
             rt.spawn(move || {
-                let mut byte = [0];
-                while theirs.read(&mut byte).expect("a byte") == 1 && byte[0] != 0 {
-                    answers.lock().push(byte[0]);
+                while unseen::read(&theirs) {
+                    answers.lock().push(1);
                     parked.unpark();
                 }
             })
@@ -276,7 +277,7 @@ pub(super) fn a_sleeper_goes_on() {
             ours.read_exact(&mut [0]).expect("an answer");
             Instant::now()
         });
-        ours.write_all(&[0]).expect("a reader");
+        drop(ours);
         reader.join().expect("the reader");
         answers.lock().clear();
         parked.thread().unpark();
