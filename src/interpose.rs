@@ -59,7 +59,7 @@ pub(crate) use clocks::instant;
 /// Returns `true` if the program's calls come here first. In a library that is loaded by a program, they do
 /// not.
 pub(crate) fn is_on() -> bool {
-    next::is_first(c"syscall", futex::syscall as *const ())
+    next::is_first(futex::syscall as *const ())
 }
 
 /// Prepares what green threads need here. Returns an error if another library must see all calls.

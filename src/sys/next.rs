@@ -1,13 +1,14 @@
 //! The C library's own functions, behind those of this crate that have the same names (`interpose`).
 //!
 //! The executable's functions come first when a program is linked, and the C library's are found by asking
-//! the loader for the next ones. This is done at the first call of each: the loader needs neither a system
-//! call nor memory for that.
+//! the loader for the next ones. The loader takes its lock for that, so it is asked before the program starts:
+//! the lock may be held by a thread that waits for the very call. A function that is called even earlier, by a
+//! constructor of a library, is looked for at its first call.
 
 use std::ffi::{CStr, c_char, c_int, c_long, c_uint, c_void};
 use std::io;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use libc::{
     addrinfo, clockid_t, cpu_set_t, epoll_event, fd_set, id_t, idtype_t, iovec, mmsghdr, msghdr, nfds_t,
@@ -33,10 +34,18 @@ impl Next {
         if found.is_null() { self.find() } else { found }
     }
 
-    #[cold]
-    fn find(&self) -> *mut c_void {
+    /// Asks the loader. Returns null if no library has it.
+    fn look(&self) -> *mut c_void {
         // SAFETY: a C string, and a pseudo-handle.
         let found = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
+        // Relaxed: as above.
+        self.found.store(found, Ordering::Relaxed);
+        found
+    }
+
+    #[cold]
+    fn find(&self) -> *mut c_void {
+        let found = self.look();
         if found.is_null() {
             let name = self.name.to_str().unwrap_or("?");
             super::message::to_standard_error(format_args!(
@@ -45,33 +54,66 @@ impl Next {
             // SAFETY: it never returns.
             unsafe { libc::abort() }
         }
-        // Relaxed: as above.
-        self.found.store(found, Ordering::Relaxed);
         found
     }
 }
 
+/// What the loader finds first under the name `syscall`.
+static FIRST: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
+/// See [`is_sanitized`].
+static SANITIZED: AtomicBool = AtomicBool::new(false);
+
+/// Looks for all functions. One that is missing is missed when it is called.
+extern "C" fn look_for_all() {
+    for next in ALL {
+        next.look();
+    }
+    // SAFETY: a C string, and a pseudo-handle.
+    let first = |name: &CStr| unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+    let sanitizers = [c"__asan_init", c"__tsan_init", c"__msan_init", c"__lsan_init"];
+    // Relaxed: before the program starts.
+    FIRST.store(first(c"syscall"), Ordering::Relaxed);
+    SANITIZED.store(sanitizers.iter().any(|name| !first(name).is_null()), Ordering::Relaxed);
+}
+
+/// The loader calls what it finds here, before the program starts.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static BEFORE_THE_START: extern "C" fn() = look_for_all;
+
 macro_rules! next {
-    ($(fn $name:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {$(
-        /// Calls the C library's function of this name.
-        ///
-        /// # Safety
-        /// As that says.
-        #[inline]
-        pub(crate) unsafe fn $name($($argument: $type),*) -> $result {
-            static NEXT: Next = Next::new({
+    ($(fn $name:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {
+        /// The functions below, while each is looked for.
+        #[allow(non_upper_case_globals, reason = "each has the name of its function")]
+        mod nexts {
+            use super::{CStr, Next};
+
+            $(pub(super) static $name: Next = Next::new({
                 match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
                     Ok(name) => name,
                     Err(_) => unreachable!(),
                 }
-            });
-            type Function = unsafe extern "C" fn($($type),*) -> $result;
-            // SAFETY: the C library's function of this name has this type.
-            let next = unsafe { std::mem::transmute::<*mut c_void, Function>(NEXT.get()) };
-            // SAFETY: the caller's promise.
-            unsafe { next($($argument),*) }
+            });)*
         }
-    )*};
+
+        /// All of them.
+        static ALL: &[&Next] = &[$(&nexts::$name,)* &PTHREAD_EXIT];
+
+        $(
+            /// Calls the C library's function of this name.
+            ///
+            /// # Safety
+            /// As that says.
+            #[inline]
+            pub(crate) unsafe fn $name($($argument: $type),*) -> $result {
+                type Function = unsafe extern "C" fn($($type),*) -> $result;
+                // SAFETY: the C library's function of this name has this type.
+                let next = unsafe { std::mem::transmute::<*mut c_void, Function>(nexts::$name.get()) };
+                // SAFETY: the caller's promise.
+                unsafe { next($($argument),*) }
+            }
+        )*
+    };
 }
 
 next! {
@@ -176,15 +218,16 @@ next! {
     fn fdatasync(fd: c_int) -> c_int;
 }
 
+static PTHREAD_EXIT: Next = Next::new(c"pthread_exit");
+
 /// Calls the C library's function of this name. It unwinds the stack.
 ///
 /// # Safety
 /// As that says.
 pub(crate) unsafe fn pthread_exit(value: *mut c_void) -> ! {
-    static NEXT: Next = Next::new(c"pthread_exit");
     type Function = unsafe extern "C-unwind" fn(*mut c_void) -> !;
     // SAFETY: the C library's function of this name has this type.
-    let next = unsafe { std::mem::transmute::<*mut c_void, Function>(NEXT.get()) };
+    let next = unsafe { std::mem::transmute::<*mut c_void, Function>(PTHREAD_EXIT.get()) };
     // SAFETY: the caller's promise.
     unsafe { next(value) }
 }
@@ -201,18 +244,16 @@ unsafe extern "C" {
     pub(crate) fn unregister_landing(buffer: *mut c_void);
 }
 
-/// Returns `true` if the loader finds this function of this name first.
-pub(crate) fn is_first(name: &CStr, function: *const ()) -> bool {
-    // SAFETY: a C string, and a pseudo-handle.
-    unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) }.cast_const().cast() == function
+/// Returns `true` if this function is what the loader finds first under the name `syscall`.
+pub(crate) fn is_first(syscall: *const ()) -> bool {
+    // Relaxed: from before the program started.
+    FIRST.load(Ordering::Relaxed).cast_const().cast() == syscall
 }
 
 /// Returns `true` if a sanitizer has functions of these names, too, and must see all calls.
 pub(crate) fn is_sanitized() -> bool {
-    [c"__asan_init", c"__tsan_init", c"__msan_init", c"__lsan_init"].iter().any(|name| {
-        // SAFETY: a C string, and a pseudo-handle.
-        !unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) }.is_null()
-    })
+    // Relaxed: from before the program started.
+    SANITIZED.load(Ordering::Relaxed)
 }
 
 /// Sets the calling thread's `errno`, and returns what a call returns that has failed.
@@ -227,4 +268,18 @@ pub(crate) fn fail<T: From<i8>>(error: c_int) -> T {
 /// Returns the calling thread's `errno`.
 pub(crate) fn errno() -> c_int {
     io::Error::last_os_error().raw_os_error().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A thread that called one for the first time once waited at the loader's lock. Its holder, in the
+    /// constructor of a library, waited for that call.
+    #[test]
+    fn the_loader_is_not_asked_while_the_program_runs() {
+        for next in ALL {
+            assert!(!next.found.load(Ordering::Relaxed).is_null(), "{:?} was not looked for", next.name);
+        }
+    }
 }
