@@ -1,9 +1,12 @@
 //! Calls that block in the kernel, of every kind that a program may make, and the calls that end them.
+//!
+//! Those with a number are made by that (`libc::syscall`), so that they block also in builds in which functions
+//! of the C library are answered for green threads (feature `interpose`). Those of std are answered there.
 
 use std::cell::UnsafeCell;
 use std::ffi::c_int;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::net::{TcpListener, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -46,22 +49,25 @@ impl Pipe {
     pub(crate) fn read(&self) {
         let mut byte = 0_u8;
         // SAFETY: room for one byte.
-        assert_eq!(check(unsafe { libc::read(self.from.as_raw_fd(), (&raw mut byte).cast(), 1) }), 1);
+        let read = unsafe { libc::syscall(libc::SYS_read, self.from.as_raw_fd(), &raw mut byte, 1_usize) };
+        assert_eq!(check(read), 1);
     }
 
     /// Returns `true` if the kernel finds memory at `address` that the process may read.
     pub(crate) fn can_read(&self, address: usize) -> bool {
         // SAFETY: the kernel looks before it reads.
-        let sent = unsafe { libc::write(self.to.as_raw_fd(), std::ptr::without_provenance(address), 1) } == 1;
-        if sent {
+        let sent = unsafe { libc::syscall(libc::SYS_write, self.to.as_raw_fd(), address, 1_usize) };
+        if sent == 1 {
             self.read();
         }
-        sent
+        sent == 1
     }
 
     pub(crate) fn write(&self) {
         // SAFETY: one byte to read.
-        assert_eq!(check(unsafe { libc::write(self.to.as_raw_fd(), [1_u8].as_ptr().cast(), 1) }), 1);
+        let written =
+            unsafe { libc::syscall(libc::SYS_write, self.to.as_raw_fd(), [1_u8].as_ptr(), 1_usize) };
+        assert_eq!(check(written), 1);
     }
 }
 
@@ -70,7 +76,7 @@ pub(crate) fn nanosleep(time: Duration) {
     let mut left =
         libc::timespec { tv_sec: time.as_secs() as libc::time_t, tv_nsec: time.subsec_nanos().into() };
     // SAFETY: both are alive, and the kernel reads the first before it writes the second.
-    while unsafe { libc::nanosleep(&raw const left, &raw mut left) } != 0 {
+    while unsafe { libc::syscall(libc::SYS_nanosleep, &raw const left, &raw mut left) } != 0 {
         assert_eq!(io::Error::last_os_error().kind(), io::ErrorKind::Interrupted);
     }
 }
@@ -81,6 +87,11 @@ pub(crate) type Meet<'a> = &'a dyn Fn(&(dyn Fn() + Sync), &mut dyn FnMut());
 
 /// One kind of call: makes what it needs, and lets the two meet.
 pub(crate) type Kind = (&'static str, fn(Meet<'_>));
+
+/// Returns `true` if a kind waits as a green thread where functions of the C library are answered.
+pub(crate) fn is_stds(name: &str) -> bool {
+    name.starts_with("std ")
+}
 
 /// Calls that wait for what another thread does.
 pub(crate) const KINDS: &[Kind] = &[
@@ -214,8 +225,12 @@ pub(crate) const KINDS: &[Kind] = &[
         let pipe = Pipe::new();
         let poll = || {
             let mut wanted = libc::pollfd { fd: pipe.reader(), events: libc::POLLIN, revents: 0 };
-            // SAFETY: one entry. A signal may end it early; what it waits for has not happened then.
-            while unsafe { libc::poll(&raw mut wanted, 1, -1) } != 1 {
+            let mut call = || {
+                // SAFETY: one entry, for as long as it takes, and no set of signals.
+                unsafe { libc::syscall(libc::SYS_ppoll, &raw mut wanted, 1_usize, 0_usize, 0_usize, 0_usize) }
+            };
+            // A signal may end it early; what it waits for has not happened then.
+            while call() != 1 {
                 assert_eq!(io::Error::last_os_error().kind(), io::ErrorKind::Interrupted);
             }
         };
@@ -225,9 +240,15 @@ pub(crate) const KINDS: &[Kind] = &[
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let mut stream = None;
-        meet(&|| drop(listener.accept().unwrap()), &mut || {
-            stream = Some(TcpStream::connect(address).unwrap())
-        });
+        let accept = || {
+            // SAFETY: an open socket, and no address wanted.
+            let accepted = check(unsafe {
+                libc::syscall(libc::SYS_accept4, listener.as_raw_fd(), 0_usize, 0_usize, libc::SOCK_CLOEXEC)
+            });
+            // SAFETY: new, and ours alone.
+            drop(unsafe { OwnedFd::from_raw_fd(accepted as c_int) });
+        };
+        meet(&accept, &mut || stream = Some(TcpStream::connect(address).unwrap()));
     }),
     ("connect", |meet| {
         // The queue of a Unix socket is as long as it says. A sender that finds it full waits.
@@ -245,10 +266,13 @@ pub(crate) const KINDS: &[Kind] = &[
         let (mine, theirs) = UnixStream::pair().unwrap();
         theirs.set_read_timeout(Some(Duration::from_secs(100))).unwrap();
         let receive = || {
-            let mut byte = [0];
+            let mut byte = 0_u8;
+            // SAFETY: room for one byte.
+            let mut read =
+                || unsafe { libc::syscall(libc::SYS_read, theirs.as_raw_fd(), &raw mut byte, 1_usize) };
             // Restarted by hand: with a timeout, a signal surfaces.
-            while let Err(error) = (&theirs).read_exact(&mut byte) {
-                assert_eq!(error.kind(), io::ErrorKind::Interrupted);
+            while read() != 1 {
+                assert_eq!(io::Error::last_os_error().kind(), io::ErrorKind::Interrupted);
             }
         };
         meet(&receive, &mut || (&mine).write_all(&[1]).unwrap());
@@ -273,7 +297,7 @@ fn process() -> Child {
 
 /// Kinds that cost a process each time.
 pub(crate) const PROCESSES: &[Kind] = &[
-    ("Child::wait", |meet| {
+    ("std Child::wait", |meet| {
         let mut child = process();
         let mut stdin = child.stdin.take();
         let child = Mutex::new(child);
@@ -285,9 +309,10 @@ pub(crate) const PROCESSES: &[Kind] = &[
         let wait = || {
             // SAFETY: all zeroes is a valid value.
             let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+            let options = libc::WEXITED | libc::WNOWAIT;
             // SAFETY: room for the information; the child is ours.
             check(unsafe {
-                libc::waitid(libc::P_PID, child.id(), &raw mut info, libc::WEXITED | libc::WNOWAIT)
+                libc::syscall(libc::SYS_waitid, libc::P_PID, child.id(), &raw mut info, options, 0_usize)
             });
             assert_eq!(info.si_code, libc::CLD_EXITED);
         };

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use selvedge::Runtime;
 
+use crate::calls::nanosleep;
 use crate::ladder::{MIGRATING, ThreadRegister, builder, on};
 use crate::signals::{in_a_process, lwps};
 
@@ -44,7 +45,7 @@ pub(crate) fn helpers(rung: ThreadRegister) {
             let over = Arc::clone(&over);
             rt.spawn(move || {
                 while !over.load(Ordering::Relaxed) {
-                    std::thread::sleep(Duration::from_millis(1));
+                    nanosleep(Duration::from_millis(1));
                 }
             })
         })

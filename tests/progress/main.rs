@@ -8,6 +8,8 @@
 #[allow(dead_code, reason = "shared; no role here ends by an abort")]
 #[path = "../support/child.rs"]
 mod child;
+#[path = "../support/unseen.rs"]
+mod unseen;
 #[path = "../support/watchdog.rs"]
 mod watchdog;
 
