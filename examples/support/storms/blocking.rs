@@ -4,6 +4,9 @@
 //! has made progress for a while, a step each millisecond, and then writes. The while begins when all
 //! have come to their `read`, however long that takes. A library that lets sleepers hold up others never
 //! gets there. *Naps*: threads sleep in `nanosleep(2)`, side by side or one after the other.
+//!
+//! Both calls are made by number, so that they block also where the feature `interpose` answers functions of
+//! the C library for green threads.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -134,7 +137,7 @@ fn nanosleep(time: Duration) {
     let mut left =
         libc::timespec { tv_sec: time.as_secs() as libc::time_t, tv_nsec: time.subsec_nanos().into() };
     // SAFETY: both are alive, and the kernel reads the first before it writes the second.
-    while unsafe { libc::nanosleep(&raw const left, &raw mut left) } != 0 {
+    while unsafe { libc::syscall(libc::SYS_nanosleep, &raw const left, &raw mut left) } != 0 {
         assert_eq!(io::Error::last_os_error().kind(), io::ErrorKind::Interrupted);
     }
 }
@@ -162,7 +165,9 @@ impl Pipe {
     fn read(&self) -> u32 {
         let mut number = [0; 4];
         // SAFETY: room for so many bytes.
-        let length = unsafe { libc::read(self.from.as_raw_fd(), number.as_mut_ptr().cast(), number.len()) };
+        let length = unsafe {
+            libc::syscall(libc::SYS_read, self.from.as_raw_fd(), number.as_mut_ptr(), number.len())
+        };
         // Numbers are written whole and read whole. It is restarted where a signal came.
         assert_eq!(length, 4, "{}", io::Error::last_os_error());
         u32::from_ne_bytes(number)
