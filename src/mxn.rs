@@ -152,6 +152,7 @@ impl Runtime for Mxn {
             lwps: self.scheduler.count_lwps(),
             threads: self.scheduler.count_threads().0,
             interposed: interpose::is_on(),
+            cpus: self.scheduler.settings.cpus.clone(),
         }
     }
 

@@ -177,6 +177,7 @@ impl Inner {
             lwps: threads,
             threads,
             interposed: interpose::is_on(),
+            cpus: None,
         }
     }
 }

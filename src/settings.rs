@@ -3,6 +3,8 @@
 //! A variable replaces the default of a setting, never what the program set: the caller has looked there
 //! first.
 
+pub(crate) mod cpu_list;
+
 use std::ffi::OsString;
 use std::io;
 use std::time::Duration;
@@ -31,6 +33,8 @@ pub(crate) fn process(name: &str) -> Option<OsString> {
 pub(crate) const RUNTIME: &str = "SELVEDGE_RUNTIME";
 /// The number of slots.
 pub(crate) const CONCURRENCY: &str = "SELVEDGE_CONCURRENCY";
+/// The CPUs that an M:N runtime runs on.
+pub(crate) const CPUS: &str = "SELVEDGE_CPUS";
 /// The largest number of LWPs.
 pub(crate) const MAX_LWPS: &str = "SELVEDGE_MAX_LWPS";
 /// The size of stacks.
@@ -125,6 +129,11 @@ pub(crate) fn number(lookup: Lookup<'_>, name: &str, max: usize) -> io::Result<O
     read(lookup, name, &format!("a whole number from 1 to {max}"), |value| {
         value.parse().ok().filter(|number| (1..=max).contains(number))
     })
+}
+
+/// Returns the value of `SELVEDGE_CPUS`: CPUs in ascending order.
+pub(crate) fn cpus(lookup: Lookup<'_>) -> io::Result<Option<Vec<usize>>> {
+    read(lookup, CPUS, "a list of CPUs, such as 0-3,8", cpu_list::parse)
 }
 
 /// Returns the size of a stack for which `bytes` were asked, rounded up, or an error.

@@ -5,6 +5,8 @@
 #[allow(dead_code, reason = "shared; no role here ends by an abort")]
 #[path = "support/child.rs"]
 mod child;
+#[path = "support/cpus.rs"]
+mod cpus;
 #[path = "concurrency/lwps.rs"]
 mod lwps;
 #[path = "concurrency/pipe.rs"]
@@ -159,25 +161,6 @@ fn meet(rt: &Mxn, n: usize) {
     threads.into_iter().for_each(|thread| thread.join().unwrap());
 }
 
-/// The CPUs that the calling kernel thread may run on.
-fn allowed() -> libc::cpu_set_t {
-    // SAFETY: of zeros, it is an empty set.
-    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    // SAFETY: room for a set of this size.
-    assert_eq!(unsafe { libc::sched_getaffinity(0, size_of_val(&set), &raw mut set) }, 0);
-    set
-}
-
-/// Has all kernel threads of this process run on these CPUs, as `taskset --all-tasks --pid` does.
-fn allow(set: &libc::cpu_set_t) {
-    for task in fs::read_dir("/proc/self/task").expect("a /proc") {
-        let tid = task.expect("a task").file_name().to_string_lossy().parse().expect("a number");
-        // SAFETY: a set of this size.
-        let result = unsafe { libc::sched_setaffinity(tid, size_of_val(set), set) };
-        assert!(result == 0 || !named().contains(&tid.unsigned_abs()), "{}", std::io::Error::last_os_error());
-    }
-}
-
 /// Sets the flag when it is dropped.
 struct Ends(Arc<AtomicBool>);
 
@@ -188,21 +171,11 @@ impl Drop for Ends {
 }
 
 fn the_default_follows_the_cpus() {
-    let all = allowed();
-    // SAFETY: a set.
-    let cpus = unsafe { libc::CPU_COUNT(&all) } as usize;
-    if cpus == 1 || std::env::var_os("SELVEDGE_CONCURRENCY").is_some() {
+    let all = cpus::mine();
+    if all.len() == 1 || std::env::var_os("SELVEDGE_CONCURRENCY").is_some() {
         println!("skipped: one CPU, or a concurrency that is set");
         return;
     }
-    let first = (0..).find(|&cpu| {
-        // SAFETY: within its bounds, because the set is not empty.
-        unsafe { libc::CPU_ISSET(cpu, &all) }
-    });
-    // SAFETY: of zeros, it is an empty set.
-    let mut one: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    // SAFETY: within its bounds.
-    unsafe { libc::CPU_SET(first.expect("a CPU"), &mut one) };
 
     let end = Arc::new(AtomicBool::new(false));
     let start = |builder: mxn::Builder| {
@@ -216,19 +189,19 @@ fn the_default_follows_the_cpus() {
         (rt, busy)
     };
     let ((follows, a), (fixed, b), (set, c)) =
-        (start(Mxn::builder()), start(builder(cpus)), start(Mxn::builder()));
+        (start(Mxn::builder()), start(builder(all.len())), start(Mxn::builder()));
     // Dropped before the runtimes, also if an assertion fails: they wait for their threads.
     let _ends = Ends(Arc::clone(&end));
-    set.set_concurrency(cpus).unwrap();
+    set.set_concurrency(all.len()).unwrap();
     assert_eq!(follows.concurrency(), thread::available_parallelism().unwrap().get());
-    for (set, slots) in [(one, 1), (all, follows.concurrency()), (one, 1)] {
-        allow(&set);
+    for (set, slots) in [(&all[..1], 1), (&all, follows.concurrency()), (&all[..1], 1)] {
+        cpus::send_all(set);
         soon("it follows", &follows, |stats| stats.concurrency == slots && holders(stats) == slots);
     }
     // Longer than the others may need to see what this one saw.
     std::thread::sleep(Duration::from_millis(1500));
-    assert_eq!([fixed.concurrency(), set.concurrency()], [cpus; 2]);
-    allow(&all);
+    assert_eq!([fixed.concurrency(), set.concurrency()], [all.len(); 2]);
+    cpus::send_all(&all);
     end.store(true, Ordering::Relaxed);
     [a, b, c].into_iter().for_each(|busy| busy.join().unwrap());
 }

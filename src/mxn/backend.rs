@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::time::Instant;
 
 use super::green::{self, Green};
+use super::kernel_threads::Helper;
 use super::sched::{Scheduler, switch};
 use super::timer;
 use super::visit::Greens;
@@ -26,7 +27,7 @@ use crate::settings::invalid;
 use crate::shim;
 use crate::shim::atomic::AtomicU32;
 use crate::sys;
-use crate::sys::cpu;
+use crate::sys::{affinity, cpu};
 use crate::thread::kernel;
 
 impl Backend for Scheduler {
@@ -335,6 +336,12 @@ impl kernel::Host for Scheduler {
 
     fn is_here(&self) -> bool {
         self.life.is_here()
+    }
+
+    fn place(&self) {
+        if self.settings.cpus.is_some() {
+            affinity::pin_like(self.kernel_threads.helper_tid(Helper::Monitor));
+        }
     }
 
     fn reaper(&self) -> &kernel::Reaper {

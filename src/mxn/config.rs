@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use crate::fiber::ThreadRegister;
 use crate::park::owner;
+use crate::settings::cpu_list::CpuList;
 use crate::settings::{self, Lookup, invalid};
 use crate::sys;
+use crate::sys::affinity;
 use crate::thread::deadlock::watch::{self, OnDeadlock};
 
 /// The most LWPs, unless set: enough for many calls that block in the kernel at once, few enough for default
@@ -38,6 +40,7 @@ const DEFAULT_LWP_AGE: Duration = Duration::from_secs(5);
 /// | setting | default | variable |
 /// |---|---|---|
 /// | [`concurrency`](Self::concurrency) | available CPUs | `SELVEDGE_CONCURRENCY=4` |
+/// | [`cpus`](Self::cpus) | those of the caller | `SELVEDGE_CPUS=0-3,8` |
 /// | [`max_lwps`](Self::max_lwps) | 1,024 | `SELVEDGE_MAX_LWPS=256` |
 /// | [`stack_size`](Self::stack_size) | 256 KiB | `SELVEDGE_STACK_SIZE=64K` |
 /// | [`time_slice`](Self::time_slice) | 10 ms | `SELVEDGE_TIME_SLICE=500us`, `off` |
@@ -58,6 +61,7 @@ const DEFAULT_LWP_AGE: Duration = Duration::from_secs(5);
 #[must_use = "a builder does nothing until `build`"]
 pub struct Builder {
     concurrency: Option<usize>,
+    cpus: Option<Vec<usize>>,
     max_lwps: Option<usize>,
     stack_size: Option<usize>,
     time_slice: Option<Option<Duration>>,
@@ -76,6 +80,8 @@ pub(crate) struct Settings {
     pub(crate) concurrency: usize,
     /// It was not set: it is as many as there are CPUs, and follows their number.
     pub(crate) follows_cpus: bool,
+    /// The CPUs to run on, in ascending order; `None`: those of the thread that builds the runtime.
+    pub(crate) cpus: Option<Box<[usize]>>,
     pub(crate) max_lwps: usize,
     /// Usable bytes of a green thread's stack.
     pub(crate) stack_size: usize,
@@ -99,9 +105,9 @@ pub(crate) struct Settings {
 impl Builder {
     /// Sets how many green threads run at once.
     ///
-    /// The default is as many as there are CPUs: those of the affinity mask, but no more than the quota of
-    /// the control group pays for, rounded up. While the runtime is in use, it looks each second whether they
-    /// have become more or fewer.
+    /// The default is as many as there are CPUs: those of [`cpus`](Self::cpus) or of the affinity mask, but no
+    /// more than the quota of the control group pays for, rounded up. While the runtime is in use, it looks
+    /// each second whether they have become more or fewer.
     ///
     /// # Examples
     ///
@@ -111,6 +117,48 @@ impl Builder {
     /// ```
     pub fn concurrency(mut self, slots: usize) -> Self {
         self.concurrency = Some(slots);
+        self
+    }
+
+    /// Sets the CPUs that the runtime runs on, by the system's numbers. So two runtimes of a process can have
+    /// CPUs of their own. The default is the affinity of the thread that builds the runtime.
+    ///
+    /// Each LWP may run on all of these CPUs, and so may the runtime's other kernel threads. What its threads
+    /// start runs there, too:
+    ///
+    /// - A [bound](crate::thread::Builder::bound) thread, unless it has an
+    ///   [affinity](crate::thread::Builder::affinity) of its own.
+    /// - Kernel threads that green threads start by [`std::thread`] or by the C library, and child processes:
+    ///   the kernel lets them inherit these CPUs.
+    ///
+    /// The CPUs that the process may use can change later (`taskset --all-tasks`, the control group's
+    /// `cpuset`). While the runtime is in use, it looks for that each second, and follows:
+    ///
+    /// - If the kernel threads may use fewer of the set, they run on those that are left. The default
+    ///   [`concurrency`](Self::concurrency) is their number.
+    /// - If they may use other CPUs besides, the runtime takes them back to the set. It does not take bound
+    ///   threads back.
+    /// - If they may use none of the set, they run where they were sent, until they may use some of it again.
+    ///
+    /// [`build`](Self::build) returns an error if the set is empty, or if the process may not use one of the
+    /// CPUs. A process may use the CPUs of its first thread and of the thread that builds the runtime. On
+    /// systems other than Linux, the error is `Unsupported`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::{Mxn, Runtime};
+    ///
+    /// let Ok(rt) = Mxn::builder().cpus([0]).build() else {
+    ///     return; // This process may not use CPU 0.
+    /// };
+    /// assert_eq!(rt.info().cpus(), Some(&[0][..]));
+    /// ```
+    pub fn cpus(mut self, cpus: impl IntoIterator<Item = usize>) -> Self {
+        let mut cpus: Vec<_> = cpus.into_iter().collect();
+        cpus.sort_unstable();
+        cpus.dedup();
+        self.cpus = Some(cpus);
         self
     }
 
@@ -295,7 +343,12 @@ impl Builder {
             None => settings::number(lookup, settings::CONCURRENCY, MOST_LWPS)?,
         };
         let follows_cpus = concurrency.is_none();
-        let concurrency = concurrency.unwrap_or_else(|| sys::affinity::available().min(MOST_LWPS));
+        let cpus = check_cpus(self.cpus, lookup)?;
+        let available = || match &cpus {
+            Some(cpus) => affinity::available_of(cpus),
+            None => affinity::available(),
+        };
+        let concurrency = concurrency.unwrap_or_else(|| available().min(MOST_LWPS));
         let max_lwps = match self.max_lwps {
             Some(lwps) => check_count("max_lwps", lwps)?,
             None => settings::number(lookup, settings::MAX_LWPS, MOST_LWPS)?
@@ -331,6 +384,7 @@ impl Builder {
         Ok(Settings {
             concurrency,
             follows_cpus,
+            cpus,
             max_lwps,
             stack_size,
             bound_stack_size: BOUND_STACK_SIZE,
@@ -375,6 +429,30 @@ fn env_register(lookup: Lookup<'_>) -> io::Result<Option<Option<ThreadRegister>>
         "syscall" => Some(Some(ThreadRegister::Syscall)),
         _ => None,
     })
+}
+
+/// Returns the CPUs that the program has set, or else the environment, if the process may use them all.
+fn check_cpus(set: Option<Vec<usize>>, lookup: Lookup<'_>) -> io::Result<Option<Box<[usize]>>> {
+    let (cpus, given) = match set {
+        Some(cpus) => {
+            let given = format!("invalid cpus `{}`", CpuList(&cpus));
+            (cpus, given)
+        }
+        None => {
+            let Some(cpus) = settings::cpus(lookup)? else { return Ok(None) };
+            let given = format!("invalid value `{}` in {}", CpuList(&cpus), settings::CPUS);
+            (cpus, given)
+        }
+    };
+    let allowed =
+        affinity::allowed().map_err(|error| io::Error::new(error.kind(), format!("{given}: {error}")))?;
+    let refused: Vec<_> = cpus.iter().copied().filter(|cpu| !allowed.contains(cpu)).collect();
+    let wrong = match refused[..] {
+        [] if cpus.is_empty() => "there is none".to_owned(),
+        [] => return Ok(Some(cpus.into())),
+        _ => format!("this process may not use {}, or there is no such CPU", CpuList(&refused)),
+    };
+    Err(invalid(format!("{given}: {wrong}; expected CPUs out of {}", CpuList(&allowed))))
 }
 
 fn check_count(what: &str, count: usize) -> io::Result<usize> {

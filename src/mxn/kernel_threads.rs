@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use super::lwp::Lwp;
+use crate::sys::affinity;
 use crate::sys::kthread::{KernelThread, SignalMask};
 
 /// What has been started and not yet joined.
@@ -137,6 +138,12 @@ impl KernelThreads {
     /// Returns those that have not been joined.
     pub(crate) fn left(&self) -> Vec<Badge> {
         self.members().iter().map(|member| member.badge.clone()).collect()
+    }
+
+    /// Takes all back to `cpus`, if the calling one may use others besides. Called by the reserve's thread, so
+    /// none of them ends meanwhile before the runtime stops.
+    pub(crate) fn take_back(&self, cpus: &[usize]) {
+        affinity::take_back(self.members().iter().filter_map(|member| member.badge.tid()), cpus);
     }
 
     /// Leaves all to end by themselves.

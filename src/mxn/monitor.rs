@@ -135,7 +135,7 @@ impl Monitor {
             memory: vec![Memory::default(); lwps],
             awake: Vec::with_capacity(lwps),
             running: 1,
-            cpus: Cpus::look_first(&tasks),
+            cpus: Cpus::look_first(scheduler, &tasks),
             news: News::default(),
             tasks,
             in_turn: 0,

@@ -20,8 +20,9 @@ use crate::observe::thread_snapshot::PoolThread;
 use crate::park::{all_threads, fork, wait_state};
 use crate::runtime::registry;
 use crate::settings;
-use crate::shim::cpu;
+use crate::shim::{self, cpu};
 use crate::sys;
+use crate::sys::affinity;
 use crate::sys::fork::Generation;
 use crate::sys::kthread::{self, KernelThread, Options};
 use crate::sys::nap;
@@ -63,8 +64,7 @@ pub(crate) fn start(settings: Settings) -> io::Result<Arc<Scheduler>> {
     let on_deadlock = settings.on_deadlock;
     let signals = preempt::prepare(rung, settings.preemption_signal)?;
     let scheduler = Arc::new(Scheduler::new(settings, rung, signals)?);
-    scheduler.set_on_one_cpu(sys::affinity::is_single());
-    let started = scheduler.forever().start();
+    let started = scheduler.forever().start_on_its_cpus();
     if started.is_err() {
         // There may be no monitor, which stops the LWPs otherwise.
         scheduler.stop();
@@ -120,8 +120,22 @@ impl Scheduler {
         self.reaper.close();
     }
 
+    /// Starts all that runs from the beginning, on the CPUs that were set. A kernel thread that has them does
+    /// it, because new ones inherit them. So do those that the reserve's thread makes later.
+    fn start_on_its_cpus(&'static self) -> io::Result<()> {
+        let Some(cpus) = &self.settings.cpus else { return self.start() };
+        // Asked once for all threads, so not on the CPUs of some.
+        shim::cpus();
+        let (ready, starting) = Starting::of(None);
+        let options = Options { name: "selvedge-start", stack_size: Some(KERNEL_STACK), block_signals: true };
+        let start = move || ready.tell(affinity::pin(cpus).and_then(|()| self.start()));
+        KernelThread::start(&options, start)?.join();
+        starting.wait()
+    }
+
     /// Starts all that runs from the beginning, and waits until it does.
     fn start(&'static self) -> io::Result<()> {
+        self.set_on_one_cpu(affinity::is_single());
         let lwps = (self.settings.concurrency + reserve::RESERVE).min(self.settings.max_lwps);
         let mut starting = Vec::with_capacity(lwps + 2);
         for index in 0..lwps {

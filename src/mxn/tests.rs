@@ -50,6 +50,7 @@ impl Model {
             green_std_threads: None,
             concurrency: slots,
             follows_cpus: false,
+            cpus: None,
             max_lwps,
             stack_size: STACK,
             bound_stack_size: STACK,

@@ -164,7 +164,8 @@ unsafe extern "C" fn pthread_getcpuclockid(thread: pthread_t, clock: *mut clocki
     }
 }
 
-/// See `pthread_getaffinity_np(3)`. A green thread may use the processors of the process.
+/// See `pthread_getaffinity_np(3)`. A green thread may use the processors of the kernel thread that asks for
+/// them: if it asks for itself, of its LWP.
 ///
 /// # Safety
 /// As the C library's function.
@@ -176,7 +177,7 @@ unsafe extern "C" fn pthread_getaffinity_np(thread: pthread_t, len: size_t, set:
         return unsafe { next::pthread_getaffinity_np(thread, len, set) };
     }
     // SAFETY: the caller's place for `len` bytes.
-    if unsafe { libc::sched_getaffinity(process(), len, set) } == 0 { 0 } else { next::errno() }
+    if unsafe { libc::sched_getaffinity(0, len, set) } == 0 { 0 } else { next::errno() }
 }
 
 /// See `pthread_setaffinity_np(3)`.

@@ -4,6 +4,7 @@
 use std::fmt;
 
 use crate::fiber::ThreadRegister;
+use crate::settings::cpu_list::CpuList;
 use crate::thread::id::ThreadId;
 
 /// What a runtime is, and how large it is at the moment.
@@ -34,12 +35,34 @@ pub struct RuntimeInfo {
     /// `true` if the calls of std and of other crates to the C library come to this crate first (feature
     /// `interpose`), so that green threads wait there without their kernel threads.
     pub interposed: bool,
+    /// In ascending order.
+    pub(crate) cpus: Option<Box<[usize]>>,
+}
+
+impl RuntimeInfo {
+    /// Returns the CPUs that the runtime runs on, in ascending order, if
+    /// [`mxn::Builder::cpus`](crate::mxn::Builder::cpus) or `SELVEDGE_CPUS` has set them.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::{OneToOne, Runtime};
+    ///
+    /// assert_eq!(OneToOne::new()?.info().cpus(), None);
+    /// # std::io::Result::Ok(())
+    /// ```
+    pub fn cpus(&self) -> Option<&[usize]> {
+        self.cpus.as_deref()
+    }
 }
 
 impl fmt::Display for RuntimeInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { model, thread_register, concurrency, lwps, threads, interposed } = self;
+        let Self { model, thread_register, concurrency, lwps, threads, interposed, cpus } = self;
         write!(f, "{model}: {threads} threads on {lwps} LWPs, concurrency {concurrency}")?;
+        if let Some(cpus) = cpus {
+            write!(f, ", CPUs {}", CpuList(cpus))?;
+        }
         if let Some(rung) = thread_register {
             write!(f, ", thread register {rung}")?;
         }
@@ -280,7 +303,12 @@ mod tests {
             lwps: 2,
             threads: 7,
             interposed: false,
+            cpus: Some([0, 1, 2, 8].into()),
         };
+        assert_eq!(
+            info.to_string(),
+            "mxn: 7 threads on 2 LWPs, concurrency 2, CPUs 0-2,8, thread register switched"
+        );
         let mut stats = RuntimeStats::of_kernel_threads(&info);
         assert_eq!(
             stats.to_string(),

@@ -11,16 +11,38 @@ use std::mem;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
+use super::Tid;
 use super::short_file::read_text;
 
-/// More processors than any kernel knows (Linux has at most 8,192): larger numbers mean none.
-const MOST_CPUS: usize = 1 << 16;
+/// The bits of a word of a mask.
+const BITS: usize = u64::BITS as usize;
 /// Room for a mask of Linux's largest number of processors.
-const MASK_WORDS: usize = 8192 / 64;
+const MASK_WORDS: usize = 8192 / BITS;
+
+/// A set of processors, as the kernel's calls take it.
+type Mask = [u64; MASK_WORDS];
 
 /// Returns how many threads this process can run at once: at least one.
 pub(crate) fn available() -> usize {
-    Grant::find().threads()
+    at_once(Grant::find().processors(None))
+}
+
+/// Returns how many threads can run at once on `cpus`, if all of these may be used: at least one.
+pub(crate) fn available_of(cpus: &[usize]) -> usize {
+    at_once(Grant::find().paid(cpus.len()))
+}
+
+/// Returns how many threads run at once on so many processors' time: at least one.
+pub(crate) fn at_once(processors: f64) -> usize {
+    (processors.ceil() as usize).max(1)
+}
+
+/// Returns the processors that this process may use, in ascending order: those of its first thread, and those
+/// of the calling kernel thread. Either may have been given fewer.
+pub(crate) fn allowed() -> io::Result<Vec<usize>> {
+    let (first, mine) = (mask_of(std::process::id().cast_signed())?, mask()?);
+    let is_allowed = |&cpu: &usize| has(&first, cpu) || has(&mine, cpu);
+    Ok((0..MASK_WORDS * BITS).filter(is_allowed).collect())
 }
 
 /// What the process may have of the processors, to be asked again and again.
@@ -53,15 +75,20 @@ impl Grant {
     }
 
     /// Returns the processors' time that the process can have: as many as the affinity mask of the calling
-    /// kernel thread has, or a quota that is less. Allocates nothing.
-    pub(crate) fn processors(&self) -> f64 {
-        let allowed = mask().map_or(1, |mask| count(&mask)) as f64;
-        self.quota().map_or(allowed, |quota| quota.min(allowed))
+    /// kernel thread has, or a quota that is less. If the mask has some of `cpus`, only those count. Allocates
+    /// nothing.
+    pub(crate) fn processors(&self, cpus: Option<&[usize]>) -> f64 {
+        let count = mask().map_or(1, |mask| match shared(&mask, cpus.unwrap_or_default()).count() {
+            0 => count(&mask),
+            shared => shared,
+        });
+        self.paid(count)
     }
 
-    /// Returns how many threads the process can run at once: at least one. Allocates nothing.
-    pub(crate) fn threads(&self) -> usize {
-        (self.processors().ceil() as usize).max(1)
+    /// Returns how much time of so many processors the quota pays for.
+    fn paid(&self, processors: usize) -> f64 {
+        let processors = processors as f64;
+        self.quota().map_or(processors, |quota| quota.min(processors))
     }
 
     /// Returns how many processors' time the control groups grant, or `None` if they set no limit.
@@ -81,32 +108,75 @@ pub(crate) fn is_single() -> bool {
 /// `InvalidInput` if this process may use none of them. If it may use one, the others that it may not use, or
 /// that do not exist, are ignored, as the kernel does.
 pub(crate) fn pin(cpus: &[usize]) -> io::Result<()> {
-    const BITS: usize = u64::BITS as usize;
-    let known = || cpus.iter().copied().filter(|&cpu| cpu < MOST_CPUS);
-    let mut mask = vec![0_u64; known().max().map_or(1, |highest| highest / BITS + 1)];
-    for cpu in known() {
+    let mut mask: Mask = [0; MASK_WORDS];
+    for &cpu in cpus.iter().filter(|&&cpu| cpu < MASK_WORDS * BITS) {
         mask[cpu / BITS] |= 1 << (cpu % BITS);
     }
-    // SAFETY: `mask` is read for exactly its length.
-    let rc = unsafe { libc::sched_setaffinity(0, mem::size_of_val(&mask[..]), mask.as_ptr().cast()) };
-    if rc != 0 {
-        return Err(super::last_error(format_args!(
-            "cannot run on processors {cpus:?}: this process has none of them, or may not use them"
-        )));
+    if set_mask_of(0, &mask) {
+        return Ok(());
     }
-    Ok(())
+    Err(super::last_error(format_args!(
+        "cannot run on processors {cpus:?}: this process has none of them, or may not use them"
+    )))
+}
+
+/// Lets the calling kernel thread run where another one of this process may. If that has ended, does nothing.
+pub(crate) fn pin_like(other: u32) {
+    if let Ok(mask) = mask_of(other.cast_signed()) {
+        set_mask_of(0, &mask);
+    }
+}
+
+/// Returns `true` if the calling kernel thread may use some of `cpus`, and others too.
+pub(crate) fn strays_from(cpus: &[usize]) -> bool {
+    mask().is_ok_and(|mask| (1..count(&mask)).contains(&shared(&mask, cpus).count()))
+}
+
+/// Takes kernel threads of this process back to `cpus`, if the calling one [strays](strays_from) from them:
+/// to those that it may use. The others may use the same.
+pub(crate) fn take_back(threads: impl Iterator<Item = u32>, cpus: &[usize]) {
+    let Ok(mask) = mask() else { return };
+    let mut kept: Mask = [0; MASK_WORDS];
+    shared(&mask, cpus).for_each(|cpu| kept[cpu / BITS] |= 1 << (cpu % BITS));
+    if kept == mask || count(&kept) == 0 {
+        return;
+    }
+    threads.for_each(|thread| {
+        // One that has just ended needs no mask.
+        set_mask_of(thread.cast_signed(), &kept);
+    });
 }
 
 /// Returns the affinity mask of the calling kernel thread.
-fn mask() -> io::Result<[u64; MASK_WORDS]> {
-    let mut mask = [0_u64; MASK_WORDS];
+fn mask() -> io::Result<Mask> {
+    mask_of(0)
+}
+
+/// Returns the affinity mask of a kernel thread; 0: the calling one.
+fn mask_of(thread: Tid) -> io::Result<Mask> {
+    let mut mask: Mask = [0; MASK_WORDS];
     // SAFETY: `mask` is written for at most its length.
-    let rc = unsafe { libc::sched_getaffinity(0, mem::size_of_val(&mask), mask.as_mut_ptr().cast()) };
+    let rc = unsafe { libc::sched_getaffinity(thread, mem::size_of_val(&mask), mask.as_mut_ptr().cast()) };
     if rc == 0 { Ok(mask) } else { Err(io::Error::last_os_error()) }
 }
 
-fn count(mask: &[u64]) -> u32 {
-    mask.iter().map(|word| word.count_ones()).sum()
+/// Sets the affinity mask of a kernel thread; 0: the calling one. Returns `false` if the kernel refuses.
+fn set_mask_of(thread: Tid, mask: &Mask) -> bool {
+    // SAFETY: `mask` is read for exactly its length.
+    unsafe { libc::sched_setaffinity(thread, mem::size_of_val(mask), mask.as_ptr().cast()) == 0 }
+}
+
+fn has(mask: &Mask, cpu: usize) -> bool {
+    mask.get(cpu / BITS).is_some_and(|word| word >> (cpu % BITS) & 1 == 1)
+}
+
+/// Returns those of `cpus` that the mask has.
+fn shared(mask: &Mask, cpus: &[usize]) -> impl Iterator<Item = usize> {
+    cpus.iter().copied().filter(|&cpu| has(mask, cpu))
+}
+
+fn count(mask: &Mask) -> usize {
+    mask.iter().map(|word| word.count_ones() as usize).sum()
 }
 
 /// A control group of this process, or one around it.

@@ -7,6 +7,21 @@ pub(crate) fn available() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
+/// Returns how many threads can run at once on so many processors. (No runtime has processors of its own here.)
+pub(crate) fn available_of(cpus: &[usize]) -> usize {
+    cpus.len().max(1)
+}
+
+/// Returns how many threads run at once on so many processors' time: at least one.
+pub(crate) fn at_once(processors: f64) -> usize {
+    (processors.ceil() as usize).max(1)
+}
+
+/// Does nothing: see [`pin`].
+pub(crate) fn allowed() -> io::Result<Vec<usize>> {
+    Err(refusal())
+}
+
 /// What the process may have of the processors: what it had at first.
 #[derive(Debug)]
 pub(crate) struct Grant(());
@@ -18,13 +33,8 @@ impl Grant {
     }
 
     /// Returns the processors' time that the process can have.
-    pub(crate) fn processors(&self) -> f64 {
+    pub(crate) fn processors(&self, _cpus: Option<&[usize]>) -> f64 {
         available() as f64
-    }
-
-    /// Returns how many threads the process can run at once: at least one.
-    pub(crate) fn threads(&self) -> usize {
-        available()
     }
 }
 
@@ -35,5 +45,20 @@ pub(crate) fn is_single() -> bool {
 
 /// Does nothing: there is no such call, or it is only a hint.
 pub(crate) fn pin(_cpus: &[usize]) -> io::Result<()> {
-    Err(io::Error::new(io::ErrorKind::Unsupported, "this system binds no thread to processors"))
+    Err(refusal())
+}
+
+/// Does nothing: no kernel thread is pinned.
+pub(crate) fn pin_like(_other: u32) {}
+
+/// Returns `false`: no kernel thread is pinned.
+pub(crate) fn strays_from(_cpus: &[usize]) -> bool {
+    false
+}
+
+/// Does nothing: no kernel thread is pinned.
+pub(crate) fn take_back(_threads: impl Iterator<Item = u32>, _cpus: &[usize]) {}
+
+fn refusal() -> io::Error {
+    io::Error::new(io::ErrorKind::Unsupported, "this system binds no thread to processors")
 }

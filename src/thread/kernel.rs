@@ -41,6 +41,10 @@ pub(crate) trait Host: Spawner + Send + Sync + 'static {
     /// Returns `true` in the process that has the runtime, and not in a fork of it.
     fn is_here(&self) -> bool;
 
+    /// Puts the calling thread, a new one of it, on the CPUs that its threads have. Otherwise the thread has
+    /// those of the thread that started it.
+    fn place(&self) {}
+
     /// Returns where its detached threads leave what is to be joined.
     fn reaper(&self) -> &Reaper;
 
@@ -81,8 +85,13 @@ pub(crate) fn spawn<H: Host>(
     let theirs: Arc<dyn Host> = Arc::<H>::clone(host);
     let kernel = match options.cpus.take() {
         Some(cpus) => spawn_pinned(builder, core, theirs, task, headroom, cpus, stack_size)?,
-        None => pthread::kernel(|| builder.spawn(move || live(core, theirs, task, headroom)))
-            .map_err(|error| explain(&error, stack_size))?,
+        None => {
+            let body = move || {
+                theirs.place();
+                live(core, theirs, task, headroom);
+            };
+            pthread::kernel(|| builder.spawn(body)).map_err(|error| explain(&error, stack_size))?
+        }
     };
     mem::forget(unstarted);
     reaper::started(core, kernel);

@@ -8,6 +8,11 @@ fn resolve(builder: Builder, env: &[(&str, &str)]) -> io::Result<Settings> {
         .resolve_in(&|name| env.iter().find(|(key, _)| *key == name).map(|(_, value)| OsString::from(value)))
 }
 
+/// Returns the CPUs that this process may use.
+fn allowed() -> Vec<usize> {
+    affinity::allowed().unwrap()
+}
+
 fn slots(concurrency: usize) -> Builder {
     Builder::default().concurrency(concurrency)
 }
@@ -27,8 +32,11 @@ fn defaults() {
 
 #[test]
 fn a_variable_overrides_the_default_but_not_what_was_set() {
+    let allowed = allowed();
+    let (all, first) = (CpuList(&allowed).to_string(), allowed[0]);
     let env = [
         (settings::CONCURRENCY, "3"),
+        (settings::CPUS, all.as_str()),
         (settings::MAX_LWPS, "9"),
         (settings::STACK_SIZE, "64K"),
         (settings::TIME_SLICE, "off"),
@@ -39,6 +47,7 @@ fn a_variable_overrides_the_default_but_not_what_was_set() {
     let from_env = Settings {
         concurrency: 3,
         follows_cpus: false,
+        cpus: Some(allowed.as_slice().into()),
         max_lwps: 9,
         stack_size: 64 << 10,
         bound_stack_size: BOUND_STACK_SIZE,
@@ -56,6 +65,7 @@ fn a_variable_overrides_the_default_but_not_what_was_set() {
     let ms = Some(Duration::from_millis(1));
     let set = slots(2)
         .green_std_threads(false)
+        .cpus([first, first])
         .max_lwps(4)
         .stack_size(1 << 20)
         .time_slice(ms)
@@ -67,6 +77,7 @@ fn a_variable_overrides_the_default_but_not_what_was_set() {
     let wanted = Settings {
         concurrency: 2,
         follows_cpus: false,
+        cpus: Some([first].into()),
         max_lwps: 4,
         stack_size: 1 << 20,
         bound_stack_size: BOUND_STACK_SIZE,
@@ -80,6 +91,38 @@ fn a_variable_overrides_the_default_but_not_what_was_set() {
         migrate_always: true,
     };
     assert_eq!(resolve(set, &env).unwrap(), wanted);
+}
+
+#[test]
+fn the_default_concurrency_is_that_of_the_cpus() {
+    let (all, first) = (allowed(), allowed()[0]);
+    let one = resolve(Builder::default().cpus([first]), &[]).unwrap();
+    assert_eq!((one.concurrency, one.follows_cpus), (1, true));
+    let wanted = affinity::available_of(&all);
+    assert_eq!(resolve(Builder::default().cpus(all), &[]).unwrap().concurrency, wanted);
+    let more = resolve(slots(3).cpus([first]), &[]).unwrap();
+    assert_eq!((more.concurrency, more.follows_cpus), (3, false));
+}
+
+#[test]
+fn cpus_that_the_process_may_not_use_are_named() {
+    let (all, none) = (allowed(), 8191);
+    let expected = format!("expected CPUs out of {}", CpuList(&all));
+    let mixed = format!("{},{none}", all[0]);
+    for (builder, given, wrong) in [
+        (Builder::default().cpus([]), "invalid cpus ``", "there is none"),
+        (Builder::default().cpus([none, none]), "invalid cpus `8191`", "may not use 8191"),
+        (Builder::default().cpus([1 << 40]), "invalid cpus `1099511627776`", "may not use 1099511627776"),
+        (Builder::default().cpus([none, all[0]]), &format!("invalid cpus `{mixed}`"), "may not use 8191,"),
+        (Builder::default(), &format!("invalid value `{mixed}` in SELVEDGE_CPUS"), "may not use 8191,"),
+    ] {
+        let error = resolve(builder, &[(settings::CPUS, &mixed)]).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+        let text = error.to_string();
+        for part in [given, wrong, &expected] {
+            assert!(text.contains(part), "{text:?} does not say {part:?}");
+        }
+    }
 }
 
 #[test]
@@ -98,6 +141,9 @@ fn nonsense_in_the_environment_is_named() {
         (settings::CONCURRENCY, "-1", "1 to 2047"),
         (settings::CONCURRENCY, "", "1 to 2047"),
         (settings::MAX_LWPS, "40000", "1 to 2047"),
+        (settings::CPUS, "", "such as 0-3,8"),
+        (settings::CPUS, "all", "such as 0-3,8"),
+        (settings::CPUS, "3-0", "such as 0-3,8"),
         (settings::STACK_SIZE, "0", "256K"),
         (settings::STACK_SIZE, "8MB", "256K"),
         (settings::STACK_SIZE, "2048G", "256K"),

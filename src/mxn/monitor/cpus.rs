@@ -8,9 +8,15 @@
 //!
 //! **So** the monitor looks each second, in some ten system calls. While the runtime sleeps, it does not
 //! look.
+//!
+//! It looks at its own mask. What changes the mask of each thread changes this one, too: a tool that goes
+//! through all threads, or the kernel, if a `cpuset` changes. (Rejected: the mask of the process's first
+//! thread. The program may have pinned that one to a CPU.) If the program has given the runtime a set of CPUs,
+//! the mask is that set at first. Later it may have fewer of these CPUs, or others besides. Linux before 6.2
+//! forgets masks when a `cpuset` changes. The reserve's thread then takes all back to the set.
 
 use crate::mxn::sched::Scheduler;
-use crate::sys::affinity::{self, Grant};
+use crate::sys::affinity::{self, Grant, at_once};
 use crate::sys::task_state::Tasks;
 
 /// How often the monitor looks, in ns.
@@ -27,10 +33,10 @@ pub(super) struct Cpus {
 impl Cpus {
     /// Takes the first look. The others need files that stay open: without a table of descriptors of the
     /// monitor's own, the first holds forever.
-    pub(super) fn look_first(tasks: &Tasks) -> Self {
+    pub(super) fn look_first(scheduler: &Scheduler, tasks: &Tasks) -> Self {
         let grant = Grant::find();
         let next = if tasks.are_private() { EVERY } else { u64::MAX };
-        Self { processors: grant.processors(), grant, next }
+        Self { processors: grant.processors(scheduler.settings.cpus.as_deref()), grant, next }
     }
 
     /// Returns the processors' time that the process can have.
@@ -45,10 +51,12 @@ impl Cpus {
             return;
         }
         self.next = time + EVERY;
-        self.processors = self.grant.processors();
+        let set = scheduler.settings.cpus.as_deref();
+        self.processors = self.grant.processors(set);
         scheduler.set_on_one_cpu(affinity::is_single());
-        let slots = self.grant.threads().min(scheduler.pool.most());
-        if scheduler.pool.follow(u32::try_from(slots).unwrap_or(u32::MAX)) {
+        let slots = at_once(self.processors).min(scheduler.pool.most());
+        let changed = scheduler.pool.follow(u32::try_from(slots).unwrap_or(u32::MAX));
+        if changed || set.is_some_and(affinity::strays_from) {
             scheduler.reserve_state.ask();
         }
     }

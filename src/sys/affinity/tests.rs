@@ -20,9 +20,9 @@ impl Root {
 }
 
 /// Returns the processors that the calling kernel thread may run on.
-fn allowed() -> Vec<usize> {
+fn mine() -> Vec<usize> {
     let mask = mask().unwrap();
-    (0..mask.len() * 64).filter(|cpu| mask[cpu / 64] >> (cpu % 64) & 1 == 1).collect()
+    (0..mask.len() * 64).filter(|&cpu| has(&mask, cpu)).collect()
 }
 
 fn quota(root: &Path) -> Option<f64> {
@@ -90,9 +90,11 @@ fn a_quota_may_come_change_and_go() {
         fs::write(&file, text).unwrap();
         assert_eq!(grant.quota(), expected);
     }
-    assert_eq!(grant.threads(), allowed().len());
+    assert_eq!(at_once(grant.processors(None)), mine().len());
+    assert_eq!((grant.processors(Some(&mine()[..1])), grant.paid(3)), (1.0, 3.0));
     fs::write(&file, "10000 100000\n").unwrap();
-    assert_eq!((grant.processors(), grant.threads()), (0.1, 1));
+    assert_eq!((grant.processors(None), at_once(0.1)), (0.1, 1));
+    assert_eq!((grant.processors(Some(&mine())), grant.paid(3)), (0.1, 0.1));
     fs::remove_file(&file).unwrap();
     assert_eq!(grant.quota(), None);
 }
@@ -127,19 +129,73 @@ fn version_1_without_a_quota() {
 #[test]
 fn pinning_shows() {
     std::thread::spawn(|| {
-        let all = allowed();
+        let all = mine();
         assert!(available() >= 1 && available() <= all.len());
         for &cpu in &all {
             pin(&[cpu]).unwrap();
-            assert_eq!(allowed(), [cpu]);
-            assert_eq!(available(), 1);
+            assert_eq!(mine(), [cpu]);
+            assert_eq!((available(), is_single()), (1, true));
             assert_eq!(crate::sys::cpu::current() as usize, cpu);
+            assert_eq!(allowed().unwrap(), all, "the process's first thread may use all");
         }
         pin(&all).unwrap();
-        assert_eq!(allowed(), all);
+        assert_eq!(mine(), all);
         let error = pin(&[1 << 13]).unwrap_err();
         assert!(error.to_string().contains("8192"), "{error}");
     })
     .join()
     .unwrap();
+}
+
+/// On threads of their own, for the same reason.
+#[test]
+fn a_thread_that_strays_is_taken_back() {
+    std::thread::spawn(|| {
+        let all = mine();
+        let [first, .., last] = all[..] else { return println!("skipped: one CPU") };
+        let tid = || crate::sys::kthread::gettid().cast_unsigned();
+        let (tell, told) = std::sync::mpsc::channel();
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let other = std::thread::spawn(move || {
+            tell.send(tid()).unwrap();
+            let _ = ended.recv();
+            mine()
+        });
+        let threads = [tid(), told.recv().unwrap()];
+        assert!(strays_from(&[first]) && !strays_from(&all) && !strays_from(&[1 << 13]));
+        // What it may not use is no reason, and nothing to go to.
+        take_back(threads.into_iter(), &[1 << 13]);
+        assert_eq!(mine(), all);
+        take_back(threads.into_iter(), &[first, 1 << 13]);
+        assert_eq!((mine(), strays_from(&[first])), (vec![first], false));
+        // Elsewhere, it has not strayed: it was sent.
+        assert!(!strays_from(&[last]));
+        take_back(threads.into_iter(), &[last]);
+        drop(end);
+        assert_eq!((mine(), other.join().unwrap()), (vec![first], vec![first]));
+    })
+    .join()
+    .unwrap();
+}
+
+#[test]
+fn a_thread_may_be_pinned_like_another() {
+    let all = mine();
+    let tid = || crate::sys::kthread::gettid().cast_unsigned();
+    let (tell, told) = std::sync::mpsc::channel();
+    let (end, ended) = std::sync::mpsc::channel::<()>();
+    let cpu = all[0];
+    let other = std::thread::spawn(move || {
+        pin(&[cpu]).unwrap();
+        tell.send(tid()).unwrap();
+        let _ = ended.recv();
+    });
+    let other_tid = told.recv().unwrap();
+    let like = std::thread::spawn(move || {
+        pin_like(other_tid);
+        mine()
+    });
+    assert_eq!((like.join().unwrap(), mine()), (vec![cpu], all));
+    drop(end);
+    other.join().unwrap();
 }

@@ -92,6 +92,9 @@ impl Reserve {
                 continue;
             }
             scheduler.answer_monitor();
+            if let Some(cpus) = &scheduler.settings.cpus {
+                scheduler.kernel_threads.take_back(cpus);
+            }
             let retry = self.settle().map(|pause| Instant::now() + pause);
             self.fill();
             next = earlier(earlier(retry, self.end_aged()), self.fire_orphaned());
