@@ -44,6 +44,7 @@
 //! |---|---|---|
 //! | `SELVEDGE_RUNTIME` | `mxn`, `onetoone` | the runtime of [`run`](crate::run) |
 //! | `SELVEDGE_CONCURRENCY` | a number | [`concurrency`](crate::mxn::Builder::concurrency) |
+//! | `SELVEDGE_CPUS` | `0-3,8` | [`cpus`](crate::mxn::Builder::cpus) |
 //! | `SELVEDGE_MAX_LWPS` | a number | [`max_lwps`](crate::mxn::Builder::max_lwps) |
 //! | `SELVEDGE_STACK_SIZE` | `65536`, `256K`, `8M` | [`stack_size`](crate::mxn::Builder::stack_size) |
 //! | `SELVEDGE_TIME_SLICE` | `10ms`, `500us`, `off` | [`time_slice`](crate::mxn::Builder::time_slice) |
@@ -56,6 +57,24 @@
 //!
 //! An invalid value is an error, which names the variable and the values it may have. A set-user-id
 //! program, or one that gains rights in another way, ignores all of these variables.
+//!
+//! # CPUs
+//!
+//! Several `mxn` runtimes of a process can have CPUs of their own:
+//!
+//! ```
+//! use selvedge::{Mxn, Runtime};
+//!
+//! let start = |cpus: &[usize]| Mxn::builder().cpus(cpus.iter().copied()).build();
+//! if let (Ok(front), Ok(back)) = (start(&[0]), start(&[1, 2, 3])) {
+//!     let answer = back.spawn(|| 42);
+//!     front.run(|| assert_eq!(answer.join().unwrap(), 42));
+//! }
+//! ```
+//!
+//! Each LWP may run on all CPUs of its runtime. The chapter on [blocking](super::blocking) tells how many
+//! threads run at once. For `onetoone`, `taskset` does the same for the process, and
+//! [`Builder::affinity`](crate::thread::Builder::affinity) for a thread.
 //!
 //! # Stacks
 //!
@@ -78,8 +97,8 @@
 //!
 //! # What a runtime tells
 //!
-//! [`Runtime::info`](crate::Runtime::info) has the model, the concurrency, and the number of threads.
-//! `println!("{}", rt.stats())` prints a table of all kernel threads of the runtime, with what each does
-//! and has done. [`Runtime::threads`](crate::Runtime::threads) lists the threads: what each does, on which
-//! LWP, and what it waits for. [`Runtime::deadlocks`](crate::Runtime::deadlocks) tells which threads wait
-//! for each other.
+//! [`Runtime::info`](crate::Runtime::info) has the model, the concurrency, the CPUs, and the number of
+//! threads. `println!("{}", rt.stats())` prints a table of all kernel threads of the runtime, with what each
+//! does and has done. [`Runtime::threads`](crate::Runtime::threads) lists the threads: what each does, on
+//! which LWP, and what it waits for. [`Runtime::deadlocks`](crate::Runtime::deadlocks) tells which threads
+//! wait for each other.
