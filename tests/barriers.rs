@@ -17,6 +17,7 @@ use rungs::on_rungs;
 use support::barriers::options::{COARSE, FINE, Options, parse};
 use support::barriers::workers::{Plan, compute};
 use support::command_line::{Model, Refusal};
+use support::concurrency::Concurrency;
 use support::library::{Attributes, Std};
 use support::selvedge::Private;
 use watchdog::Watchdog;
@@ -100,7 +101,13 @@ fn one_thread_more_than_slots_costs_its_share() {
 #[test]
 fn the_program_reads_its_options() {
     let options = |line: &str| parse(line.split_whitespace(), None);
-    let defaults = Options { plan: COARSE, concurrency: 0, model: Model::Mxn, load: false, json: false };
+    let defaults = Options {
+        plan: COARSE,
+        concurrency: Concurrency::of(0),
+        model: Model::Mxn,
+        load: false,
+        json: false,
+    };
     assert_eq!(options(""), Ok(defaults));
     assert_eq!(options("--fine"), Ok(Options { plan: FINE, ..defaults }));
     let plan = Plan {
@@ -110,7 +117,8 @@ fn the_program_reads_its_options() {
         rounds: 8,
         attributes: Attributes { stack_size: None, bound: true },
     };
-    let all = Options { plan, concurrency: 9, model: Model::OneToOne, load: true, json: true };
+    let all =
+        Options { plan, concurrency: Concurrency::of(9), model: Model::OneToOne, load: true, json: true };
     assert_eq!(options("-n 5 -i 6 -m 7 -k 8 -s system -c 9 -r onetoone --load --json"), Ok(all));
     assert_eq!(options("-?"), Err(Refusal::Help));
     for wrong in ["-n 0", "-k 0", "-m 0", "-r vax", "-s both", "-x", "--coarser", "more"] {

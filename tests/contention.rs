@@ -16,6 +16,7 @@ use selvedge::{Mxn, OneToOne, Runtime};
 
 use rungs::on_rungs;
 use support::command_line::{Model, Refusal};
+use support::concurrency::Concurrency;
 use support::contention::options::{Options, PAPER, parse};
 use support::contention::program;
 use support::contention::workers::{Choice, Competed, Plan, compete};
@@ -60,13 +61,13 @@ fn threads_choose_all_regions_and_each_its_own_way() {
 #[test]
 fn the_program_reads_its_options() {
     let options = |line: &str| parse(line.split_whitespace(), None);
-    let defaults = Options { plan: PAPER, concurrency: 0, model: Model::Mxn, json: false };
+    let defaults = Options { plan: PAPER, concurrency: Concurrency::of(0), model: Model::Mxn, json: false };
     assert_eq!(options(""), Ok(defaults));
     let each: Vec<u32> = defaults.plans().iter().map(|plan| plan.regions).collect();
     assert_eq!(each, [1, 2, 4, 8, 16, 32]);
     let attributes = Attributes { stack_size: None, bound: true };
     let plan = Plan { threads: 3, regions: 5, entries: 7, attributes };
-    let all = Options { plan, concurrency: 9, model: Model::Std, json: true };
+    let all = Options { plan, concurrency: Concurrency::of(9), model: Model::Std, json: true };
     assert_eq!(options("-n 3 -m 5 -i 7 -s system -c 9 -r std --json"), Ok(all));
     assert_eq!(all.plans(), [plan]);
     assert_eq!(options("-?"), Err(Refusal::Help));

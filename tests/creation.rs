@@ -17,6 +17,7 @@ use selvedge::{Mxn, OneToOne, Runtime};
 
 use rungs::on_rungs;
 use support::command_line::{Model, Refusal};
+use support::concurrency::Concurrency;
 use support::creation::at_once::tell;
 use support::creation::curves::{Cell, by_at_a_time, by_creators};
 use support::creation::options::{AT_ONCE, Options, PAPER, parse};
@@ -196,7 +197,7 @@ fn the_program_reads_its_options() {
         only: false,
         attributes: Attributes::default(),
         at_once: AT_ONCE,
-        concurrency: 0,
+        concurrency: Concurrency::of(0),
         model: Model::Mxn,
         here: false,
         json: false,
@@ -217,7 +218,7 @@ fn the_program_reads_its_options() {
         only: true,
         attributes,
         at_once: 6,
-        concurrency: 9,
+        concurrency: Concurrency::of(9),
         model: Model::Std,
         json: true,
     };

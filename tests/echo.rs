@@ -20,6 +20,7 @@ use selvedge::{Mxn, OneToOne, Runtime};
 
 use rungs::on_rungs;
 use support::command_line::{Model, Refusal};
+use support::concurrency::Concurrency;
 use support::echo::options::{Options, Role, THOUSAND, parse};
 use support::echo::program;
 use support::echo::workers::{Plan, Served, compose, echo, serve, talk};
@@ -237,7 +238,7 @@ fn the_program_reads_its_options() {
         role: Role::Client(address),
         plan,
         max_lwps: 5,
-        concurrency: 6,
+        concurrency: Concurrency::of(6),
         model: Model::Std,
         json: true,
     };

@@ -9,6 +9,7 @@ mod watchdog;
 use std::time::Duration;
 
 use support::command_line::{Model, Refusal};
+use support::concurrency::Concurrency;
 use support::java_threads::models::{STANDARD, WAYS, Way};
 use support::java_threads::options::{Options, Part, many, parse, two_per_cpu};
 use support::java_threads::workers::{Plan, Shares, Until};
@@ -17,7 +18,7 @@ use watchdog::Watchdog;
 
 /// Threads of the paper's study, for less time; the bench measures them as long as it did.
 fn shares(way: Way, plan: Plan) -> Shares {
-    let shares = way.work(plan, 0, |_| ()).unwrap().exact();
+    let shares = way.work(plan, Concurrency::of(0), |_| ()).unwrap().exact();
     println!("{way}: a gap of {:.1} %, {} turns", 100.0 * shares.gap(), shares.total());
     shares
 }
@@ -51,7 +52,7 @@ fn a_crowd_that_computes_is_served() {
 fn turns_can_be_watched() {
     let plan = Plan { threads: 3, outside: 0, inside: 0, until: Until::Turns(7), ..many(3) };
     let mut turns = None;
-    STANDARD.work(plan, 0, |sampler| turns = Some(sampler)).unwrap();
+    STANDARD.work(plan, Concurrency::of(0), |sampler| turns = Some(sampler)).unwrap();
     assert_eq!(turns.unwrap()(), 21);
 }
 
@@ -89,10 +90,13 @@ fn the_program_does_both_parts_of_the_paper_unless_it_is_told_otherwise() {
 #[test]
 fn the_program_reads_its_options() {
     let defaults = options("").unwrap();
-    assert_eq!((defaults.way, defaults.concurrency, defaults.json), (Some(STANDARD), 0, false));
+    assert_eq!(
+        (defaults.way, defaults.concurrency, defaults.json),
+        (Some(STANDARD), Concurrency::of(0), false)
+    );
     let way = Way { model: Model::OneToOne, shared: true, bound: true };
     let read = options("-p shared -s system -c 9 -r onetoone --json").unwrap();
-    assert_eq!((read.way, read.concurrency, read.json), (Some(way), 9, true));
+    assert_eq!((read.way, read.concurrency, read.json), (Some(way), Concurrency::of(9), true));
     assert_eq!(read.ways(), [way]);
     assert_eq!(options("--models").unwrap().ways(), WAYS);
     assert_eq!(options("-?"), Err(Refusal::Help));

@@ -17,6 +17,7 @@ use selvedge::{Mxn, OneToOne, Runtime};
 
 use rungs::on_rungs;
 use support::command_line::{Model, Refusal};
+use support::concurrency::Concurrency;
 use support::library::{Attributes, Std};
 use support::million::options::{MILLION, Options, parse};
 use support::million::program;
@@ -170,12 +171,16 @@ fn a_control_group_is_bound_by_those_around_it() {
 #[test]
 fn the_program_reads_its_options() {
     let options = |line: &str| parse(line.split_whitespace(), None);
-    let defaults = Options { plan: MILLION, concurrency: 0, model: Model::Mxn, json: false };
+    let defaults = Options { plan: MILLION, concurrency: Concurrency::of(0), model: Model::Mxn, json: false };
     assert_eq!(options(""), Ok(defaults));
     assert_eq!(defaults.plan.threads, 1_000_000);
     let attributes = Attributes { stack_size: Some(4096), bound: false };
-    let all =
-        Options { plan: Plan { threads: 5, attributes }, concurrency: 9, model: Model::Std, json: true };
+    let all = Options {
+        plan: Plan { threads: 5, attributes },
+        concurrency: Concurrency::of(9),
+        model: Model::Std,
+        json: true,
+    };
     assert_eq!(options("-n 5 -S 4096 -c 9 -r std --json"), Ok(all));
     assert_eq!(options("-S 0"), Ok(defaults));
     assert_eq!(options("-?"), Err(Refusal::Help));

@@ -20,6 +20,7 @@ use std::time::Duration;
 use selvedge::{Mxn, OneToOne, Runtime};
 
 use rungs::on_rungs;
+use support::concurrency::Concurrency;
 use support::crew::Sampler;
 use support::library::{Attributes, Guard, Library, Lock, Std};
 use support::pingpong::game::{Rest, Tournament, play};
@@ -277,7 +278,7 @@ fn options_default_to_the_papers() {
     let Options { verbose, target, games, sleep_ms, shared, bound, concurrency, stack_size, model, json } =
         defaults;
     assert_eq!((verbose, target, games, sleep_ms), (false, 1_000_000, 1, 0));
-    assert_eq!((shared, bound, concurrency, stack_size), (false, false, 0, 0));
+    assert_eq!((shared, bound, concurrency, stack_size), (false, false, Concurrency::of(0), 0));
     assert_eq!((model, json), (Model::Mxn, false));
 }
 
@@ -286,7 +287,10 @@ fn options_are_read_as_getopt_reads_them() {
     let read =
         options("-v -i 100 -n5000 -z -1 -p shared -s system -c 8 -S 32768 -r onetoone --json").unwrap();
     assert_eq!((read.verbose, read.target, read.games, read.sleep_ms), (true, 100, 5000, -1));
-    assert_eq!((read.shared, read.bound, read.concurrency, read.stack_size), (true, true, 8, 32768));
+    assert_eq!(
+        (read.shared, read.bound, read.concurrency, read.stack_size),
+        (true, true, Concurrency::of(8), 32768)
+    );
     assert_eq!((read.model, read.json), (Model::OneToOne, true));
     let Tournament { games, target, rest, attributes } = read.tournament();
     assert_eq!((games, target, rest), (5000, 100, Rest::Bottleneck));

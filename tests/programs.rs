@@ -1,6 +1,10 @@
 //! What all of the papers' programs have in common: with `--json` they print one object and nothing else,
 //! and their exit status says whether their own checks held.
 
+#[cfg(target_os = "linux")]
+#[allow(dead_code, reason = "shared; nothing is sent elsewhere here")]
+#[path = "support/cpus.rs"]
+mod cpus;
 #[path = "../examples/support/mod.rs"]
 mod support;
 #[path = "support/watchdog.rs"]
@@ -122,6 +126,30 @@ fn without_json_every_program_speaks_to_people() {
         assert_eq!(output.status.code(), Some(0), "{name}: {output:?}");
         assert!(text.lines().count() > 4 && !text.contains('{'), "{name}: {text}");
         assert!(output.stderr.is_empty(), "{name}: {output:?}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn every_program_runs_on_the_cpus_that_are_named() {
+    let _watchdog = Watchdog::start("programs on named CPUs");
+    let cpu = cpus::mine()[0].to_string();
+    for (name, _, arguments) in PROGRAMS {
+        let output = in_a_process(name, &format!("{arguments} -r mxn --cpus {cpu} --json"));
+        assert_eq!(output.status.code(), Some(0), "{name}: {output:?}");
+        let object: Value = serde_json::from_str(printed(&output)).unwrap();
+        assert_eq!(object["configuration"]["cpus"], cpu, "{name}");
+        for (list, refusal) in [
+            ("1023 -r mxn", "may not use 1023,"),
+            ("1024 -r mxn", "not a list of CPUs up to 1023"),
+            ("1-0 -r mxn", "not a list of CPUs"),
+            ("0 -r std", "use taskset"),
+        ] {
+            let output = in_a_process(name, &format!("{arguments} --cpus {list}"));
+            assert_eq!(output.status.code(), Some(1), "{name}: {output:?}");
+            let error = std::str::from_utf8(&output.stderr).unwrap();
+            assert!(error.contains(refusal), "{name} --cpus {list}: {error}");
+        }
     }
 }
 

@@ -14,6 +14,7 @@ use selvedge::{Mxn, OneToOne, Runtime};
 
 use rungs::on_rungs;
 use support::command_line::{Model, Refusal};
+use support::concurrency::Concurrency;
 use support::library::{Library, Std};
 use support::parking::Parking;
 use support::selvedge::Private;
@@ -104,7 +105,7 @@ fn the_program_reads_its_options() {
         kind: Some(Kind::Lock),
         time_ms: 50,
         enough: 6,
-        concurrency: 1,
+        concurrency: Concurrency::of(1),
         model: Model::Std,
         json: true,
     };

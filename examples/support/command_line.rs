@@ -5,8 +5,9 @@ use std::fmt;
 use std::io::{self, Write};
 use std::ops::RangeInclusive;
 
-use selvedge::{Mxn, OneToOne, Runtime};
+use selvedge::{OneToOne, Runtime};
 
+use super::concurrency::{Concurrency, Cpus, MOST_CPUS};
 use super::outcome::Outcome;
 
 /// What stands behind the threads.
@@ -24,17 +25,19 @@ pub(crate) enum Model {
 const MODELS: [(&str, Model); 3] = [("mxn", Model::Mxn), ("onetoone", Model::OneToOne), ("std", Model::Std)];
 
 impl Model {
-    /// Runs `main` on a thread of this model's runtime; for std, here. `concurrency` is for M:N, and 0
-    /// its default.
+    /// Runs `main` on a thread of this model's runtime; for std, here. `concurrency` is for M:N.
     ///
     /// # Errors
     /// The runtime does not start.
-    pub(crate) fn run<T: Send>(self, concurrency: usize, main: impl FnOnce() -> T + Send) -> io::Result<T> {
-        match (self, concurrency) {
-            (Self::Std, _) => Ok(main()),
-            (Self::OneToOne, _) => Ok(OneToOne::new()?.run(main)),
-            (Self::Mxn, 0) => Ok(Mxn::new()?.run(main)),
-            (Self::Mxn, slots) => Ok(Mxn::builder().concurrency(slots).build()?.run(main)),
+    pub(crate) fn run<T: Send>(
+        self,
+        concurrency: Concurrency,
+        main: impl FnOnce() -> T + Send,
+    ) -> io::Result<T> {
+        match self {
+            Self::Std => Ok(main()),
+            Self::OneToOne => Ok(OneToOne::new()?.run(main)),
+            Self::Mxn => Ok(concurrency.builder().build()?.run(main)),
         }
     }
 }
@@ -106,8 +109,8 @@ pub(crate) struct Line {
     parser: lexopt::Parser,
     /// What was given out last.
     option: String,
-    /// `-c`: threads that may run at once, for M:N. Zero: its default.
-    pub(crate) concurrency: usize,
+    /// `-c` and `--cpus`, for M:N.
+    pub(crate) concurrency: Concurrency,
     /// `-r`.
     pub(crate) model: Option<Model>,
     /// `--json`.
@@ -118,7 +121,7 @@ impl Line {
     /// Without the program's name.
     pub(crate) fn new(arguments: impl IntoIterator<Item: Into<OsString>>) -> Self {
         let parser = lexopt::Parser::from_args(arguments);
-        Self { parser, option: String::new(), concurrency: 0, model: None, json: false }
+        Self { parser, option: String::new(), concurrency: Concurrency::of(0), model: None, json: false }
     }
 
     /// The next of the program's own options, with its dashes; or what is no option, and has none.
@@ -140,7 +143,8 @@ impl Line {
                 Value(word) => word.to_string_lossy().into_owned(),
             };
             match self.option.as_str() {
-                "-c" => self.concurrency = self.number(0..=usize::MAX)?,
+                "-c" => self.concurrency.slots = self.number(0..=usize::MAX)?,
+                "--cpus" => self.concurrency.cpus = Some(self.cpus()?),
                 "-r" => self.model = Some(self.word(&MODELS)?),
                 "--json" => self.json = true,
                 _ => return Ok(Some(self.option.clone())),
@@ -198,16 +202,29 @@ impl Line {
         Ok((bytes > 0).then_some(bytes))
     }
 
+    /// A list of CPUs.
+    fn cpus(&mut self) -> Result<Cpus, Refusal> {
+        let value = self.parser.value()?;
+        value.to_str().and_then(Cpus::parse).ok_or_else(|| {
+            let (value, most) = (value.display(), MOST_CPUS - 1);
+            Refusal::Wrong(format!("{} {value}: not a list of CPUs up to {most}, such as 0-3,8", self.option))
+        })
+    }
+
     /// When all options have been read: the model of `-r`, else of `SELVEDGE_RUNTIME`, else M:N.
     ///
     /// # Errors
-    /// The variable names no runtime of Selvedge.
+    /// The variable names no runtime of Selvedge. Or CPUs were named for another model than M:N.
     pub(crate) fn model_or(&self, environment: Option<OsString>) -> Result<Model, Refusal> {
-        match (self.model, environment) {
-            (Some(model), _) => Ok(model),
-            (None, Some(name)) => word("SELVEDGE_RUNTIME", &name, &MODELS[..2]),
-            (None, None) => Ok(Model::Mxn),
+        let model = match (self.model, environment) {
+            (Some(model), _) => model,
+            (None, Some(name)) => word("SELVEDGE_RUNTIME", &name, &MODELS[..2])?,
+            (None, None) => Model::Mxn,
+        };
+        if model != Model::Mxn && self.concurrency.cpus.is_some() {
+            return Err(Refusal::Wrong(format!("--cpus: for mxn, not for {model} (use taskset)")));
         }
+        Ok(model)
     }
 }
 

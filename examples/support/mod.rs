@@ -3,6 +3,7 @@
 
 pub(crate) mod barriers;
 pub(crate) mod command_line;
+pub(crate) mod concurrency;
 pub(crate) mod contention;
 pub(crate) mod creation;
 pub(crate) mod crew;

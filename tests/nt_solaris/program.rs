@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::child;
 use crate::support::command_line::{Model, Refusal};
+use crate::support::concurrency::Concurrency;
 use crate::support::nt_solaris::journal::Trials;
 use crate::support::nt_solaris::options::{Options, Part, Scope, parse};
 use crate::support::nt_solaris::program;
@@ -61,7 +62,7 @@ fn the_program_reads_its_options() {
         cpu: [13, 14].map(Duration::from_micros).to_vec(),
         bound: Some(true),
         stack_size: 65_536,
-        concurrency: 2,
+        concurrency: Concurrency::of(2),
         model: Model::OneToOne,
         json: true,
         here: false,

@@ -5,12 +5,13 @@ use std::fmt;
 
 use super::workers::Plan;
 use crate::support::command_line::{Asked, Line, Model, Refusal};
+use crate::support::concurrency::Concurrency;
 use crate::support::library::Attributes;
 
 /// The names of the options, for people.
 pub(crate) const USAGE: &str = "\
 usage: barriers [--fine | --coarse] [-n <threads>] [-i <iterations>] [-m <side>] [-k <rounds>]
-\t[-s process|system] [-c <concurrency>] [-r mxn|onetoone|std] [--load] [--json]
+\t[-s process|system] [-c <concurrency>] [--cpus <list>] [-r mxn|onetoone|std] [--load] [--json]
 
   --fine    a matrix of 2 x 2, 100 iterations, 10000 rounds
   --coarse  a matrix of 50 x 50, 400000 iterations, 10 rounds (this if neither is said)
@@ -20,6 +21,7 @@ usage: barriers [--fine | --coarse] [-n <threads>] [-i <iterations>] [-m <side>]
   -k        rounds, each with a barrier at its end
   -s        unbound threads (process), or threads that own a kernel thread each (system) (process)
   -c        threads that may run at once (0: as many as there are CPUs); for mxn
+  --cpus    CPUs that the runtime runs on, such as 0-3,8 (all); for mxn
   -r        runtime (SELVEDGE_RUNTIME, or mxn)
   --load    meanwhile another process keeps half of the CPUs busy
   --json    say it as one JSON object
@@ -29,8 +31,7 @@ usage: barriers [--fine | --coarse] [-n <threads>] [-i <iterations>] [-m <side>]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Options {
     pub(crate) plan: Plan,
-    /// Zero: the runtime's default.
-    pub(crate) concurrency: usize,
+    pub(crate) concurrency: Concurrency,
     pub(crate) model: Model,
     pub(crate) load: bool,
     pub(crate) json: bool,

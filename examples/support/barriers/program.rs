@@ -41,7 +41,7 @@ fn outcome(options: &Options, done: Computed) -> Outcome {
     outcome.set("side", plan.side);
     outcome.set("rounds", plan.rounds);
     outcome.set("scope", if plan.attributes.bound { "system" } else { "process" });
-    outcome.set("concurrency", options.concurrency);
+    options.concurrency.tell(&mut outcome);
     outcome.set("runtime", options.model.to_string());
     outcome.set("load", options.load);
     outcome.figure("all rounds", "ms", 1e3 * done.elapsed.as_secs_f64());

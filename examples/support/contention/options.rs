@@ -5,18 +5,20 @@ use std::fmt;
 
 use super::workers::Plan;
 use crate::support::command_line::{Asked, Line, Model, Refusal};
+use crate::support::concurrency::Concurrency;
 use crate::support::library::Attributes;
 
 /// The names of the options, for people.
 pub(crate) const USAGE: &str = "\
-usage: contention [-n <threads>] [-m <regions>] [-i <entries>] [-s process|system] [-c <concurrency>]
-\t[-r mxn|onetoone|std] [--json]
+usage: contention [-n <threads>] [-m <regions>] [-i <entries>] [-s process|system]
+\t[-c <concurrency>] [--cpus <list>] [-r mxn|onetoone|std] [--json]
 
   -n      threads (32)
   -m      critical regions (0: 1, then 2, 4, 8, 16 and 32)
   -i      entries of each thread (50000; the paper has so many in total)
   -s      unbound threads (process), or threads that own a kernel thread each (system) (process)
   -c      threads that may run at once (0: as many as there are CPUs); for mxn
+  --cpus  CPUs that the runtime runs on, such as 0-3,8 (all); for mxn
   -r      runtime (SELVEDGE_RUNTIME, or mxn)
   --json  say it as one JSON object
 ";
@@ -26,8 +28,7 @@ usage: contention [-n <threads>] [-m <regions>] [-i <entries>] [-s process|syste
 pub(crate) struct Options {
     /// With no regions: each number of the paper's in turn.
     pub(crate) plan: Plan,
-    /// Zero: the runtime's default.
-    pub(crate) concurrency: usize,
+    pub(crate) concurrency: Concurrency,
     pub(crate) model: Model,
     pub(crate) json: bool,
 }

@@ -53,7 +53,7 @@ fn outcome(options: &Options, done: &[(Plan, Competed)]) -> Outcome {
     outcome.set("regions", done.iter().map(|(plan, _)| plan.regions).collect::<Vec<_>>());
     outcome.set("entries", options.plan.entries);
     outcome.set("scope", if options.plan.attributes.bound { "system" } else { "process" });
-    outcome.set("concurrency", options.concurrency);
+    options.concurrency.tell(&mut outcome);
     outcome.set("runtime", options.model.to_string());
     for &(plan, done) in done {
         let regions = plan.regions;

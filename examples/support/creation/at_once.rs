@@ -43,7 +43,7 @@ fn command(options: &Options) -> io::Result<Command> {
     let stack_size = options.attributes.stack_size.unwrap_or(0);
     command.args(["--here", "-s", scope, "-r", &options.model.to_string()]);
     command.args(["-a", &options.at_once.to_string(), "-S", &stack_size.to_string()]);
-    command.args(["-c", &options.concurrency.to_string()]);
+    command.args(options.concurrency.to_options());
     Ok(command)
 }
 

@@ -5,12 +5,13 @@ use std::fmt;
 
 use super::workers::Plan;
 use crate::support::command_line::{Asked, Line, Model, Refusal};
+use crate::support::concurrency::Concurrency;
 use crate::support::library::Attributes;
 
 /// The names of the options, for people.
 pub(crate) const USAGE: &str = "\
 usage: creation [-n <creators>] [-k <children>] [--only] [-i <creations>] [-a <threads>]
-\t[-S <stacksize>] [-s process|system] [-c <concurrency>] [-r mxn|onetoone|std] [--json]
+\t[-S <stacksize>] [-s process|system] [-c <concurrency>] [--cpus <list>] [-r mxn|onetoone|std] [--json]
 
   -n      top-level threads, which create: 1 to so many (20)
   -k      children of each at a time: 1 to so many (10)
@@ -20,6 +21,7 @@ usage: creation [-n <creators>] [-k <children>] [--only] [-i <creations>] [-a <t
   -S      bytes of stack of each of them (0: the runtime's default)
   -s      unbound threads (process), or threads that own a kernel thread each (system) (process)
   -c      threads that may run at once (0: as many as there are CPUs); for mxn
+  --cpus  CPUs that the runtime runs on, such as 0-3,8 (all); for mxn
   -r      runtime (SELVEDGE_RUNTIME, or mxn)
   --json  say it as one JSON object
 
@@ -36,8 +38,7 @@ pub(crate) struct Options {
     pub(crate) attributes: Attributes,
     /// Threads that exist at once, in the second part.
     pub(crate) at_once: u32,
-    /// Zero: the runtime's default.
-    pub(crate) concurrency: usize,
+    pub(crate) concurrency: Concurrency,
     pub(crate) model: Model,
     /// This is the child of the second part.
     pub(crate) here: bool,
@@ -69,7 +70,7 @@ pub(crate) fn parse(
         only: false,
         attributes: Attributes::default(),
         at_once: AT_ONCE,
-        concurrency: 0,
+        concurrency: Concurrency::of(0),
         model: Model::Mxn,
         here: false,
         json: false,

@@ -44,7 +44,7 @@ fn configuration(options: &Options) -> Outcome {
     outcome.set("at_once", options.at_once);
     outcome.set("stack_size", attributes.stack_size);
     outcome.set("scope", if attributes.bound { "system" } else { "process" });
-    outcome.set("concurrency", options.concurrency);
+    options.concurrency.tell(&mut outcome);
     outcome.set("runtime", options.model.to_string());
     outcome
 }

@@ -6,13 +6,15 @@ use std::net::SocketAddr;
 
 use super::workers::Plan;
 use crate::support::command_line::{Asked, Line, Model, Refusal};
+use crate::support::concurrency::Concurrency;
 use crate::support::library::Attributes;
 use crate::support::sockets::Manners;
 
 /// The names of the options, for people.
 pub(crate) const USAGE: &str = "\
 usage: echo [--listen <address>|--connect <address>] [-n <connections>] [-i <messages>] [-b <bytes>]
-\t[-s net|std] [-a yes|no] [-m <lwps>] [-S <stacksize>] [-c <concurrency>] [-r mxn|onetoone|std] [--json]
+\t[-s net|std] [-a yes|no] [-m <lwps>] [-S <stacksize>] [-c <concurrency>] [--cpus <list>]
+\t[-r mxn|onetoone|std] [--json]
 
   --listen   be the server, at an address such as 127.0.0.1:7007, until all connections have been closed
   --connect  be the clients
@@ -25,6 +27,7 @@ usage: echo [--listen <address>|--connect <address>] [-n <connections>] [-i <mes
   -m         kernel threads that there may be (0: one for each thread, or as many as can be); for mxn
   -S         bytes of stack of each thread (0: the runtime's default)
   -c         threads that may run at once (0: as many as there are CPUs); for mxn
+  --cpus     CPUs that the runtime runs on, such as 0-3,8 (all); for mxn
   -r         runtime (SELVEDGE_RUNTIME, or mxn)
   --json     say it as one JSON object
 ";
@@ -36,8 +39,7 @@ pub(crate) struct Options {
     pub(crate) plan: Plan,
     /// Zero: enough.
     pub(crate) max_lwps: usize,
-    /// Zero: the runtime's default.
-    pub(crate) concurrency: usize,
+    pub(crate) concurrency: Concurrency,
     pub(crate) model: Model,
     pub(crate) json: bool,
 }
@@ -67,7 +69,7 @@ pub(crate) const THOUSAND: Options = Options {
         attributes: Attributes { stack_size: None, bound: false },
     },
     max_lwps: 0,
-    concurrency: 0,
+    concurrency: Concurrency::of(0),
     model: Model::Mxn,
     json: false,
 };

@@ -50,13 +50,9 @@ pub(crate) fn perform(options: &Options, text: &mut Text<'_>) -> io::Result<Outc
 /// An M:N runtime that lets every thread block in the kernel at once, if it can and std's sockets are asked
 /// for.
 fn runtime(options: &Options) -> io::Result<Mxn> {
-    let mut builder = Mxn::builder();
-    if options.concurrency > 0 {
-        builder = builder.concurrency(options.concurrency);
-    }
+    let mut builder = options.concurrency.builder();
     // Besides those that block, some must run.
-    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-    let running = options.concurrency.max(cpus) + 1;
+    let running = options.concurrency.slots.max(options.concurrency.available()) + 1;
     let enough = (options.threads() + running).min(MOST_LWPS);
     if options.max_lwps > 0 {
         builder = builder.max_lwps(options.max_lwps);
@@ -148,7 +144,7 @@ fn outcome(options: &Options, (talk, served): &Found, stats: Option<&RuntimeStat
     outcome.set("sockets", if plan.manners == Manners::Net { "net" } else { "std" });
     outcome.set("announced", plan.manners == Manners::Announced);
     outcome.set("stack size", plan.attributes.stack_size);
-    outcome.set("concurrency", options.concurrency);
+    options.concurrency.tell(&mut outcome);
     outcome.set("runtime", options.model.to_string());
     if let Some(talk) = talk {
         outcome.figure("messages", "1/s", a_second(talk));

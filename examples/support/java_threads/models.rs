@@ -12,6 +12,7 @@ use std::io;
 
 use super::workers::{Plan, Shares, work};
 use crate::support::command_line::Model;
+use crate::support::concurrency::Concurrency;
 use crate::support::crew::Sampler;
 use crate::support::library::{Attributes, Std};
 use crate::support::selvedge::{Private, Shared};
@@ -46,7 +47,7 @@ impl Way {
     pub(crate) fn work<W>(
         self,
         plan: Plan,
-        concurrency: usize,
+        concurrency: Concurrency,
         watch: impl FnOnce(Sampler) -> W + Send,
     ) -> io::Result<Shares> {
         let plan = Plan { attributes: Attributes { bound: self.bound, ..plan.attributes }, ..plan };

@@ -7,12 +7,14 @@ use std::time::Duration;
 use super::models::{WAYS, Way};
 use super::workers::{Plan, Until};
 use crate::support::command_line::{Asked, Line, Model, Refusal};
+use crate::support::concurrency::Concurrency;
 use crate::support::library::Attributes;
 
 /// The names of the options, for people.
 pub(crate) const USAGE: &str = "\
 usage: java_threads [--throughput | --fairness] [-n <threads>] [-o <steps>] [-l <steps>] [-t <ms> | -i <turns>]
-\t[-p private|shared] [-s process|system] [-S <stacksize>] [-c <concurrency>] [-r mxn|onetoone|std]
+\t[-p private|shared] [-s process|system] [-S <stacksize>]
+\t[-c <concurrency>] [--cpus <list>] [-r mxn|onetoone|std]
 \t[--models] [--json]
 
   --throughput  400 threads, then 2000; 5000 steps without the lock, 100 with it; 100 turns of each thread
@@ -27,6 +29,7 @@ usage: java_threads [--throughput | --fairness] [-n <threads>] [-o <steps>] [-l 
   -s            unbound threads (process), or threads that own a kernel thread each (system) (process)
   -S            bytes of stack of each thread (0: the runtime's default)
   -c            threads that may run at once (0: as many as there are CPUs); for mxn
+  --cpus        CPUs that the runtime runs on, such as 0-3,8 (all); for mxn
   -r            runtime (SELVEDGE_RUNTIME, or mxn)
   --models      instead of -p, -s and -r: all models of the paper, and std, in turn
   --json        say it as one JSON object
@@ -45,8 +48,7 @@ pub(crate) struct Options {
     pub(crate) stack_size: Option<usize>,
     /// `None`: all of them.
     pub(crate) way: Option<Way>,
-    /// Zero: the runtime's default.
-    pub(crate) concurrency: usize,
+    pub(crate) concurrency: Concurrency,
     pub(crate) json: bool,
 }
 
@@ -94,7 +96,7 @@ pub(crate) fn parse(
         until: None,
         stack_size: None,
         way: None,
-        concurrency: 0,
+        concurrency: Concurrency::of(0),
         json: false,
     };
     let (mut shared, mut bound, mut all) = (None, None, false);

@@ -47,7 +47,7 @@ fn configuration(options: &Options) -> Outcome {
     }
     outcome.set("models", options.ways().iter().map(Way::to_string).collect::<Vec<_>>());
     outcome.set("stack_size", options.stack_size);
-    outcome.set("concurrency", options.concurrency);
+    options.concurrency.tell(&mut outcome);
     if let Some(way) = options.way {
         outcome.set("mutexes", if way.shared { "shared" } else { "private" });
         outcome.set("scope", if way.bound { "system" } else { "process" });

@@ -5,15 +5,17 @@ use std::fmt;
 
 use super::workers::Plan;
 use crate::support::command_line::{Asked, Line, Model, Refusal};
+use crate::support::concurrency::Concurrency;
 use crate::support::library::Attributes;
 
 /// The names of the options, for people.
 pub(crate) const USAGE: &str = "\
-usage: million [-n <threads>] [-S <stacksize>] [-c <concurrency>] [-r mxn|onetoone|std] [--json]
+usage: million [-n <threads>] [-S <stacksize>] [-c <concurrency>] [--cpus <list>] [-r mxn|onetoone|std] [--json]
 
   -n      threads to park (1000000); as many as there is room for, if that is less
   -S      bytes of stack of each thread (0: the runtime's default)
   -c      threads that may run at once (0: as many as there are CPUs); for mxn
+  --cpus  CPUs that the runtime runs on, such as 0-3,8 (all); for mxn
   -r      runtime (SELVEDGE_RUNTIME, or mxn)
   --json  say it as one JSON object
 ";
@@ -22,8 +24,7 @@ usage: million [-n <threads>] [-S <stacksize>] [-c <concurrency>] [-r mxn|onetoo
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Options {
     pub(crate) plan: Plan,
-    /// Zero: the runtime's default.
-    pub(crate) concurrency: usize,
+    pub(crate) concurrency: Concurrency,
     pub(crate) model: Model,
     pub(crate) json: bool,
 }

@@ -86,7 +86,7 @@ fn outcome(options: &Options, reached: &Reached, taken: Usage) -> Outcome {
     let mut outcome = Outcome::new("million");
     outcome.set("threads", options.plan.threads);
     outcome.set("stack size", options.plan.attributes.stack_size);
-    outcome.set("concurrency", options.concurrency);
+    options.concurrency.tell(&mut outcome);
     outcome.set("runtime", options.model.to_string());
     // What a script wants to know of a number that is too small.
     outcome.set("stopped by", reached.stopped.clone());

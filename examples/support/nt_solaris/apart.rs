@@ -15,6 +15,7 @@ use super::workers::limits;
 use super::workers::most::{Most, Plan, Stop, most};
 use super::workers::process::Usage;
 use crate::support::command_line::{Model, Text};
+use crate::support::concurrency::Concurrency;
 use crate::support::library::{Attributes, Std};
 use crate::support::selvedge::Private;
 
@@ -92,7 +93,12 @@ pub(crate) fn here(options: &Options, text: &mut Text<'_>) -> io::Result<()> {
 ///
 /// # Errors
 /// As there.
-pub(crate) fn attempt(plan: Plan, model: Model, concurrency: usize, text: &mut Text<'_>) -> io::Result<()> {
+pub(crate) fn attempt(
+    plan: Plan,
+    model: Model,
+    concurrency: Concurrency,
+    text: &mut Text<'_>,
+) -> io::Result<()> {
     std::panic::set_hook(Box::new(say_why));
     let mut tell = |made: u32| {
         // If the output is not read, the last line will fail.
@@ -159,9 +165,9 @@ pub(crate) fn listen(mut command: Command, mut tell: impl FnMut(u32)) -> io::Res
 fn command(options: &Options, attributes: Attributes) -> io::Result<Command> {
     let mut command = Command::new(std::env::current_exe()?);
     let scope = if attributes.bound { "system" } else { "process" };
-    let numbers = [options.most as usize, options.stack_size, options.concurrency].map(|n| n.to_string());
+    let numbers = [options.most as usize, options.stack_size].map(|n| n.to_string());
     command.args(["most", "--here", "-s", scope, "-r", &options.model.to_string()]);
-    command.args(["--most", &numbers[0], "-S", &numbers[1], "-c", &numbers[2]]);
+    command.args(["--most", &numbers[0], "-S", &numbers[1]]).args(options.concurrency.to_options());
     Ok(command)
 }
 

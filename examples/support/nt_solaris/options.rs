@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::workers::search::First;
 use crate::support::command_line::{Asked, Line, Model, Refusal, number, word};
+use crate::support::concurrency::Concurrency;
 use crate::support::library::Attributes;
 
 /// The names of the options, for people.
@@ -15,7 +16,7 @@ usage: nt_solaris [most|create|compute|locks|search|bursts]... [-n <list>] [-k <
 \t[--most <threads>] [--task <ms>] [-i <entries>] [-o <steps>] [-l <steps>] [-p private|shared|both]
 \t[--file <path>] [--optimum <length>] [--depth <cities>] [--first greedy|given]
 \t[--bursts <bursts>] [--idle <us>] [--cpu <list of us>]
-\t[-s process|system] [-S <stacksize>] [-c <concurrency>] [-r mxn|onetoone|std] [--json]
+\t[-s process|system] [-S <stacksize>] [-c <concurrency>] [--cpus <list>] [-r mxn|onetoone|std] [--json]
 
   most     how many threads can exist at once, and what stops them; in a process of its own, which
            leaves 500 threads and half of the memory to others
@@ -45,6 +46,7 @@ usage: nt_solaris [most|create|compute|locks|search|bursts]... [-n <list>] [-k <
   -s         unbound threads (process), or threads that own a kernel thread each (system) (process; most: both)
   -S         bytes of stack of each thread (0: the runtime's default)
   -c         threads that may run at once (0: as many as there are CPUs); for mxn
+  --cpus     CPUs that the runtime runs on, such as 0-3,8 (all); for mxn
   -r         runtime (SELVEDGE_RUNTIME, or mxn)
   --json     say it as one JSON object
 ";
@@ -112,8 +114,7 @@ pub(crate) struct Options {
     pub(crate) bound: Option<bool>,
     /// Zero: the runtime's default.
     pub(crate) stack_size: usize,
-    /// Zero: the runtime's default.
-    pub(crate) concurrency: usize,
+    pub(crate) concurrency: Concurrency,
     pub(crate) model: Model,
     pub(crate) json: bool,
     /// This is the process that finds out how many threads can be; its output is for the one that started it.
@@ -149,7 +150,7 @@ impl Options {
             cpu: [250, 1_000, 4_000].map(Duration::from_micros).to_vec(),
             bound: None,
             stack_size: 0,
-            concurrency: 0,
+            concurrency: Concurrency::of(0),
             model,
             json: false,
             here: false,

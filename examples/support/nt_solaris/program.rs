@@ -144,7 +144,7 @@ fn configuration(options: &Options) -> Outcome {
     outcome.set("trials", options.trials);
     outcome.set("scope", if options.attributes().bound { "system" } else { "process" });
     outcome.set("stack size", options.stack_size);
-    outcome.set("concurrency", options.concurrency);
+    options.concurrency.tell(&mut outcome);
     outcome.set("runtime", options.model.to_string());
     outcome
 }

@@ -7,13 +7,14 @@ use std::time::Duration;
 use super::game::{Rest, Tournament};
 use crate::support::command_line::{Asked, Line};
 pub(crate) use crate::support::command_line::{Model, Refusal};
+use crate::support::concurrency::Concurrency;
 use crate::support::library::Attributes;
 
 /// The names of the options, for people.
 pub(crate) const USAGE: &str = "\
 usage: pingpong [-v] [-i <target>] [-n <ntables>] [-z <sleepms>]
 \t[-p private|shared] [-s process|system]
-\t[-c <concurrency>] [-S <stacksize>]
+\t[-c <concurrency>] [--cpus <list>] [-S <stacksize>]
 \t[-r mxn|onetoone|std] [--json]
 
   -v      say what is played, and how long it takes
@@ -23,6 +24,7 @@ usage: pingpong [-v] [-i <target>] [-n <ntables>] [-z <sleepms>]
   -p      mutexes private to the process, or fit to be shared between processes (private)
   -s      unbound threads (process), or threads that own a kernel thread each (system) (process)
   -c      threads that may run at once (0: as many as there are CPUs); for mxn
+  --cpus  CPUs that the runtime runs on, such as 0-3,8 (all); for mxn
   -S      bytes of stack of each thread (0: the runtime's default)
   -r      runtime (SELVEDGE_RUNTIME, or mxn)
   --json  say it as one JSON object
@@ -37,8 +39,7 @@ pub(crate) struct Options {
     pub(crate) sleep_ms: i32,
     pub(crate) shared: bool,
     pub(crate) bound: bool,
-    /// Zero: the runtime's default.
-    pub(crate) concurrency: usize,
+    pub(crate) concurrency: Concurrency,
     /// Zero: the runtime's default.
     pub(crate) stack_size: usize,
     pub(crate) model: Model,
@@ -66,7 +67,7 @@ pub(crate) fn parse(
         sleep_ms: 0,
         shared: false,
         bound: false,
-        concurrency: 0,
+        concurrency: Concurrency::of(0),
         stack_size: 0,
         model: Model::Mxn,
         json: false,

@@ -54,7 +54,7 @@ fn outcome(options: &Options, setup: Duration, played: Played) -> Outcome {
     outcome.set("sleep_ms", options.sleep_ms);
     outcome.set("mutexes", if options.shared { "shared" } else { "private" });
     outcome.set("scope", if options.bound { "system" } else { "process" });
-    outcome.set("concurrency", options.concurrency);
+    options.concurrency.tell(&mut outcome);
     outcome.set("stack_size", options.stack_size);
     outcome.set("runtime", options.model.to_string());
     outcome.figure("threads initialised", "ms", 1e3 * setup.as_secs_f64());

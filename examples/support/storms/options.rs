@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use super::hogs::{KINDS, Kind, Plan};
 use crate::support::command_line::{Asked, Line, Model, Refusal};
+use crate::support::concurrency::Concurrency;
 
 /// The names of the options, for people.
 pub(crate) const USAGE: &str = "\
 usage: storms [--reads] [--naps] [--hogs] [-n <readers>] [-m <sleepers>] [-w <sleepms>] [-p <hogs>]
 \t[-k all|arithmetic|malloc|lock|formatting] [-t <ms>] [-e <percent>]
-\t[-c <concurrency>] [-r mxn|onetoone|std] [--json]
+\t[-c <concurrency>] [--cpus <list>] [-r mxn|onetoone|std] [--json]
 
   --reads  threads that block in read(2), and one that goes on and then releases them
   --naps   threads that sleep in nanosleep(2)
@@ -26,6 +27,7 @@ usage: storms [--reads] [--naps] [--hogs] [-n <readers>] [-m <sleepers>] [-w <sl
   -e       how many turns beside hogs are enough, in percent of those that there is time for (90);
            and how many steps beside readers, in percent of a kernel thread's
   -c       threads that may run at once (0: as many as there are CPUs); for mxn
+  --cpus   CPUs that the runtime runs on, such as 0-3,8 (all); for mxn
   -r       runtime (SELVEDGE_RUNTIME, or mxn)
   --json   say it as one JSON object
 ";
@@ -44,8 +46,7 @@ pub(crate) struct Options {
     pub(crate) kind: Option<Kind>,
     pub(crate) time_ms: u32,
     pub(crate) enough: u32,
-    /// Zero: the runtime's default.
-    pub(crate) concurrency: usize,
+    pub(crate) concurrency: Concurrency,
     pub(crate) model: Model,
     pub(crate) json: bool,
 }
@@ -68,7 +69,7 @@ pub(crate) const ALL: Options = Options {
     kind: None,
     time_ms: 1_000,
     enough: 90,
-    concurrency: 0,
+    concurrency: Concurrency::of(0),
     model: Model::Mxn,
     json: false,
 };
@@ -121,8 +122,8 @@ impl Options {
 
     /// The herds, one after the other.
     pub(crate) fn herds(&self) -> Vec<Plan> {
-        let cpus = std::thread::available_parallelism().map_or(1, usize::from) as u32;
-        let running = match self.concurrency {
+        let cpus = self.concurrency.available() as u32;
+        let running = match self.concurrency.slots {
             0 => cpus,
             slots => cpus.min(slots as u32),
         };

@@ -67,7 +67,7 @@ fn configuration(options: &Options) -> Outcome {
     }
     outcome.set("time", options.time_ms);
     outcome.set("enough", options.enough);
-    outcome.set("concurrency", options.concurrency);
+    options.concurrency.tell(&mut outcome);
     outcome.set("runtime", options.model.to_string());
     outcome
 }
