@@ -89,7 +89,7 @@ impl Parts {
     /// Gives the memory behind the parts back. They read as zero afterwards. Guards stay.
     ///
     /// # Safety
-    /// As [`Mapping::discard`].
+    /// Nothing in the parts is needed any more.
     pub(crate) unsafe fn discard(&self) {
         // SAFETY: the caller's promise.
         let done = unsafe { self.advise(libc::MADV_DONTNEED) };
@@ -324,15 +324,6 @@ impl Mapping {
                 done => return done,
             }
         }
-    }
-
-    /// Gives the memory behind `range` back. It reads as zero afterwards. Guards stay.
-    ///
-    /// # Safety
-    /// Nothing in `range` is needed any more.
-    pub(crate) unsafe fn discard(&self, range: Range<usize>) {
-        // Locked memory stays: that is what locking asks for.
-        let _ = self.advise(range, libc::MADV_DONTNEED);
     }
 
     fn advise(&self, range: Range<usize>, advice: libc::c_int) -> io::Result<()> {

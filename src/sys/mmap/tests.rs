@@ -19,6 +19,13 @@ fn readable(at: *const u8) -> bool {
     written == 1
 }
 
+/// Returns all of a mapping, as one part.
+fn whole(mapping: &Mapping) -> Parts {
+    let mut parts = Parts::new();
+    parts.push(mapping.start(), mapping.start().wrapping_add(mapping.len()));
+    parts
+}
+
 fn guard_works(kind: Guard) {
     let page = page_size();
     let mapping = Mapping::reserve(8 * page).unwrap();
@@ -30,7 +37,7 @@ fn guard_works(kind: Guard) {
     assert!(!readable(mapping.start().wrapping_add(3 * page - 1)));
     assert!(readable(mapping.start().wrapping_add(3 * page)));
     // SAFETY: nothing is kept there.
-    unsafe { mapping.discard(0..8 * page) };
+    unsafe { whole(&mapping).discard() };
     assert!(!readable(mapping.start().wrapping_add(page)), "a guard outlives a discard");
 }
 
@@ -65,7 +72,7 @@ fn residency_and_discard() {
     assert_eq!(lowest(0..1000), Some(700));
     assert_eq!(lowest(701..1000), None);
     // SAFETY: nothing is kept there.
-    unsafe { mapping.discard(0..1000 * page) };
+    unsafe { whole(&mapping).discard() };
     assert_eq!(lowest(0..1000), None);
 }
 
