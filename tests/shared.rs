@@ -317,6 +317,81 @@ fn the_owner_is_refused_and_interrupts_are_noticed() {
     assert_eq!(waited, Err(WaitError::TimedOut));
 }
 
+/// Green threads wait in a queue of their process, and one of them for all in the kernel.
+#[test]
+fn many_green_threads_at_one_lock_take_one_lwp() {
+    let _watchdog = Watchdog::start("many green threads at one lock take one lwp");
+    const THREADS: u64 = 200;
+    let mapping = Mapping::new("many");
+    let common = mapping.common();
+    let rt = mxn();
+    let mut holder = mapping.play("hold");
+    mapping.wait_ready(1);
+    let waiters: Vec<_> = (0..THREADS)
+        .map(|n| {
+            rt.spawn(move || {
+                // The time of some is over before, so that the one in the kernel changes.
+                let acquired = if n % 4 == 0 {
+                    let Some(acquired) = common.pair.try_lock_for(SHORT).unwrap() else { return 0 };
+                    acquired
+                } else {
+                    common.pair.lock().unwrap()
+                };
+                match acquired {
+                    Acquired::ProcessDied(guard) => {
+                        mend(guard);
+                        1
+                    }
+                    Acquired::Consistent(mut guard) => {
+                        *guard = (guard.0 + 1, guard.1 + 1);
+                        1
+                    }
+                    other => panic!("{other:?}"),
+                }
+            })
+        })
+        .collect();
+    kernel::sleep(5 * SHORT);
+    let lwps = rt.stats().lwps.len();
+    assert!(lwps < 20, "{lwps} LWPs");
+    holder.kill();
+    let locked: u64 = waiters.into_iter().map(|waiter| waiter.join().unwrap()).sum();
+    assert!(locked >= THREADS * 3 / 4);
+    let pair = *lock(common);
+    assert!(pair.0 == pair.1 && pair.0 == locked, "{pair:?}, {locked}");
+}
+
+/// A notification from another process wakes one of many green threads, one for all of them, all.
+#[test]
+fn notifications_reach_many_green_threads() {
+    let _watchdog = Watchdog::start("notifications reach many green threads");
+    const THREADS: u32 = 50;
+    let mapping = Mapping::new("many-notified");
+    let common = mapping.common();
+    let rt = mxn();
+    let waiters: Vec<_> = (0..THREADS)
+        .map(|_| {
+            rt.spawn(move || {
+                let guard = lock(common);
+                common.inside.fetch_add(1, SeqCst);
+                drop(common.changed.wait_while(guard, |pair| pair.0 != 7).unwrap().unwrap());
+            })
+        })
+        .collect();
+    while common.inside.load(SeqCst) < THREADS {
+        kernel::sleep(SHORT);
+    }
+    // One at a time: each finds that its condition does not hold, or that it does.
+    for _ in 0..10 {
+        common.changed.notify_one();
+    }
+    kernel::sleep(SHORT);
+    let lwps = rt.stats().lwps.len();
+    assert!(lwps < 20, "{lwps} LWPs");
+    assert!(mapping.play("notify").wait());
+    waiters.into_iter().for_each(|waiter| waiter.join().unwrap());
+}
+
 #[test]
 fn a_condition_reaches_other_processes() {
     let _watchdog = Watchdog::start("a condition reaches other processes");

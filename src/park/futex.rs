@@ -148,6 +148,17 @@ fn wake_in_order(
         grants.wake_all();
         count
     };
+    in_order(kernel_first, most, queue, kernel)
+}
+
+/// Wakes at most `most` threads: in the queue, and as many as are left in the kernel, or the other way
+/// round. Returns how many were woken.
+pub(super) fn in_order(
+    kernel_first: bool,
+    most: usize,
+    queue: impl FnOnce(usize) -> usize,
+    kernel: impl FnOnce(usize) -> usize,
+) -> usize {
     if kernel_first {
         let woken = kernel(most);
         return if woken < most { woken + queue(most - woken) } else { woken };
@@ -156,7 +167,8 @@ fn wake_in_order(
     if woken < most { woken + kernel(most - woken) } else { woken }
 }
 
-fn is_kernel_first() -> bool {
+/// Returns `true` every [`KERNEL_FIRST`]th time.
+pub(super) fn is_kernel_first() -> bool {
     let wakes = WAKES.with(|wakes| wakes.replace(wakes.get().wrapping_add(1)));
     wakes % KERNEL_FIRST == KERNEL_FIRST - 1
 }

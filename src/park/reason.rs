@@ -41,7 +41,7 @@ pub enum WaitReason {
     Writable,
     /// A future that it runs itself (`future::block_on`).
     Future,
-    /// A futex of the program (feature `interpose`): a lock of std, for example.
+    /// A futex: of the program (feature `interpose`), as a lock of std, or of a lock between processes.
     Futex,
 }
 

@@ -397,7 +397,7 @@ impl Bucket {
     ///
     /// # Safety
     /// It is linked in this bucket.
-    unsafe fn unlink(&mut self, waiter: &Waiter) {
+    pub(super) unsafe fn unlink(&mut self, waiter: &Waiter) {
         if waiter.peek(|links| links.linked_as) == Linked::First {
             let (before, first) = self.find(waiter.key());
             debug_assert!(ptr::eq(first, waiter), "a first waiter that the chain does not know");

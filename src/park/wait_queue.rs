@@ -32,6 +32,7 @@
 //! **Cost** in read-modify-writes: 1 for a wait and 1 for a grant (the bucket lock); for a kernel thread,
 //! each takes 1 more.
 
+use std::cell::Cell;
 use std::ptr;
 
 use super::current::current;
@@ -117,7 +118,7 @@ pub(crate) struct Found {
 
 impl Waiter {
     #[inline]
-    fn new(thread: ThreadRef, key: usize, options: &Options) -> Self {
+    pub(super) fn new(thread: ThreadRef, key: usize, options: &Options) -> Self {
         let backend = thread.backend();
         let kernel = thread.is_kernel();
         debug_assert_eq!(kernel, backend.sleeps_in_kernel());
@@ -131,14 +132,14 @@ impl Waiter {
             spin: options.spin,
             priority: options.priority.unwrap_or_else(|| thread.priority.number()),
             urgent: options.urgent,
-            demand: options.demand,
+            demand: Cell::new(options.demand),
             heir: options.heir,
         }
     }
 
     /// Sleeps after it has been linked, as `options` say.
     #[inline]
-    fn block(&self, options: &Options) {
+    pub(super) fn block(&self, options: &Options) {
         options.wait.block(&self.thread, self.backend, self, options.reason);
     }
 
@@ -324,7 +325,7 @@ pub(crate) fn grant_while<S>(
 ) -> Option<Grants> {
     table::with(&NoPreempt::hold(), key, |bucket| {
         let mut state = begin();
-        let (first, more) = bucket.take_while(key, |waiter| takes(&mut state, waiter.demand));
+        let (first, more) = bucket.take_while(key, |waiter| takes(&mut state, waiter.demand.get()));
         done(state, more);
         (!first.is_null()).then(|| Grants { first, token, _no_preempt: NoPreempt::hold() })
     })
@@ -366,7 +367,7 @@ pub(crate) fn grant_some(
     table::with(&NoPreempt::hold(), key, |bucket| {
         let (first, count) = match accepts {
             None => bucket.take_up_to(key, most),
-            Some(accepts) => bucket.take_chosen(key, most, |waiter| accepts(waiter.demand)),
+            Some(accepts) => bucket.take_chosen(key, most, |waiter| accepts(waiter.demand.get())),
         };
         (Grants { first, token, _no_preempt: NoPreempt::hold() }, count)
     })
@@ -390,7 +391,7 @@ pub(crate) fn grant_and_requeue(
 }
 
 #[inline]
-fn outcome(word: &SleepWord, moved: impl FnOnce() -> bool) -> Woken {
+pub(super) fn outcome(word: &SleepWord, moved: impl FnOnce() -> bool) -> Woken {
     let word = word.outcome();
     match word & 0xFF {
         EXPIRED => Woken::Ended { why: WaitError::TimedOut, moved: moved() },

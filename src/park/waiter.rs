@@ -1,5 +1,6 @@
 //! A thread in a queue: what its granter needs of it, and its part of the table's lists.
 
+use std::cell::Cell;
 use std::mem::offset_of;
 use std::ptr;
 
@@ -22,11 +23,13 @@ pub(super) struct Waiter {
     pub(super) spin: bool,
     pub(super) priority: u8,
     pub(super) urgent: bool,
-    pub(super) demand: usize,
+    /// Changed only by a party that unlinks the waiter and settles it, with the bucket lock held.
+    pub(super) demand: Cell<usize>,
     pub(super) heir: bool,
 }
 
-// SAFETY: `links` is reached with the bucket lock held (I7); the rest is atomic or constant.
+// SAFETY: `links` and `demand` are reached with the bucket lock held (I7), or by the thread itself after its
+// sleep; the rest is atomic or constant.
 unsafe impl Sync for Waiter {}
 
 impl Waiter {

@@ -15,7 +15,7 @@
 use super::grants::{Grant, Grants, Token, settle};
 use super::no_preempt::NoPreempt;
 use super::reason::WaitReason;
-use super::table::{self, Bucket};
+use super::table::{self, Bucket, Order};
 use super::waiter::Waiter;
 use crate::shim::bucket_of;
 
@@ -28,6 +28,11 @@ pub(crate) const READERS: usize = 0;
 pub(crate) const WRITERS: usize = 2;
 /// The queue of the upgrading reader, which waits for the others to leave.
 pub(crate) const UPGRADER: usize = 3;
+
+/// Green threads that wait for a word of several processes. At the same byte as a futex of the program.
+pub(crate) const FOLLOWERS: usize = 1;
+/// The one of them that looks out for wake-ups from other processes.
+pub(crate) const SEAT: usize = 2;
 
 /// The first waiter of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,6 +113,40 @@ impl Queues<'_> {
         let (waiter, _) = self.bucket.pop(self.key(queue))?;
         // SAFETY: unlinked just above, with the lock held.
         Some(unsafe { settle(waiter, token) })
+    }
+
+    /// Takes the first waiter off the queue, and tells it `told`, which takes the place of its demand.
+    pub(super) fn grant_one_told(&mut self, queue: usize, token: Token, told: usize) -> Option<Grant> {
+        let (waiter, _) = self.bucket.pop(self.key(queue))?;
+        // SAFETY: it was linked until a moment ago and is not settled, so its thread cannot have left.
+        unsafe { &*waiter }.demand.set(told);
+        // SAFETY: unlinked just above, with the lock held.
+        Some(unsafe { settle(waiter, token) })
+    }
+
+    /// Takes at most `most` waiters off the queue, and returns how many.
+    pub(super) fn grant_some(&mut self, queue: usize, token: Token, most: usize) -> (Grants, usize) {
+        let (first, count) = self.bucket.take_up_to(self.key(queue), most);
+        (Grants { first, token, _no_preempt: NoPreempt::hold() }, count)
+    }
+
+    /// Links `waiter` in the queue.
+    ///
+    /// # Safety
+    /// The waiter is in no queue, and stays alive and in place until it is unlinked.
+    pub(super) unsafe fn link(&mut self, waiter: &Waiter, queue: usize, order: Order) {
+        waiter.set_key(self.key(queue));
+        // SAFETY: the caller's promise.
+        unsafe { self.bucket.link(waiter, order) };
+    }
+
+    /// Takes `waiter` off its queue.
+    ///
+    /// # Safety
+    /// It is linked in a queue of this word.
+    pub(super) unsafe fn unlink(&mut self, waiter: &Waiter) {
+        // SAFETY: the caller's promise.
+        unsafe { self.bucket.unlink(waiter) };
     }
 
     /// Takes all waiters off the queue.

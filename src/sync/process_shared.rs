@@ -24,9 +24,17 @@
 //! In the child of a fork, locks that the parent holds stay the parent's. A copy of its guard does
 //! nothing there when dropped.
 //!
+//! **Green threads** that wait for the same lock wait in a queue of their process. One of them sleeps in the
+//! kernel, for all of them, and takes an LWP with it (which is announced: the slot goes to another LWP).
+//! Before that, it waits for a tenth of a millisecond without the kernel, if its own process had the lock
+//! last.
+//!
+//! **Fairness.** Of the threads in the kernel, each process has one for its green threads, and each kernel
+//! thread is one. The kernel wakes them in turn. But a thread that unlocks prefers green threads of its own
+//! process. Of 64 wake-ups by one thread, one goes to the kernel first.
+//!
 //! Within one process the locks of [`sync`](super) are better in every respect. The locks here cannot see
-//! where the owner runs. A green thread that sleeps on one takes an LWP with it (which is announced: the
-//! slot goes to another LWP). An interrupt is noticed within a tenth of a second.
+//! where the owner runs. If a thread sleeps in the kernel, an interrupt is noticed within a tenth of a second.
 //!
 //! **Outside Linux** there is no futex of this crate. A waiter then looks at the word from time to time. It
 //! notices within a tenth of a second what another process has released or notified.
@@ -58,7 +66,8 @@ pub use mutex::RawMutex;
 ///
 /// # Blocks
 ///
-/// `lock`, the timed forms and `lock_with` block the LWP, unless the lock is free soon.
+/// `lock`, the timed forms and `lock_with` block the thread; for one green thread of each process, its LWP
+/// too.
 pub type Mutex<T> = Lock<RawMutex, T>;
 
 /// Access to the value of a locked [`Mutex`]. Dropping it unlocks the mutex.

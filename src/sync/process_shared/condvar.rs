@@ -1,20 +1,26 @@
 //! A condition variable in two words that several processes map.
 //!
-//! **Protocol.** A waiter counts itself in, reads the number of notifications, unlocks the mutex, and
-//! sleeps while that number is the same. If any waiter is counted in, a notifier counts a notification
-//! and wakes.
+//! **Protocol.** A waiter counts itself in, reads the count of notifications, unlocks the mutex, and
+//! sleeps while that count is the same. If any waiter is counted in, a notifier counts a notification
+//! and wakes. If it finds a green thread of its own process in the queue, it need not count.
 //!
 //! **Proof.** Let a notifier change the condition with the mutex held, after the waiter unlocked it. It
-//! sees the waiter counted in, and its notification comes after the number that the waiter has read; the
-//! futex compares again. A waiter could sleep through exactly 2^32 notifications between the two. A
-//! waiter that dies stays counted in; this costs a system call for each notification, and nothing else.
+//! sees the waiter counted in, and its notification comes after the count that the waiter has read; the
+//! futex compares again. A waiter could sleep through exactly 2^20 notifications of all, or 2^32 of one,
+//! between the two. A waiter that dies stays counted in; this costs a system call for each notification, and
+//! nothing else.
+//!
+//! *Green threads.* The count has changed for all that wait when one is notified. So the thread in the seat
+//! (`park/shared_futex.rs`) wakes as many others as notifications came since it has looked, and its heir
+//! begins with the count that it has found. Some of these may have been for other processes. Then more
+//! threads wake than were meant, which a condition variable may do.
 //!
 //! **Rejected.** Moving waiters to the mutex at a broadcast. The kernel can do it, but each of them then
 //! takes the mutex as contended forever after.
 
-use super::mutex::{LONGEST_NAP, soonest};
 use super::{Acquired, MutexGuard};
-use crate::park::shared_futex::{self, ACROSS_PROCESSES};
+use crate::park::process;
+use crate::park::shared_futex::{self, Awaited, How, Waited};
 use crate::park::wait::{Wait, WaitError, timed};
 use crate::shim::atomic::{AtomicU32, Ordering};
 use crate::sync::RobustError;
@@ -45,13 +51,49 @@ pub struct Condvar {
     notified: AtomicU32,
     /// The number of threads between the begin and the end of their wait.
     waiting: AtomicU32,
+    /// The process that has notified last.
+    notifier: AtomicU32,
+}
+
+/// What a notification of all adds to the count, where one of one thread adds 1.
+const BROADCAST: u32 = 1 << 12;
+
+/// A wait for a notification after those in `seen`.
+struct Notification<'a> {
+    notified: &'a AtomicU32,
+    seen: u32,
+    found: u32,
+}
+
+impl Awaited for Notification<'_> {
+    fn word(&self) -> &AtomicU32 {
+        self.notified
+    }
+
+    fn look(&mut self) -> Option<u32> {
+        self.found = self.notified.load(Ordering::Relaxed);
+        (self.found == self.seen).then_some(self.seen)
+    }
+
+    fn due(&self) -> usize {
+        let new = self.found.wrapping_sub(self.seen);
+        if new < BROADCAST { new as usize } else { usize::MAX }
+    }
+
+    fn found(&self) -> u32 {
+        self.found
+    }
+
+    fn inherit(&mut self, found: u32) {
+        self.seen = found;
+    }
 }
 
 impl Condvar {
     /// Creates a condition variable without waiters; a zeroed one is the same.
     #[must_use]
     pub const fn new() -> Self {
-        Self { notified: AtomicU32::new(0), waiting: AtomicU32::new(0) }
+        Self { notified: AtomicU32::new(0), waiting: AtomicU32::new(0), notifier: AtomicU32::new(0) }
     }
 
     /// Wakes one waiter, if there is one.
@@ -60,7 +102,11 @@ impl Condvar {
     ///
     /// Never.
     pub fn notify_one(&self) {
-        self.notify(1);
+        if self.has_waiters() {
+            // Relaxed: as in `has_waiters`.
+            let count = || _ = self.notified.fetch_add(1, Ordering::Relaxed);
+            shared_futex::wake_one_after(&self.notified, count);
+        }
     }
 
     /// Wakes all waiters.
@@ -69,17 +115,27 @@ impl Condvar {
     ///
     /// Never.
     pub fn notify_all(&self) {
-        self.notify(u32::MAX);
+        if self.has_waiters() {
+            // Relaxed: as in `has_waiters`.
+            self.notified.fetch_add(BROADCAST, Ordering::Relaxed);
+            shared_futex::wake(&self.notified, u32::MAX);
+        }
     }
 
+    /// Returns `true` if a thread may wait. A notifier then says of which process it is.
     #[inline]
-    fn notify(&self, n: u32) {
+    fn has_waiters(&self) -> bool {
         // Relaxed, here and below: if a notification matters to a waiter, the mutex orders the waiter's
         // part before it.
-        if self.waiting.load(Ordering::Relaxed) != 0 {
-            self.notified.fetch_add(1, Ordering::Relaxed);
-            shared_futex::wake(&self.notified, n);
+        let waits = self.waiting.load(Ordering::Relaxed) != 0;
+        if waits {
+            let id = process::this().id;
+            // The look comes first so that the cache line stays where it is.
+            if self.notifier.load(Ordering::Relaxed) != id {
+                self.notifier.store(id, Ordering::Relaxed);
+            }
         }
+        waits
     }
 
     /// Unlocks the mutex of `guard`, waits for a notification, and locks it again.
@@ -93,7 +149,7 @@ impl Condvar {
     ///
     /// # Blocks
     ///
-    /// The LWP.
+    /// The thread; for one green thread of each process, its LWP too.
     pub fn wait<'a, T: ?Sized>(&self, guard: MutexGuard<'a, T>) -> Result<Acquired<'a, T>, RobustError> {
         Ok(self.wait_with(guard, Wait::forever())?.0)
     }
@@ -119,7 +175,7 @@ impl Condvar {
     ///
     /// # Blocks
     ///
-    /// The LWP.
+    /// The thread; for one green thread of each process, its LWP too.
     pub fn wait_while<'a, T: ?Sized, F>(
         &self,
         guard: MutexGuard<'a, T>,
@@ -203,7 +259,7 @@ impl Condvar {
     ///
     /// # Blocks
     ///
-    /// The LWP.
+    /// The thread; for one green thread of each process, its LWP too.
     pub fn wait_with<'a, T: ?Sized>(
         &self,
         guard: MutexGuard<'a, T>,
@@ -223,21 +279,20 @@ impl Condvar {
 
     /// Waits for a notification after the first `seen`.
     fn sleep(&self, seen: u32, wait: Wait) -> Result<(), WaitError> {
-        let woken = || self.notified.load(Ordering::Relaxed) != seen;
-        if shared_futex::wait_awake(woken) {
+        if shared_futex::wait_awake(|| self.notified.load(Ordering::Relaxed) != seen) {
             return Ok(());
         }
-        while !woken() && !time::has_passed(wait.deadline) {
-            // An interrupt cannot wake the thread, nor can another process without a futex. So it looks from
-            // time to time.
-            let looks = wait.interruptible || !ACROSS_PROCESSES;
-            let nap = if looks { time::after(LONGEST_NAP) } else { None };
-            let _ = shared_futex::wait(&self.notified, seen, soonest(nap, wait.deadline));
-            if !woken() {
-                wait.begin()?;
+        let mut notification = Notification { notified: &self.notified, seen, found: seen };
+        loop {
+            let near = self.notifier.load(Ordering::Relaxed) == process::this().id;
+            if shared_futex::wait(&mut notification, How { wait, nap: None, near }) == Waited::Woken {
+                return Ok(());
+            }
+            wait.begin()?;
+            if time::has_passed(wait.deadline) {
+                return Err(WaitError::TimedOut);
             }
         }
-        if woken() { Ok(()) } else { Err(WaitError::TimedOut) }
     }
 }
 

@@ -47,11 +47,11 @@
 //!
 //! **Cost** in read-modify-writes: lock 1, unlock 1. Some stores for the record.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::park::process::{self, Process};
 use crate::park::robust as dead;
-use crate::park::shared_futex::{self, Waited};
+use crate::park::shared_futex::{self, Awaited, How, LONGEST_NAP, Waited};
 use crate::park::thread::ThreadRef;
 use crate::park::wait::{Wait, WaitError};
 use crate::shim::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -62,9 +62,6 @@ use crate::time;
 /// How long a thread sleeps before it checks if the owner is alive. Each nap is twice as long as the
 /// last. A check costs 10 us.
 const FIRST_NAP: Duration = Duration::from_millis(5);
-/// The longest nap: how late a thread may notice the death of a process. Range: 1 ms to what the user can
-/// wait for.
-pub(super) const LONGEST_NAP: Duration = Duration::from_millis(80);
 
 /// The algorithm, without the data: see [`Mutex`](super::Mutex). [`RawRobust`] says what it can do.
 ///
@@ -169,11 +166,22 @@ impl Word {
     }
 }
 
-/// Returns the sooner of two deadlines.
-pub(super) fn soonest(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
-    match (one, other) {
-        (Some(one), Some(other)) => Some(one.min(other)),
-        (one, other) => one.or(other),
+/// A wait until the lock is free. The thread says in the word that it sleeps.
+impl Awaited for &Word {
+    fn word(&self) -> &AtomicU32 {
+        &self.0
+    }
+
+    fn look(&mut self) -> Option<u32> {
+        loop {
+            let seen = Word::look(self);
+            if owner_of(seen) == 0 {
+                return None;
+            }
+            if self.try_announce(seen) {
+                return Some(seen | ASLEEP);
+            }
+        }
     }
 }
 
@@ -359,12 +367,11 @@ impl RawMutex {
                 }
                 return Err(why.into());
             }
-            if self.word.try_announce(seen) {
-                let until = soonest(time::after(nap), wait.deadline);
-                overslept = shared_futex::wait(&self.word.0, seen | ASLEEP, until) == Waited::TimedOut;
-                woken = !overslept;
-                nap = LONGEST_NAP.min(2 * nap);
-            }
+            let near = owner_of(seen) == me.process.id;
+            let how = How { wait, nap: Some(nap), near };
+            overslept = shared_futex::wait(&mut &self.word, how) == Waited::TimedOut;
+            woken = !overslept;
+            nap = LONGEST_NAP.min(2 * nap);
         }
     }
 }

@@ -47,7 +47,7 @@ pub trait RawRobust: Steps {
     ///
     /// # Blocks
     ///
-    /// The thread; the LWP, in a shared lock.
+    /// The thread; in a process-shared lock, the LWP of one green thread of each process.
     fn lock(&self) -> Result<Condition, RobustError> {
         self.acquire(Wait::forever())
     }

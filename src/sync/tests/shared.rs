@@ -12,7 +12,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[test]
 fn are_plain_words() {
     assert_eq!(size_of::<RawMutex>(), 40);
-    assert_eq!(size_of::<Condvar>(), 8);
+    assert_eq!(size_of::<Condvar>(), 12);
     // SAFETY: documented: a zeroed lock is a free one.
     let zeroed: RawMutex = unsafe { std::mem::zeroed() };
     assert_eq!(format!("{zeroed:?}"), "RawMutex { locked: false, not_recoverable: false, .. }");

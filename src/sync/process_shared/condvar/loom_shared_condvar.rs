@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use super::Condvar;
+use super::{Condvar, How, Notification, Wait};
 use crate::park::tests::loom_model::{Core, body, model, on, together};
 use crate::park::{process, shared_futex};
 use crate::shim::atomic::Ordering;
@@ -21,6 +21,10 @@ impl Room {
         let room = Arc::new(Self { state: Mutex::new(0), changed: Condvar::new() });
         // Loom's objects are created at their first use, so use them all before the threads start.
         process::this();
+        let Condvar { notified, waiting, notifier } = &room.changed;
+        for word in [notified, waiting, notifier] {
+            assert_eq!(word.load(Ordering::Relaxed), 0);
+        }
         let first = Core::new();
         on(first.thread(), || drop(room.lock()));
         room
@@ -69,7 +73,9 @@ fn negative_unlocked_before_counted() {
                 // Relaxed: the bug is not in the ordering.
                 room.changed.waiting.fetch_add(1, Ordering::Relaxed);
                 let seen = room.changed.notified.load(Ordering::Relaxed);
-                let _ = shared_futex::wait(&room.changed.notified, seen, None);
+                let mut news = Notification { notified: &room.changed.notified, seen, found: seen };
+                let how = How { wait: Wait::forever(), nap: None, near: false };
+                let _ = shared_futex::wait(&mut news, how);
                 room.changed.waiting.fetch_sub(1, Ordering::Relaxed);
             }
         };

@@ -5,9 +5,7 @@
 
 use std::sync::Arc;
 
-use super::{
-    ASLEEP, Condition, Me, Process, RawMutex, RawRobust, RobustError, owner_of, process, shared_futex,
-};
+use super::{Condition, How, Me, Process, RawMutex, RawRobust, RobustError, owner_of, process, shared_futex};
 use crate::park::tests::loom_model::{Body, Core, Letter, Outcomes, body, model_within, on};
 use crate::park::thread::ThreadRef;
 use crate::park::wait::Wait;
@@ -100,9 +98,9 @@ fn one_that_is_interrupted_passes_its_wake_up_on() {
 
 /// Sleeps once, if the lock is taken.
 fn sleep_once(lock: &RawMutex) {
-    let seen = lock.word.look();
-    if owner_of(seen) != 0 && lock.word.try_announce(seen) {
-        let _ = shared_futex::wait(&lock.word.0, seen | ASLEEP, None);
+    if owner_of(lock.word.look()) != 0 {
+        let how = How { wait: Wait::forever(), nap: None, near: false };
+        let _ = shared_futex::wait(&mut &lock.word, how);
     }
 }
 
