@@ -122,6 +122,11 @@ pub(crate) fn take() -> bool {
     current::try_current().is_some_and(|me| me.core().interrupt.take() || me.is_one_of_all())
 }
 
+/// Returns `true` if an interruptible wait of `me`, the running thread, would end at once.
+pub(super) fn is_pending(me: ThreadRef) -> bool {
+    me.core().interrupt.is_set() || me.is_one_of_all()
+}
+
 impl ThreadRef {
     /// Sets the thread's flag, and ends its wait if that can be interrupted. The caller holds a counted
     /// reference, and no queue lock.

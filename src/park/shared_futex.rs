@@ -47,7 +47,7 @@
 //! serves processes in turn, each with one seat, whatever the number of its followers.
 //!
 //! **Death.** If a process is killed, its queues end with it. If its thread in the seat had just been woken,
-//! that wake-up is lost. So waits that must survive this end with a nap ([`How::nap`]).
+//! that wake-up is lost. So threads in the kernel that must survive this nap, and look again ([`How::nap`]).
 //!
 //! Without a futex, a wake reaches threads of the same process only ([`ACROSS_PROCESSES`]). So threads that
 //! sleep in the kernel nap, and look at their words.
@@ -58,6 +58,7 @@ use std::time::{Duration, Instant};
 use super::current::current;
 use super::futex::{in_order, is_kernel_first};
 use super::grants::{Grant, Grants, Token};
+use super::interrupt;
 use super::no_preempt::NoPreempt;
 use super::reason::WaitReason;
 use super::spin::{GREEN_LOOKS, Spin};
@@ -97,6 +98,11 @@ pub(crate) trait Awaited {
     /// May say in the word that a thread sleeps.
     fn look(&mut self) -> Option<u32>;
 
+    /// Returns `true` if the caller must see to something. Called after a nap, without a lock held.
+    fn needs_care(&mut self) -> bool {
+        false
+    }
+
     /// Returns how many waiters of this process the last look has set free, the caller included. Called if
     /// the caller had the seat.
     fn due(&self) -> usize {
@@ -116,28 +122,17 @@ pub(crate) trait Awaited {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct How {
     pub(crate) wait: Wait,
-    /// The longest sleep in the kernel. It ends as at a deadline.
+    /// How long a thread sleeps in the kernel before it looks again. Each nap is twice as long as the last.
     pub(crate) nap: Option<Duration>,
     /// Set if a thread of this process is likely to end the wait.
     pub(crate) near: bool,
 }
 
-impl How {
-    /// Returns when a sleep in the kernel must end.
-    fn until(&self) -> Option<Instant> {
-        // No other thread can wake it for an interrupt.
-        let looks = self.wait.interruptible || !ACROSS_PROCESSES;
-        let longest = looks.then_some(LONGEST_NAP);
-        let nap = self.nap.map_or(longest, |nap| Some(longest.unwrap_or(nap).min(nap)));
-        soonest(nap.and_then(time::after), self.wait.deadline)
-    }
-}
-
-/// Returns the sooner of two deadlines.
-fn soonest(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
-    match (one, other) {
-        (Some(one), Some(other)) => Some(one.min(other)),
-        (one, other) => one.or(other),
+/// Returns the sooner of two deadlines, and `true` if that is the first.
+fn sooner(first: Option<Instant>, second: Option<Instant>) -> (Option<Instant>, bool) {
+    match (first, second) {
+        (Some(first), Some(second)) => (Some(first.min(second)), first < second),
+        (first, second) => (first.or(second), first.is_some()),
     }
 }
 
@@ -160,11 +155,12 @@ pub(crate) fn wait_awake(mut done: impl FnMut() -> bool) -> bool {
 }
 
 /// Sleeps until the wait is over, as far as a look or a waker can tell, or until `how` ends it. The result is
-/// `TimedOut` also after an interrupt, which the caller takes, and after a nap.
+/// `TimedOut` also after an interrupt, which the caller takes, and after a nap if the caller must see to
+/// something.
 pub(crate) fn wait(awaited: &mut impl Awaited, how: How) -> Waited {
     let me = current();
     if me.is_kernel() {
-        return awaited.look().map_or(Waited::Woken, |value| sleep_in_kernel(awaited, value, how));
+        return awaited.look().map_or(Waited::Woken, |value| sleep_in_kernel(me, awaited, value, how));
     }
     wait_in_queues(me, awaited, how)
 }
@@ -192,15 +188,24 @@ fn wake_in_order(kernel_first: bool, word: *const AtomicU32, n: u32) {
 }
 
 /// Sleeps while the word has `value`, or another value with which the thread must sleep.
-fn sleep_in_kernel(awaited: &mut impl Awaited, mut value: u32, how: How) -> Waited {
-    let until = how.until();
+fn sleep_in_kernel(me: ThreadRef, awaited: &mut impl Awaited, mut value: u32, how: How) -> Waited {
+    let How { wait, nap, .. } = how;
+    // No other thread can wake it for an interrupt, nor can another process without a futex.
+    let looks = wait.interruptible || !ACROSS_PROCESSES;
+    let mut nap = nap.or(looks.then_some(LONGEST_NAP));
     loop {
-        if futex::wait_shared(awaited.word(), value, until) == Waited::TimedOut {
-            return Waited::TimedOut;
-        }
+        let (until, naps) = sooner(nap.and_then(time::after), wait.deadline);
+        let waited = futex::wait_shared(awaited.word(), value, until);
         match awaited.look() {
             Some(now) => value = now,
             None => return Waited::Woken,
+        }
+        if waited == Waited::TimedOut {
+            let ends = !naps || wait.interruptible && interrupt::is_pending(me);
+            if ends || awaited.needs_care() {
+                return Waited::TimedOut;
+            }
+            nap = nap.map(|nap| LONGEST_NAP.min(2 * nap));
         }
     }
 }
@@ -274,7 +279,8 @@ fn wait_in_queues(me: ThreadRef, awaited: &mut impl Awaited, how: How) -> Waited
     loop {
         let order = if on_duty { Order::Again } else { Order::Fifo };
         let options = Options { spin: false, urgent: !scouts, ..Options::new(WaitReason::Futex, how.wait) };
-        let scouting = if scouts { soonest(time::after(SCOUTING), how.wait.deadline) } else { None };
+        let scouting = if scouts { time::after(SCOUTING) } else { None };
+        let (scouting, goes_on) = sooner(scouting, how.wait.deadline);
         // From the linking to the wake-up (I9).
         let no_preempt = NoPreempt::hold();
         let waiter = Waiter::new(me, at, &options);
@@ -317,9 +323,7 @@ fn wait_in_queues(me: ThreadRef, awaited: &mut impl Awaited, how: How) -> Waited
                 awaited.inherit(waiter.demand.get() as u32);
                 on_duty = true;
             }
-            (Woken::Ended { why: WaitError::TimedOut, .. }, Role::Scouts)
-                if !time::has_passed(how.wait.deadline) =>
-            {
+            (Woken::Ended { why: WaitError::TimedOut, .. }, Role::Scouts) if goes_on => {
                 on_duty = true;
                 scouts = false;
             }
@@ -332,10 +336,15 @@ fn wait_in_queues(me: ThreadRef, awaited: &mut impl Awaited, how: How) -> Waited
 /// Sleeps in the kernel for the green threads of this process, of which the caller, in the seat, is one.
 fn lead(me: ThreadRef, waiter: &Waiter, awaited: &mut impl Awaited, value: u32, how: How) -> Waited {
     let at = ptr::from_ref(awaited.word()).addr();
+    // SAFETY: the caller has linked it, and no other thread unlinks a waiter that is to sleep in the kernel.
+    let unlink = |queues: &mut Queues<'_>| unsafe { queues.unlink(waiter) };
+    if time::has_passed(how.wait.deadline) {
+        // The heirs of a late thread may be late, too. None of them need give its slot away.
+        return give_up(at, awaited, unlink);
+    }
     me.backend().enter_blocking(&me);
-    let waited = sleep_in_kernel(awaited, value, how);
-    // SAFETY: the caller has linked it, and no other thread unlinks a waiter that sleeps in the kernel.
-    let now = give_up(at, awaited, |queues| unsafe { queues.unlink(waiter) });
+    let waited = sleep_in_kernel(me, awaited, value, how);
+    let now = give_up(at, awaited, unlink);
     // The seat is passed on by now: the thread may have to wait for a slot.
     me.backend().exit_blocking(&me);
     if waited == Waited::Woken { waited } else { now }

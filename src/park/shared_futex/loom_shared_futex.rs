@@ -164,7 +164,7 @@ fn leads_without_an_heir(gate: &Gate, how: How) {
         sleeps
     });
     if sleeps {
-        let _ = super::sleep_in_kernel(&mut permit, 0, how);
+        let _ = super::sleep_in_kernel(me, &mut permit, 0, how);
         // SAFETY: linked above, and no waker takes it.
         word_queues::with(gate.at(), |queues| unsafe { queues.unlink(&waiter) });
     }

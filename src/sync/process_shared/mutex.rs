@@ -21,8 +21,8 @@
 //! - *Lock*: `0 -> id` by compare-and-swap. The owner then writes the *record*: when its process was
 //!   started, and which of its threads it is.
 //! - *Wait*: if the lock is taken, the thread waits awake a little, then sets `ASLEEP`. It sleeps while
-//!   the word stays the same, for a [nap](FIRST_NAP) at most. If it has slept that long, or is about to
-//!   give up, it checks if the owner is alive.
+//!   the word stays the same. After each [nap](FIRST_NAP), and before it gives up, it checks if the owner is
+//!   alive.
 //! - *Unlock*: swap in 0; if `ASLEEP` was set, wake one thread.
 //!
 //! An owner is dead if its process is (`sys/process.rs`). It is also dead if it is a thread of the
@@ -51,7 +51,7 @@ use std::time::Duration;
 
 use crate::park::process::{self, Process};
 use crate::park::robust as dead;
-use crate::park::shared_futex::{self, Awaited, How, LONGEST_NAP, Waited};
+use crate::park::shared_futex::{self, Awaited, How, Waited};
 use crate::park::thread::ThreadRef;
 use crate::park::wait::{Wait, WaitError};
 use crate::shim::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -167,21 +167,30 @@ impl Word {
 }
 
 /// A wait until the lock is free. The thread says in the word that it sleeps.
-impl Awaited for &Word {
+struct Release<'a> {
+    lock: &'a RawMutex,
+    me: &'a Me,
+}
+
+impl Awaited for Release<'_> {
     fn word(&self) -> &AtomicU32 {
-        &self.0
+        &self.lock.word.0
     }
 
     fn look(&mut self) -> Option<u32> {
         loop {
-            let seen = Word::look(self);
+            let seen = self.lock.word.look();
             if owner_of(seen) == 0 {
                 return None;
             }
-            if self.try_announce(seen) {
+            if self.lock.word.try_announce(seen) {
                 return Some(seen | ASLEEP);
             }
         }
+    }
+
+    fn needs_care(&mut self) -> bool {
+        self.lock.record.death(self.lock.word.look(), self.me).is_some()
     }
 }
 
@@ -275,6 +284,11 @@ impl RawMutex {
         owner_of(self.word.look()) == me.process.id && self.record.is_of(me)
     }
 
+    /// Returns `true` if a thread of this process is likely to unlock it.
+    pub(super) fn is_near(&self) -> bool {
+        owner_of(self.word.look()) == process::this().id
+    }
+
     /// Returns the running thread, unless it owns the lock.
     #[inline]
     fn stranger(&self) -> Result<Me, RobustError> {
@@ -345,7 +359,6 @@ impl RawMutex {
         if shared_futex::wait_awake(|| self.word.look() == 0 && self.word.try_take(0, me.process.id)) {
             return self.enter(me);
         }
-        let mut nap = FIRST_NAP;
         let mut overslept = false;
         let mut woken = false;
         loop {
@@ -368,10 +381,9 @@ impl RawMutex {
                 return Err(why.into());
             }
             let near = owner_of(seen) == me.process.id;
-            let how = How { wait, nap: Some(nap), near };
-            overslept = shared_futex::wait(&mut &self.word, how) == Waited::TimedOut;
+            let how = How { wait, nap: Some(FIRST_NAP), near };
+            overslept = shared_futex::wait(&mut Release { lock: self, me }, how) == Waited::TimedOut;
             woken = !overslept;
-            nap = LONGEST_NAP.min(2 * nap);
         }
     }
 }

@@ -5,7 +5,9 @@
 
 use std::sync::Arc;
 
-use super::{Condition, How, Me, Process, RawMutex, RawRobust, RobustError, owner_of, process, shared_futex};
+use super::{
+    Condition, How, Me, Process, RawMutex, RawRobust, Release, RobustError, owner_of, process, shared_futex,
+};
 use crate::park::tests::loom_model::{Body, Core, Letter, Outcomes, body, model_within, on};
 use crate::park::thread::ThreadRef;
 use crate::park::wait::Wait;
@@ -100,7 +102,7 @@ fn one_that_is_interrupted_passes_its_wake_up_on() {
 fn sleep_once(lock: &RawMutex) {
     if owner_of(lock.word.look()) != 0 {
         let how = How { wait: Wait::forever(), nap: None, near: false };
-        let _ = shared_futex::wait(&mut &lock.word, how);
+        let _ = shared_futex::wait(&mut Release { lock, me: &Me::new() }, how);
     }
 }
 
