@@ -11,7 +11,7 @@
 //! | the same, in the order of arrival | [`FairMutex`] |
 //! | the same, if its owner may lock it again | [`ReentrantMutex`]; [`CheckedMutex`] reports that as an error |
 //! | the same, if its owner may die with the lock held | [`RobustMutex`] |
-//! | the same, between processes (Unix) | [`process_shared::Mutex`] |
+//! | the same, between processes (Unix) | [`process_shared::Mutex`], and the rest of [`process_shared`] |
 //! | a value that many threads read and few change | [`RwLock`] |
 //! | a value or an action that is made once, when it is first needed | [`OnceLock`], [`LazyLock`], [`Once`] |
 //! | a change that other threads wait for | [`Condvar`] |

@@ -36,6 +36,10 @@ pub struct Barrier {
 pub struct BarrierWaitResult(bool);
 
 impl BarrierWaitResult {
+    pub(super) fn new(is_leader: bool) -> Self {
+        Self(is_leader)
+    }
+
     /// Returns `true` if this thread was the last to come. One thread of each round is.
     #[must_use]
     pub fn is_leader(&self) -> bool {

@@ -75,6 +75,11 @@ impl OnceState {
         state.then.get()
     }
 
+    /// Calls `f` with this state, for an initialization that is not this module's.
+    pub(super) fn call(poisoned: bool, f: impl FnOnce(&Self)) {
+        Self::tell(poisoned, f);
+    }
+
     /// Notes that the closure has failed without a panic.
     fn fail(&self) {
         self.then.set(Phase::Failed);

@@ -1,11 +1,20 @@
-//! Locks and condition variables that threads of several processes may share, in memory that all of them map.
+//! Locks and the like that threads of several processes may share, in memory that all of them map.
 //!
 //! They are plain words, valid when zeroed, with no pointers and no destructor. Put one into a shared
 //! mapping (by `MAP_SHARED`, or `shm_open`); every process uses it through its own address. All processes
 //! must be the same program, or at least built with the same layout of the value. They must see each
 //! other under the same process ids (be in one PID namespace).
 //!
-//! **Robust.** A process may be killed with a lock held. The next owner then gets the lock with that
+//! | what | if a process is killed |
+//! |---|---|
+//! | [`Mutex`] | the next owner is told |
+//! | [`RwLock`] | while it writes: others are told, until one mends it; while it reads: its share is lost |
+//! | [`Condvar`] | while it waits: a notification may be lost with it |
+//! | [`Semaphore`] | its permits are lost |
+//! | [`Barrier`] | if it waits, it has arrived; otherwise the others wait |
+//! | [`Once`] | while it runs the closure: the others find it poisoned |
+//!
+//! **Robust.** A process may be killed with a [`Mutex`] held. The next owner then gets the lock with that
 //! news, as an [`Acquired`] ([`Condition::ProcessDied`](super::Condition::ProcessDied)). An owner is found
 //! dead as follows:
 //!
@@ -34,19 +43,28 @@
 //! process. Of 64 wake-ups by one thread, one goes to the kernel first.
 //!
 //! Within one process the locks of [`sync`](super) are better in every respect. The locks here cannot see
-//! where the owner runs. If a thread sleeps in the kernel, an interrupt is noticed within a tenth of a second.
+//! where the owner runs. If a thread sleeps in the kernel, an interrupt is noticed within a tenth of a
+//! second.
 //!
 //! **Outside Linux** there is no futex of this crate. A waiter then looks at the word from time to time. It
 //! notices within a tenth of a second what another process has released or notified.
 
+mod barrier;
 mod condvar;
 mod mutex;
+mod once;
+mod rwlock;
+mod semaphore;
 
 use super::lock::{Guard, Lock, MappedGuard};
 use super::robust;
 
+pub use barrier::Barrier;
 pub use condvar::Condvar;
 pub use mutex::RawMutex;
+pub use once::Once;
+pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+pub use semaphore::{Semaphore, SemaphorePermit};
 
 /// A lock around a value that several processes may share. See the [module](self), and
 /// [`RobustMutex`](super::RobustMutex) for what it can do.

@@ -98,6 +98,9 @@ pub enum RobustError {
     /// An owner died, and its heir has unlocked without saying that it has mended what was left. The lock
     /// cannot be locked again.
     NotRecoverable,
+    /// A writer died or panicked, and what it left has not been mended yet. (Only of
+    /// [`process_shared::RwLock`](crate::sync::process_shared::RwLock).)
+    NotConsistent,
     /// The running thread owns the lock already, and would wait for itself.
     Deadlock,
     /// Another thread has owned the lock until the deadline. (Only of `lock_with`.)
@@ -110,6 +113,7 @@ impl fmt::Display for RobustError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotRecoverable => f.pad("an owner of the lock died, and what it left has not been mended"),
+            Self::NotConsistent => f.pad("a writer died, and what it left has not been mended yet"),
             Self::Deadlock => f.pad("the thread owns the lock already, and would wait for itself"),
             Self::TimedOut => WaitError::TimedOut.fmt(f),
             Self::Interrupted => WaitError::Interrupted.fmt(f),

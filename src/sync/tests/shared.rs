@@ -2,8 +2,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::watched;
-use crate::sync::process_shared::{Condvar, Mutex, MutexGuard, RawMutex};
-use crate::sync::{Condition, RawRobust};
+use crate::sync::process_shared::{Barrier, Condvar, Mutex, MutexGuard, Once, RawMutex, RwLock, Semaphore};
+use crate::sync::{Condition, OncePhase, RawRobust};
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap().unwrap()
@@ -17,6 +17,41 @@ fn are_plain_words() {
     let zeroed: RawMutex = unsafe { std::mem::zeroed() };
     assert_eq!(format!("{zeroed:?}"), "RawMutex { locked: false, not_recoverable: false, .. }");
     assert_eq!(zeroed.lock(), Ok(Condition::Consistent));
+}
+
+#[test]
+fn zeroed_ones_are_as_documented() {
+    assert_eq!((size_of::<Semaphore>(), size_of::<Barrier>()), (16, 12));
+    // SAFETY: documented.
+    let semaphore: Semaphore = unsafe { std::mem::zeroed() };
+    assert_eq!(format!("{semaphore:?}"), "Semaphore { permits: 0, .. }");
+    // SAFETY: documented.
+    let barrier: Barrier = unsafe { std::mem::zeroed() };
+    assert!(barrier.wait().is_leader());
+    // SAFETY: documented.
+    let once: Once = unsafe { std::mem::zeroed() };
+    assert_eq!(format!("{once:?}"), "Once { state: New, .. }");
+    once.call_once(|| assert_eq!(once.state(), OncePhase::InProgress));
+    assert!(once.is_completed());
+    // SAFETY: documented.
+    let mut lock: RwLock<u32> = unsafe { std::mem::zeroed() };
+    assert_eq!(format!("{lock:?}"), "RwLock { locked: false, writes: false, .. }");
+    *lock.get_mut() = 3;
+    assert_eq!(format!("{:?}", lock.read().unwrap()), "3");
+    assert_eq!(lock.into_inner(), 3);
+}
+
+#[test]
+fn permits_are_counted() {
+    let semaphore = Semaphore::new(3);
+    let permits = semaphore.acquire_many(2);
+    assert_eq!((permits.num_permits(), semaphore.available_permits()), (2, 1));
+    assert!(semaphore.try_acquire_many(2).is_none() && semaphore.try_acquire_many(0).is_some());
+    assert_eq!(semaphore.available_permits(), 1, "a request that failed changes nothing");
+    assert!(semaphore.try_add_permits(Semaphore::MAX_PERMITS).is_err());
+    assert!(semaphore.try_add_permits(usize::MAX).is_err());
+    permits.forget();
+    assert_eq!(semaphore.available_permits(), 1);
 }
 
 #[test]

@@ -1,0 +1,212 @@
+//! A barrier in three words that several processes map.
+//!
+//! **Protocol.** One word has the number of the round and how many threads have come. The last to come begins
+//! the next round, and wakes all. The others sleep until the round has changed. A thread whose wait ends
+//! early takes its arrival back, by compare-and-swap, unless the round is over by then.
+//!
+//! **Proof.** The round and the arrivals change in one step, so an arrival counts for one round, or is taken
+//! back. A waiter cannot miss a whole turn of the counter: each round needs its arrival.
+
+use crate::park::process;
+use crate::park::shared_futex::{self, Awaited, How, LONGEST_NAP, Waited};
+use crate::park::wait::{Wait, WaitError, timed};
+use crate::shim::atomic::{AtomicU32, Ordering};
+use crate::sync::BarrierWaitResult;
+use crate::time;
+
+/// A point where a number of threads, of several processes, wait for each other, round after round.
+///
+/// **Not robust.** If a process is killed while a thread of it waits here, that arrival counts. If it is
+/// killed before, the others wait for another thread in its place, or until their time is over.
+///
+/// A zeroed barrier is one for no threads, at which none waits.
+///
+/// # Examples
+///
+/// ```
+/// use selvedge::sync::process_shared::Barrier;
+///
+/// let barrier = Barrier::new(2);
+/// std::thread::scope(|s| {
+///     let other = s.spawn(|| barrier.wait().is_leader());
+///     assert!(barrier.wait().is_leader() != other.join().unwrap());
+/// });
+/// ```
+#[derive(Default)]
+#[repr(C)]
+pub struct Barrier {
+    threads: AtomicU32,
+    state: AtomicU32,
+    /// The process of the thread that came last, to an earlier round.
+    last: AtomicU32,
+}
+
+/// The lower bits of the state are the arrivals, the others the round.
+const ROUND: u32 = Barrier::MAX_THREADS as u32 + 1;
+
+/// A wait for the end of a round.
+struct EndOf<'a>(&'a Barrier, u32);
+
+impl Awaited for EndOf<'_> {
+    fn word(&self) -> &AtomicU32 {
+        &self.0.state
+    }
+
+    fn look(&mut self) -> Option<u32> {
+        // Relaxed: only a look.
+        let seen = self.0.state.load(Ordering::Relaxed);
+        (round_of(seen) == self.1).then_some(seen)
+    }
+
+    fn due(&self) -> usize {
+        usize::MAX
+    }
+}
+
+fn round_of(state: u32) -> u32 {
+    state & !(ROUND - 1)
+}
+
+impl Barrier {
+    /// The most threads of a barrier.
+    pub const MAX_THREADS: usize = (1 << 20) - 1;
+
+    /// Creates a barrier for `n` threads. With 0 or 1 no thread ever waits, and each is the leader.
+    ///
+    /// # Panics
+    ///
+    /// If there are more than [`MAX_THREADS`](Self::MAX_THREADS).
+    #[must_use]
+    pub const fn new(n: usize) -> Self {
+        assert!(n <= Self::MAX_THREADS, "more threads than a barrier can have");
+        Self { threads: AtomicU32::new(n as u32), state: AtomicU32::new(0), last: AtomicU32::new(0) }
+    }
+
+    /// Waits until all threads of this round have come. The barrier is then ready for the next round.
+    ///
+    /// # Blocks
+    ///
+    /// The thread; see the [module](super).
+    pub fn wait(&self) -> BarrierWaitResult {
+        BarrierWaitResult::new(self.pass(Wait::forever()) == Ok(true))
+    }
+
+    timed! {
+        wait: "; then the arrival is taken back and `None` is returned"
+        /// # Examples
+        ///
+        /// ```
+        /// use selvedge::sync::process_shared::Barrier;
+        /// use std::time::Duration;
+        ///
+        /// let barrier = Barrier::new(2);
+        /// assert!(barrier.wait_for(Duration::from_millis(1)).is_none());
+        /// ```
+        #[must_use = "after a timeout the others have not come"]
+        pub fn wait_for, wait_until(&self) -> Option<BarrierWaitResult> {
+            |limit| self.pass(limit()).ok().map(BarrierWaitResult::new)
+        }
+    }
+
+    /// [`wait`](Self::wait) that ends as `wait` says. If it ends early, the arrival is taken back, and the
+    /// others wait for another in its place. An interrupt of a thread that sleeps in the kernel is noticed
+    /// within a tenth of a second.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::sync::process_shared::Barrier;
+    /// use selvedge::{Wait, WaitError, thread};
+    ///
+    /// let barrier = Barrier::new(2);
+    /// thread::current().interrupt();
+    /// let wait = Wait::forever().interruptible();
+    /// assert_eq!(barrier.wait_with(wait).unwrap_err(), WaitError::Interrupted);
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`WaitError`], and this thread has not arrived.
+    ///
+    /// # Blocks
+    ///
+    /// The thread.
+    pub fn wait_with(&self, wait: Wait) -> Result<BarrierWaitResult, WaitError> {
+        wait.begin()?;
+        self.pass(wait).map(BarrierWaitResult::new)
+    }
+
+    /// Returns `true` to the last thread of the round.
+    fn pass(&self, wait: Wait) -> Result<bool, WaitError> {
+        // Relaxed: it does not change.
+        let threads = self.threads.load(Ordering::Relaxed);
+        if threads <= 1 {
+            return Ok(true);
+        }
+        let id = process::this().id;
+        // Relaxed: a hint, read before another could change it.
+        let near = self.last.load(Ordering::Relaxed) == id;
+        match self.arrive(threads, id) {
+            Some(round) => self.wait_for_end(round, wait, near).map(|()| false),
+            None => Ok(true),
+        }
+    }
+
+    /// Counts an arrival. Returns the round to wait for, or `None` to the last thread, which ends it.
+    fn arrive(&self, threads: u32, id: u32) -> Option<u32> {
+        let arrive = |seen: u32| {
+            let last = (seen - round_of(seen)) + 1 >= threads;
+            if last {
+                // Relaxed: a hint for the next round.
+                self.last.store(id, Ordering::Relaxed);
+            }
+            Some(if last { round_of(seen).wrapping_add(ROUND) } else { seen + 1 })
+        };
+        // Acquire and release: the last to come has seen what all others did before, and they see its part.
+        let (Ok(seen) | Err(seen)) = self.state.fetch_update(Ordering::AcqRel, Ordering::Relaxed, arrive);
+        if (seen - round_of(seen)) + 1 >= threads {
+            shared_futex::wake(&self.state, u32::MAX);
+            return None;
+        }
+        Some(round_of(seen))
+    }
+
+    fn wait_for_end(&self, round: u32, wait: Wait, near: bool) -> Result<(), WaitError> {
+        if shared_futex::wait_awake(|| self.is_over(round)) {
+            return Ok(());
+        }
+        self.sleep_until_end(round, wait, near)
+    }
+
+    fn is_over(&self, round: u32) -> bool {
+        // Acquire: pairs with the release of the last to come.
+        round_of(self.state.load(Ordering::Acquire)) != round
+    }
+
+    fn sleep_until_end(&self, round: u32, wait: Wait, near: bool) -> Result<(), WaitError> {
+        let how = How { wait, nap: Some(LONGEST_NAP), near };
+        while !self.is_over(round) {
+            if shared_futex::wait(&mut EndOf(self, round), how) == Waited::Woken {
+                continue;
+            }
+            let on_time = if time::has_passed(wait.deadline) { Err(WaitError::TimedOut) } else { Ok(()) };
+            if let Err(why) = wait.begin().and(on_time) {
+                return if self.take_back(round) { Err(why) } else { Ok(()) };
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes an arrival back. Returns `false` if the round is over.
+    fn take_back(&self, round: u32) -> bool {
+        let less = |seen| (round_of(seen) == round).then(|| seen - 1);
+        // Acquire on failure: pairs with the release of the last to come. Relaxed on success: the thread has
+        // nothing to show.
+        self.state.fetch_update(Ordering::Relaxed, Ordering::Acquire, less).is_ok()
+    }
+}
+
+crate::sync::impls::debug! { [] Barrier: "Barrier" }
+
+#[cfg(all(test, loom))]
+mod loom_shared_barrier;

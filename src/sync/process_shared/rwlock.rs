@@ -1,0 +1,312 @@
+//! A lock for one writer or many readers of several processes: what programs see of it. `rwlock/raw.rs` says
+//! how it works.
+
+mod raw;
+
+use std::cell::UnsafeCell;
+
+use self::raw::RawRwLock;
+use crate::park::wait::{Wait, timed};
+use crate::sync::lock::Entered;
+use crate::sync::robust::{Condition, RobustError};
+
+/// A lock that lets one thread write a value, or many read it, in any of several processes.
+///
+/// The value must make sense to other processes: no references, nothing on the heap. Memory that holds one is
+/// valid if it is zeroed, and the value is valid when zeroed.
+///
+/// Writers go first: while one waits, no more readers come in. So a thread that reads must not read again,
+/// and readers may starve while writers follow each other.
+///
+/// **Robust for writers.** If a process or thread ends, or panics, while it writes, the value is
+/// *inconsistent*. Until a thread has [mended](Self::mend) it, all others get
+/// [`RobustError::NotConsistent`]. They notice a death as with a [`Mutex`](super::Mutex).
+///
+/// **Not robust for readers.** If a process is killed while it reads, its share is never given back. Readers
+/// go on. Writers wait until their time is over.
+///
+/// A call that unlocks may still use the lock after another thread has locked it. So its memory must stay
+/// mapped meanwhile.
+///
+/// # Examples
+///
+/// ```
+/// use selvedge::sync::process_shared::RwLock;
+///
+/// let lock = RwLock::new(1);
+/// *lock.write()? += 1;
+/// let (one, other) = (lock.read()?, lock.read()?);
+/// assert_eq!((*one, *other), (2, 2));
+/// assert!(lock.try_write()?.is_none());
+/// # Ok::<(), selvedge::sync::RobustError>(())
+/// ```
+///
+/// # Blocks
+///
+/// `read`, `write`, `mend`, the timed forms and those with a [`Wait`]; see the [module](super).
+#[derive(Default)]
+#[repr(C)]
+pub struct RwLock<T: ?Sized> {
+    raw: RawRwLock,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: the lock lets one thread change the value, perhaps each time another, or several read it.
+unsafe impl<T: ?Sized + Send + Sync> Sync for RwLock<T> {}
+
+/// Access to the value of a [`RwLock`] for reading. Dropping it unlocks the lock.
+#[must_use = "the lock is unlocked as soon as it is dropped"]
+pub struct RwLockReadGuard<'a, T: ?Sized> {
+    lock: &'a RwLock<T>,
+    /// In a child of a fork, a copy is worth nothing.
+    process: u32,
+}
+
+/// Access to the value of a [`RwLock`] for writing. Dropping it unlocks the lock.
+#[must_use = "the lock is unlocked as soon as it is dropped"]
+pub struct RwLockWriteGuard<'a, T: ?Sized> {
+    lock: &'a RwLock<T>,
+    entered: Entered,
+    /// Not `Send`: the lock knows which thread has it.
+    _of_this_thread: std::marker::PhantomData<*mut ()>,
+}
+
+// SAFETY: a shared guard gives shared access to the value.
+unsafe impl<T: ?Sized + Sync> Sync for RwLockWriteGuard<'_, T> {}
+
+impl<T> RwLock<T> {
+    /// Creates a free lock around `value`.
+    #[must_use]
+    pub const fn new(value: T) -> Self {
+        Self { raw: RawRwLock::new(), value: UnsafeCell::new(value) }
+    }
+
+    /// Returns the value.
+    #[must_use]
+    pub fn into_inner(self) -> T {
+        self.value.into_inner()
+    }
+}
+
+impl<T: ?Sized> RwLock<T> {
+    /// Locks it for reading.
+    ///
+    /// # Errors
+    ///
+    /// [`RobustError::NotConsistent`]: a writer has died or panicked. [`RobustError::Deadlock`]: the running
+    /// thread writes.
+    ///
+    /// # Blocks
+    ///
+    /// The thread.
+    pub fn read(&self) -> Result<RwLockReadGuard<'_, T>, RobustError> {
+        self.read_with(Wait::forever())
+    }
+
+    /// [`read`](Self::read) that ends as `wait` says. An interrupt of a thread that sleeps in the kernel is
+    /// noticed within a tenth of a second.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read). [`RobustError::TimedOut`] or [`RobustError::Interrupted`]: the wait has
+    /// ended.
+    ///
+    /// # Blocks
+    ///
+    /// The thread.
+    pub fn read_with(&self, wait: Wait) -> Result<RwLockReadGuard<'_, T>, RobustError> {
+        self.raw.read(wait).map(|()| RwLockReadGuard::new(self))
+    }
+
+    /// Locks it for reading, unless a thread writes or waits to: then it returns `None`.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read).
+    pub fn try_read(&self) -> Result<Option<RwLockReadGuard<'_, T>>, RobustError> {
+        Ok(self.raw.try_read()?.then(|| RwLockReadGuard::new(self)))
+    }
+
+    timed! {
+        read: "; then it returns `None`"
+        /// # Errors
+        ///
+        /// As [`read`](Self::read).
+        pub fn try_read_for, try_read_until(&self) -> Result<Option<RwLockReadGuard<'_, T>>, RobustError> {
+            |limit| in_time(self.read_with(limit()))
+        }
+    }
+
+    /// Locks it for writing.
+    ///
+    /// # Errors
+    ///
+    /// [`RobustError::NotConsistent`]: a writer has died or panicked. [`RobustError::Deadlock`]: the running
+    /// thread writes already.
+    ///
+    /// # Blocks
+    ///
+    /// The thread.
+    pub fn write(&self) -> Result<RwLockWriteGuard<'_, T>, RobustError> {
+        self.write_with(Wait::forever())
+    }
+
+    /// [`write`](Self::write) that ends as `wait` says. An interrupt of a thread that sleeps in the kernel is
+    /// noticed within a tenth of a second.
+    ///
+    /// # Errors
+    ///
+    /// As [`write`](Self::write). [`RobustError::TimedOut`] or [`RobustError::Interrupted`]: the wait has
+    /// ended.
+    ///
+    /// # Blocks
+    ///
+    /// The thread.
+    pub fn write_with(&self, wait: Wait) -> Result<RwLockWriteGuard<'_, T>, RobustError> {
+        self.raw.write(wait)?;
+        self.written()
+    }
+
+    /// Locks it for writing, unless a thread reads or writes: then it returns `None`.
+    ///
+    /// # Errors
+    ///
+    /// As [`write`](Self::write).
+    pub fn try_write(&self) -> Result<Option<RwLockWriteGuard<'_, T>>, RobustError> {
+        if self.raw.try_write()? { self.written().map(Some) } else { Ok(None) }
+    }
+
+    timed! {
+        write: "; then it returns `None`"
+        /// # Errors
+        ///
+        /// As [`write`](Self::write).
+        pub fn try_write_for, try_write_until(&self) -> Result<Option<RwLockWriteGuard<'_, T>>, RobustError> {
+            |limit| in_time(self.write_with(limit()))
+        }
+    }
+
+    /// Returns the guard of a thread that has the lock, if the value is consistent.
+    fn written(&self) -> Result<RwLockWriteGuard<'_, T>, RobustError> {
+        if self.raw.condition() != Condition::Consistent {
+            self.raw.leave_as_it_is();
+            return Err(RobustError::NotConsistent);
+        }
+        Ok(RwLockWriteGuard::new(self))
+    }
+
+    /// Locks it for writing, and if the value is inconsistent, calls `mend`, which is told why. When that
+    /// returns, the value is consistent. Does nothing if it is.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::Wait;
+    /// use selvedge::sync::process_shared::RwLock;
+    /// use selvedge::sync::{Condition, RobustError};
+    /// use std::panic::{AssertUnwindSafe, catch_unwind};
+    ///
+    /// let lock = RwLock::new(1);
+    /// let panics = || {
+    ///     *lock.write().unwrap() = 0;
+    ///     let _guard = lock.write_with(Wait::forever()).unwrap();
+    ///     panic!("on purpose");
+    /// };
+    /// assert!(catch_unwind(AssertUnwindSafe(panics)).is_err());
+    /// assert_eq!(lock.read().unwrap_err(), RobustError::NotConsistent);
+    /// lock.mend(Wait::forever(), |value, why| {
+    ///     assert_eq!(why, Condition::OwnerPanicked);
+    ///     *value = 1;
+    /// })?;
+    /// assert_eq!(*lock.read()?, 1);
+    /// # Ok::<(), RobustError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`write_with`](Self::write_with), but not that the value is inconsistent.
+    ///
+    /// # Blocks
+    ///
+    /// The thread.
+    pub fn mend(&self, wait: Wait, mend: impl FnOnce(&mut T, Condition)) -> Result<(), RobustError> {
+        self.raw.write(wait)?;
+        let why = self.raw.condition();
+        let mut guard = RwLockWriteGuard::new(self);
+        if why != Condition::Consistent {
+            mend(&mut guard, why);
+            self.raw.mend();
+        }
+        Ok(())
+    }
+
+    /// Returns the value, which no other thread can use: this is the only reference to the lock.
+    pub fn get_mut(&mut self) -> &mut T {
+        self.value.get_mut()
+    }
+
+    /// Returns `true` if a thread reads or writes at this moment, or waits to write.
+    #[must_use]
+    pub fn is_locked(&self) -> bool {
+        self.raw.is_locked()
+    }
+
+    /// Returns `true` if a thread writes at this moment, or waits until no thread reads.
+    #[must_use]
+    pub fn is_locked_exclusive(&self) -> bool {
+        self.raw.is_locked_exclusive()
+    }
+}
+
+/// Returns `None` for a wait that timed out.
+fn in_time<G>(guard: Result<G, RobustError>) -> Result<Option<G>, RobustError> {
+    match guard {
+        Err(RobustError::TimedOut) => Ok(None),
+        guard => guard.map(Some),
+    }
+}
+
+impl<'a, T: ?Sized> RwLockReadGuard<'a, T> {
+    fn new(lock: &'a RwLock<T>) -> Self {
+        Self { lock, process: crate::park::process::this().id }
+    }
+}
+
+impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
+    fn new(lock: &'a RwLock<T>) -> Self {
+        Self { lock, entered: Entered::now(), _of_this_thread: std::marker::PhantomData }
+    }
+}
+
+impl<T: ?Sized> Drop for RwLockReadGuard<'_, T> {
+    fn drop(&mut self) {
+        if self.process == crate::park::process::this().id {
+            self.lock.raw.end_read();
+        }
+    }
+}
+
+impl<T: ?Sized> Drop for RwLockWriteGuard<'_, T> {
+    fn drop(&mut self) {
+        self.lock.raw.end_write(self.entered.has_panicked_since());
+    }
+}
+
+crate::sync::impls::guard! {
+    ['a,] RwLockReadGuard<'a, T>:
+    // SAFETY: while the guard lives, no thread writes.
+    |guard| unsafe { &*guard.lock.value.get() }
+}
+crate::sync::impls::guard! {
+    ['a,] RwLockWriteGuard<'a, T>:
+    // SAFETY: while the guard lives, no other thread has the lock.
+    |guard| unsafe { &*guard.lock.value.get() },
+    // SAFETY: as above.
+    mut |guard| unsafe { &mut *guard.lock.value.get() }
+}
+
+crate::sync::impls::debug! {
+    [T: ?Sized] RwLock<T>: "RwLock",
+    "locked": |lock| lock.is_locked(),
+    "writes": |lock| lock.is_locked_exclusive()
+}
