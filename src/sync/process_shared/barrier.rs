@@ -175,7 +175,7 @@ impl Barrier {
         if shared_futex::wait_awake(|| self.is_over(round)) {
             return Ok(());
         }
-        self.sleep_until_end(round, wait, near)
+        self.sleep_until_end(round, How { wait, nap: Some(LONGEST_NAP), near })
     }
 
     fn is_over(&self, round: u32) -> bool {
@@ -183,8 +183,8 @@ impl Barrier {
         round_of(self.state.load(Ordering::Acquire)) != round
     }
 
-    fn sleep_until_end(&self, round: u32, wait: Wait, near: bool) -> Result<(), WaitError> {
-        let how = How { wait, nap: Some(LONGEST_NAP), near };
+    fn sleep_until_end(&self, round: u32, how: How) -> Result<(), WaitError> {
+        let wait = how.wait;
         while !self.is_over(round) {
             if shared_futex::wait(&mut EndOf(self, round), how) == Waited::Woken {
                 continue;

@@ -36,7 +36,9 @@ impl Room {
 /// Arrives, and sleeps without waiting awake. Returns `true` if the round is over.
 fn pass_with(room: &Room, wait: Wait) -> bool {
     let round = room.0.arrive(2, process::this().id);
-    round.is_none_or(|round| room.0.sleep_until_end(round, wait, false).is_ok())
+    // Without naps, which would end at once when the clock has struck.
+    let how = How { wait, nap: None, near: false };
+    round.is_none_or(|round| room.0.sleep_until_end(round, how).is_ok())
 }
 
 fn pass(room: &Room) {
@@ -60,7 +62,7 @@ fn an_arrival_counts_or_is_taken_back() {
         let room = Room::new();
         let seen = seen.clone();
         let late = move |room: &Room| {
-            // Sooner than the end of a nap, so it is the deadline that strikes.
+            // Its time has passed once the clock has struck and is read again.
             let soon = shim::now().checked_add(Duration::from_millis(1));
             let passed = pass_with(room, Wait::by(soon));
             seen.saw(!passed);
