@@ -63,13 +63,17 @@ static FIRST: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 /// See [`is_sanitized`].
 static SANITIZED: AtomicBool = AtomicBool::new(false);
 
+/// Returns what the loader finds first under a name.
+fn first(name: &CStr) -> *mut c_void {
+    // SAFETY: a C string, and a pseudo-handle.
+    unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) }
+}
+
 /// Looks for all functions. One that is missing is missed when it is called.
 extern "C" fn look_for_all() {
     for next in ALL {
         next.look();
     }
-    // SAFETY: a C string, and a pseudo-handle.
-    let first = |name: &CStr| unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
     let sanitizers = [c"__asan_init", c"__tsan_init", c"__msan_init", c"__lsan_init"];
     // Relaxed: before the program starts.
     FIRST.store(first(c"syscall"), Ordering::Relaxed);
@@ -247,7 +251,12 @@ unsafe extern "C" {
 /// Returns `true` if this function is what the loader finds first under the name `syscall`.
 pub(crate) fn is_first(syscall: *const ()) -> bool {
     // Relaxed: from before the program started.
-    FIRST.load(Ordering::Relaxed).cast_const().cast() == syscall
+    let mut found = FIRST.load(Ordering::Relaxed);
+    if found.is_null() {
+        // The constructor of another library asks.
+        found = first(c"syscall");
+    }
+    found.cast_const().cast() == syscall
 }
 
 /// Returns `true` if a sanitizer has functions of these names, too, and must see all calls.
