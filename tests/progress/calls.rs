@@ -1,7 +1,7 @@
 //! Calls that block in the kernel, of every kind that a program may make, and the calls that end them.
 //!
-//! Those with a number are made by that (`libc::syscall`), so that they block also in builds in which functions
-//! of the C library are answered for green threads (feature `interpose`). Those of std are answered there.
+//! Most are made by number (`libc::syscall`), so that they block also in builds in which functions of the C
+//! library are answered for green threads (feature `interpose`). Those of std are answered there.
 
 use std::cell::UnsafeCell;
 use std::ffi::c_int;

@@ -99,8 +99,8 @@ fn later(act: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
     })
 }
 
-/// A call; whether a signal may surface in it; one try. Those that are not std's are made by number: where
-/// functions of the C library are answered for green threads (feature `interpose`), none of them is cut short.
+/// A call; whether a signal may surface in it; one try. Those that are not std's are made by number. Where
+/// functions of the C library are answered for green threads (feature `interpose`), no signal surfaces there.
 type Call = (&'static str, bool, fn() -> Ended);
 
 const CALLS: &[Call] = &[

@@ -1,5 +1,5 @@
-//! Blocks a kernel thread by calls that no runtime knows of, also in builds in which those of std are answered
-//! for green threads (feature `interpose`).
+//! Blocks a kernel thread by calls that no runtime knows of, also in builds in which those of std are
+//! answered for green threads (feature `interpose`).
 //!
 //! That feature answers functions of the C library by their names. Of the calls that are made by number
 //! (`syscall`), it answers those of futexes, and passes all others on.
