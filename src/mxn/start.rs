@@ -203,12 +203,12 @@ impl Scheduler {
         lwp::set_dispatches(None);
         lwp.stacks.drain();
         lwp.greens.flush();
-        // Its threads may have left more than the next runtime will want, and the reserve's thread may be gone.
-        while stack::trim() {}
         // When the runtime stops, it may still be among the spares. If it is not, it may have been given a
         // slot.
         let _ = self.pool.leave_spares(lwp);
         self.give_up(lwp);
+        // The threads may have left more than the next runtime will want, and the reserve's thread is gone.
+        while self.life.is_stopping() && stack::trim() {}
     }
 
     /// Starts the monitor, or the thread that keeps the reserve.

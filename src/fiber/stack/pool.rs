@@ -11,8 +11,8 @@
 //! page is the dearest part of a spawn. The number of such *warm* free stacks is bounded ([`keep_warm`]). The
 //! dispatcher, which gives stacks back, may not free a TLS block, nor afford a system call for each stack
 //! (I4). So it only notes that the bound is exceeded. The monitor sees the note, and the runtime's maker of
-//! LWPs trims, a magazine at a time. An LWP that ends trims what is left. Cold stacks have no memory and are
-//! taken last. A runtime that is dropped leaves its stacks to the next one, warm as they are, up to the bound.
+//! LWPs trims, a magazine at a time. When a runtime ends, its LWPs trim what is left, and leave the others to the
+//! next runtime, warm as they are. Cold stacks have no memory and are taken last.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
