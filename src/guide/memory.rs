@@ -40,7 +40,7 @@
 //! let worker = rt.spawn(thread::park);
 //! for info in rt.threads() {
 //!     if let Some(stack) = info.stack() {
-//!         println!("{}: {stack}", info.id());
+//!         println!("{:?}: {stack}", info.id());
 //!     }
 //! }
 //! # worker.thread().unpark();
