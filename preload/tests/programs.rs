@@ -255,6 +255,13 @@ fn redis_serves_and_saves() {
     }
 }
 
+/// Returns `true` if a server listens at a port of this machine. A client that gets the same port for itself is
+/// connected to itself, and keeps the server from the port.
+fn listens(port: u16) -> bool {
+    let connection = TcpStream::connect(("127.0.0.1", port));
+    connection.is_ok_and(|it| it.local_addr().ok() != it.peer_addr().ok())
+}
+
 fn redis(model: &str, threads: &str) {
     let what = format!("redis, {model}, {threads} threads");
     let port = {
@@ -266,9 +273,13 @@ fn redis(model: &str, threads: &str) {
     server
         .args(["--port", &port.to_string(), "--io-threads", threads, "--save", "", "--dir"])
         .arg(data.path());
-    let server = server.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("redis-server");
+    let mut server = server.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("redis-server");
     let start = Instant::now();
-    while TcpStream::connect(("127.0.0.1", port)).is_err() {
+    while !listens(port) {
+        if let Some(status) = server.try_wait().expect("a child") {
+            let output = server.wait_with_output().expect("its output");
+            panic!("{what}: it has ended, {status}: {}", String::from_utf8_lossy(&output.stdout));
+        }
         assert!(start.elapsed() < PATIENCE, "{what}: it does not listen");
         std::thread::sleep(Duration::from_millis(10));
     }
