@@ -40,6 +40,9 @@ const KERNEL_STACK: usize = 128 << 10;
 
 /// Starts a runtime. The caller owns it, and ends it by [`Scheduler::end`].
 pub(crate) fn start(settings: Settings) -> io::Result<Arc<Scheduler>> {
+    // Asked once for all threads, so not on the CPUs of some. Nor when a thread first waits for a lock: the
+    // answer allocates, and the lock may be the allocator's.
+    shim::cpus();
     trace::file::start(&settings::process)?;
     #[cfg(unix)]
     threadmon::server::serve_if_asked(&settings::process)?;
@@ -124,8 +127,6 @@ impl Scheduler {
     /// it, because new ones inherit them. So do those that the reserve's thread makes later.
     fn start_on_its_cpus(&'static self) -> io::Result<()> {
         let Some(cpus) = &self.settings.cpus else { return self.start() };
-        // Asked once for all threads, so not on the CPUs of some.
-        shim::cpus();
         let (ready, starting) = Starting::of(None);
         let options = Options { name: "selvedge-start", stack_size: Some(KERNEL_STACK), block_signals: true };
         let start = move || ready.tell(affinity::pin(cpus).and_then(|()| self.start()));

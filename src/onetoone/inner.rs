@@ -12,6 +12,7 @@ use crate::park::fork;
 use crate::park::thread::ThreadRef;
 use crate::runtime::registry;
 use crate::settings;
+use crate::shim;
 use crate::shim::atomic::{AtomicBool, Ordering};
 use crate::sys;
 use crate::sys::fork::Generation;
@@ -43,6 +44,8 @@ pub(crate) struct Inner {
 /// Starts a runtime.
 pub(crate) fn start(settings: Settings) -> io::Result<Arc<Inner>> {
     static GROW_HASH: OnceLock<()> = OnceLock::new();
+    // Not when a thread first waits for a lock: the answer allocates, and the lock may be the allocator's.
+    shim::cpus();
     let Settings { stack_size, on_deadlock, lock_stats } = settings;
     trace::file::start(&settings::process)?;
     #[cfg(unix)]
