@@ -115,8 +115,8 @@ impl<C: Contender> Crowd<C> {
 }
 
 impl Figure {
-    /// Makes it of the time of all starts, and of what the process took before and at rest. The threads have been
-    /// joined just now.
+    /// Makes it of the time of all starts, and of what the process took before and at rest. The threads have
+    /// been joined just now.
     fn of(self, count: u64, start: Duration, before: Usage, at_rest: Usage) -> Run {
         let each = |bytes: u64| Run::part(bytes / count, 1);
         match self {
@@ -157,8 +157,8 @@ fn tasks(figure: Figure, effort: Effort) -> Run {
     })
 }
 
-/// The address space of a green thread of the default size: its stack, its red zone, and whole pages for its TLS
-/// block.
+/// The address space of a green thread of the default size: its stack, its red zone, and whole pages for its
+/// TLS block.
 const STRIDE: usize = (256 + 128 + 8) << 10;
 /// The pages that it touches at the end of that.
 const PAGES: usize = 2;

@@ -18,7 +18,8 @@ for features in "" interpose; do
     cp "$CARGO_TARGET_DIR/debug/plain" "$folder/plain-$features"
 done
 # grep reads to the end: with -q, nm might be killed when it writes on.
-nm -D "$folder/plain-interpose" | grep " T recv$" >/dev/null || { echo "the calls do not go through Selvedge" >&2; exit 1; }
+nm -D "$folder/plain-interpose" | grep " T recv$" >/dev/null ||
+    { echo "the calls do not go through Selvedge" >&2; exit 1; }
 count "$folder/plain-" >"$folder/without"
 count "$folder/plain-interpose" >"$folder/with"
 [ "$(wc -l <"$folder/without")" -gt 30 ] || { echo "too few kinds of calls: strace has seen nothing" >&2; exit 1; }

@@ -255,8 +255,8 @@ fn redis_serves_and_saves() {
     }
 }
 
-/// Returns `true` if a server listens at a port of this machine. A client that gets the same port for itself is
-/// connected to itself, and keeps the server from the port.
+/// Returns `true` if a server listens at a port of this machine. A client that gets the same port for itself
+/// is connected to itself, and keeps the server from the port.
 fn listens(port: u16) -> bool {
     let connection = TcpStream::connect(("127.0.0.1", port));
     connection.is_ok_and(|it| it.local_addr().ok() != it.peer_addr().ok())

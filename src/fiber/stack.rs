@@ -270,8 +270,8 @@ impl Bounds {
         Some(Self { start: field(offset_of!(Header, start))?, limit: field(offset_of!(Header, limit))? })
     }
 
-    /// Returns how many bytes below `start` have been in use since the memory was last discarded, to the page.
-    /// A system call for each MiB of the stack.
+    /// Returns how many bytes below `start` have been in use since the memory was last discarded, to the
+    /// page. A system call for each MiB of the stack.
     pub(crate) fn high_water(&self) -> usize {
         let last_page = self.start.next_multiple_of(page_size());
         mmap::lowest_resident(self.limit..last_page).map_or(0, |lowest| self.start.saturating_sub(lowest))

@@ -78,8 +78,8 @@
 //!
 //! # Stacks
 //!
-//! Green threads have stacks of 256 KiB by default; std's have 2 MiB. Only the pages that a thread
-//! touches take [memory](super::memory). An overflow hits a guard of 128 KiB. The message names the thread, its stack
+//! Green threads have stacks of 256 KiB by default; std's have 2 MiB. Only the pages that a thread touches
+//! take [memory](super::memory). An overflow hits a guard of 128 KiB. The message names the thread, its stack
 //! size, and how to raise it.
 //!
 //! # Start and end

@@ -12,8 +12,8 @@
 //! | about 600 | this crate's record of it |
 //! | about 320 | the C library's vector of modules with thread-locals |
 //!
-//! A deeper call takes another page for each 4 KiB, and keeps it. So does a thread that computes and is preempted,
-//! for the registers. The closure, what it owns, and what the thread allocates are as everywhere.
+//! A deeper call takes another page for each 4 KiB, and keeps it. So does a thread that computes and is
+//! preempted, for the registers. The closure, what it owns, and what the thread allocates are as everywhere.
 //!
 //! - Page tables are in proportion to the size of the stack: with
 //!   [`stack_size`](crate::mxn::Builder::stack_size) 16 KiB they are some 300 bytes.
@@ -23,9 +23,9 @@
 //!
 //! # How many there can be
 //!
-//! Address space is the first limit: 392 KiB a thread by default, so a million threads need 374 GiB of it. That
-//! costs nothing, but `ulimit -v` counts it. The number of threads is not limited by `vm.max_map_count` since
-//! Linux 6.13. Before, each guard splits a mapping, and 65,530 mappings are 32,000 threads.
+//! Address space is the first limit: 392 KiB a thread by default, so a million threads need 374 GiB of it.
+//! That costs nothing, but `ulimit -v` counts it. The number of threads is not limited by `vm.max_map_count`
+//! since Linux 6.13. Before, each guard splits a mapping, and 65,530 mappings are 32,000 threads.
 //!
 //! If a limit is reached, [`Builder::spawn`](crate::thread::Builder::spawn) returns an error that names it.
 //!
@@ -50,11 +50,11 @@
 //!
 //! # What comes back
 //!
-//! The stack of a thread that has ended goes to a pool of the process, with its memory. The next thread finds it
-//! warm. Of each size, 16,384 warm stacks are kept. The runtime gives the memory of the others back in the
+//! The stack of a thread that has ended goes to a pool of the process, with its memory. The next thread finds
+//! it warm. Of each size, 16,384 warm stacks are kept. The runtime gives the memory of the others back in the
 //! background: 64 stacks a millisecond, in a tenth of a CPU. What is left when the runtime ends is given back
 //! then. [`mxn::trim_stacks`](crate::mxn::trim_stacks) gives back the rest.
 //!
 //! Two things never come back. This crate's records and the address space stay with the process. What the C
-//! library allocated for thread blocks is free for the program, but glibc keeps it: `malloc_trim` returns it to
-//! the system.
+//! library allocated for thread blocks is free for the program, but glibc keeps it: `malloc_trim` returns it
+//! to the system.

@@ -105,9 +105,9 @@ pub(crate) struct Settings {
 impl Builder {
     /// Sets how many green threads run at once.
     ///
-    /// The default is as many as there are CPUs: those of [`cpus`](Self::cpus) or of the affinity mask, but no
-    /// more than the quota of the control group pays for, rounded up. While the runtime is in use, it looks
-    /// each second whether they have become more or fewer.
+    /// The default is as many as there are CPUs: those of [`cpus`](Self::cpus) or of the affinity mask, but
+    /// no more than the quota of the control group pays for, rounded up. While the runtime is in use, it
+    /// looks each second whether they have become more or fewer.
     ///
     /// # Examples
     ///

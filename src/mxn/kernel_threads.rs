@@ -140,8 +140,8 @@ impl KernelThreads {
         self.members().iter().map(|member| member.badge.clone()).collect()
     }
 
-    /// Takes all back to `cpus`, if the calling one may use others besides. Called by the reserve's thread, so
-    /// none of them ends meanwhile before the runtime stops.
+    /// Takes all back to `cpus`, if the calling one may use others besides. Called by the reserve's thread,
+    /// so none of them ends meanwhile before the runtime stops.
     pub(crate) fn take_back(&self, cpus: &[usize]) {
         affinity::take_back(self.members().iter().filter_map(|member| member.badge.tid()), cpus);
     }

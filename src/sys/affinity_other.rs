@@ -7,7 +7,8 @@ pub(crate) fn available() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Returns how many threads can run at once on so many processors. (No runtime has processors of its own here.)
+/// Returns how many threads can run at once on so many processors. (No runtime has processors of its own
+/// here.)
 pub(crate) fn available_of(cpus: &[usize]) -> usize {
     cpus.len().max(1)
 }

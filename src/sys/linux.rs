@@ -27,8 +27,8 @@ pub(super) const NO_HUGE_PAGES: Option<libc::c_int> = Some(libc::MADV_NOHUGEPAGE
 pub(super) const TOUCH: Option<libc::c_int> = Some(libc::MADV_POPULATE_WRITE);
 
 /// Gives the kernel the same advice on many ranges of this process. Returns how many bytes, from the first
-/// range's start, it has taken it for. Returns `None` if it has no such call: any advice is allowed since 6.13,
-/// and `PIDFD_SELF_THREAD_GROUP` since 6.14.
+/// range's start, it has taken it for. Returns `None` if it has no such call: any advice is allowed since
+/// 6.13, and `PIDFD_SELF_THREAD_GROUP` since 6.14.
 ///
 /// # Safety
 /// The ranges are the caller's, and may lose their contents if the advice says so.
@@ -48,8 +48,8 @@ pub(super) unsafe fn advise_each(ranges: &[libc::iovec], advice: libc::c_int) ->
     }
 }
 
-/// Returns `true` if the program or a library of it wants stacks that hold code. Then the C library lets those of
-/// all threads do so.
+/// Returns `true` if the program or a library of it wants stacks that hold code. Then the C library lets
+/// those of all threads do so.
 pub(super) fn stacks_may_run() -> bool {
     let mut wanted = false;
     #[cfg(target_pointer_width = "64")]

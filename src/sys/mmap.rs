@@ -63,8 +63,8 @@ unsafe impl Sync for Mapping {}
 
 /// Parts of mappings for one system call: a call for each costs as much again as what it does.
 ///
-/// The parts are whole pages. If the kernel has no call for many parts (Linux has it since 6.14), each gets its
-/// own.
+/// The parts are whole pages. If the kernel has no call for many parts (Linux has it since 6.14), each gets
+/// its own.
 pub(crate) struct Parts {
     parts: [libc::iovec; Self::MOST],
     len: usize,
@@ -153,8 +153,8 @@ pub(crate) fn heed_executable_stacks() {
     EXECUTABLE.store(system::stacks_may_run(), Ordering::Relaxed);
 }
 
-/// Returns the lowest page of a range that is in memory. `None` if none is, or not all of the range is mapped.
-/// A system call for each 256 pages.
+/// Returns the lowest page of a range that is in memory. `None` if none is, or not all of the range is
+/// mapped. A system call for each 256 pages.
 pub(crate) fn lowest_resident(range: Range<usize>) -> Option<usize> {
     const PAGES: usize = 256;
     let mut resident = [0_u8; PAGES];

@@ -46,8 +46,9 @@ impl StackUse {
 
     /// Returns how many bytes have been used at most, to the page.
     ///
-    /// Stacks are used again with their memory. So this may be the mark of a thread that had the stack before.
-    /// Pages that the system has swapped out do not count, unless there is a page below them that does.
+    /// Stacks are used again with their memory. So this may be the mark of a thread that had the stack
+    /// before. Pages that the system has swapped out do not count, unless there is a page below them that
+    /// does.
     #[must_use]
     pub fn high_water(&self) -> usize {
         self.high_water
@@ -72,8 +73,8 @@ impl UnwindSafe for StackLook {}
 impl RefUnwindSafe for StackLook {}
 
 impl StackLook {
-    /// `look` asks the kernel about the stack that the thread has now. It may have ended, and another thread may
-    /// have its core.
+    /// `look` asks the kernel about the stack that the thread has now. It may have ended, and another thread
+    /// may have its core.
     pub(crate) fn new(thread: ThreadRef, look: fn(ThreadRef) -> Option<StackUse>) -> Self {
         Self { thread, look }
     }

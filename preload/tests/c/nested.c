@@ -1,5 +1,5 @@
-/* Functions within functions. Their addresses are those of code that the compiler puts on the stack, so stacks
-   must allow code. */
+/* Functions within functions. Their addresses are those of code that the compiler puts on the stack, so
+   stacks must allow code. */
 
 #include <pthread.h>
 #include <stdio.h>

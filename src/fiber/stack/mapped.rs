@@ -123,8 +123,8 @@ impl Slab {
         self.spans - self.carved.load(Ordering::Relaxed)
     }
 
-    /// Carves `n` spans, at most a magazine, or as many as the system has room for. The caller holds the class's
-    /// growth lock.
+    /// Carves `n` spans, at most a magazine, or as many as the system has room for. The caller holds the
+    /// class's growth lock.
     ///
     /// # Errors
     /// Those of the red zone, if not even one span could be made.

@@ -11,8 +11,8 @@
 //! page is the dearest part of a spawn. The number of such *warm* free stacks is bounded ([`keep_warm`]). The
 //! dispatcher, which gives stacks back, may not free a TLS block, nor afford a system call for each stack
 //! (I4). So it only notes that the bound is exceeded. The monitor sees the note, and the runtime's maker of
-//! LWPs trims, a magazine at a time. When a runtime ends, its LWPs trim what is left, and leave the others to the
-//! next runtime, warm as they are. Cold stacks have no memory and are taken last.
+//! LWPs trims, a magazine at a time. When a runtime ends, its LWPs trim what is left, and leave the others to
+//! the next runtime, warm as they are. Cold stacks have no memory and are taken last.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -212,8 +212,8 @@ pub(crate) fn trim() -> bool {
     SizeClass::all().fold(false, |more, class| (trim_class(class, keep_warm(class)) > 0) | more)
 }
 
-/// Does what [`trim`] does until at most `keep` warm stacks of each class are left. Returns how many have lost
-/// their memory.
+/// Does what [`trim`] does until at most `keep` warm stacks of each class are left. Returns how many have
+/// lost their memory.
 pub(crate) fn trim_to(keep: usize) -> usize {
     let trimmed =
         |class| std::iter::repeat_with(move || trim_class(class, keep)).take_while(|&some| some > 0);
@@ -241,6 +241,7 @@ fn chill(chain: &Chain) {
             unsafe { (tls().destroy)(tp) };
         }
     }
-    // SAFETY: the caller owns the stacks, their TLS blocks are gone, and frames of ended threads mean nothing.
+    // SAFETY: the caller owns the stacks, their TLS blocks are gone, and frames of ended threads mean
+    // nothing.
     unsafe { mapped::discard(chain) };
 }

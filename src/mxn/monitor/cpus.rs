@@ -11,9 +11,9 @@
 //!
 //! It looks at its own mask. What changes the mask of each thread changes this one, too: a tool that goes
 //! through all threads, or the kernel, if a `cpuset` changes. (Rejected: the mask of the process's first
-//! thread. The program may have pinned that one to a CPU.) If the program has given the runtime a set of CPUs,
-//! the mask is that set at first. Later it may have fewer of these CPUs, or others besides. Linux before 6.2
-//! forgets masks when a `cpuset` changes. The reserve's thread then takes all back to the set.
+//! thread. The program may have pinned that one to a CPU.) If the program has given the runtime a set of
+//! CPUs, the mask is that set at first. Later it may have fewer of these CPUs, or others besides. Linux
+//! before 6.2 forgets masks when a `cpuset` changes. The reserve's thread then takes all back to the set.
 
 use crate::mxn::sched::Scheduler;
 use crate::sys::affinity::{self, Grant, at_once};
