@@ -13,6 +13,9 @@ mod lwps;
 mod pipe;
 #[path = "concurrency/refuse.rs"]
 mod refuse;
+#[macro_use]
+#[path = "support/isolated.rs"]
+mod isolated;
 #[path = "support/unseen.rs"]
 mod unseen;
 #[path = "support/watchdog.rs"]
@@ -344,25 +347,8 @@ fn a_fork_is_told() {
     soon("one slot", &rt, |stats| holders(stats) == 1);
 }
 
-macro_rules! isolated {
-    ($($role:ident),* $(,)?) => {
-        $(mod $role {
-            #[test]
-            fn in_a_child() {
-                let _watchdog = super::Watchdog::start(stringify!($role));
-                super::child::run(stringify!($role), &[]).expect_success();
-            }
-        })*
-
-        #[test]
-        #[ignore = "the other side of the tests above"]
-        fn child() {
-            child::play(&[$((stringify!($role), $role),)* ("bound", the_bound_is_reached)]);
-        }
-    };
-}
-
 isolated!(
+    also: [("bound", the_bound_is_reached)],
     no_kernel_thread_is_hidden,
     concurrency_grows_and_shrinks,
     the_default_follows_the_cpus,
