@@ -3,6 +3,7 @@
 pub(crate) mod all_threads;
 pub(crate) mod backend;
 pub(crate) mod backoff;
+pub(crate) mod company;
 pub(crate) mod core_pool;
 pub(crate) mod current;
 pub(crate) mod debugger;
@@ -36,6 +37,7 @@ pub(crate) mod table;
 pub(crate) mod task_sleep;
 pub(crate) mod thread;
 pub(crate) mod traced;
+pub(crate) mod turns;
 pub(crate) mod wait;
 pub(crate) mod wait_queue;
 pub(crate) mod wait_state;

@@ -12,7 +12,6 @@
 use std::cell::Cell;
 use std::mem::offset_of;
 use std::ptr;
-use std::time::Instant;
 
 use super::backend::Spawner;
 use super::debugger::{Fact, Facts};
@@ -42,8 +41,6 @@ pub(crate) struct KernelThread {
     core: ThreadCore,
     /// How often a sleep of this thread looks at its word before it enters the kernel. See `kernel_park.rs`.
     looks: Cell<u16>,
-    /// When it last met a thread that waited for its CPU and had what it waited for. See `kernel_park.rs`.
-    last_meeting: Cell<Option<Instant>>,
     /// See `reaper.rs`.
     join_state: JoinState,
     /// Where its events go, while they are recorded.
@@ -57,8 +54,7 @@ pub(crate) struct KernelThread {
 }
 
 // SAFETY: `next` is guarded by the free list's lock. `older` does not change once others can see it. `looks`
-// and `last_meeting` are used by the thread itself only, and by `take`, which has the whole to itself. The
-// rest is `Sync`.
+// is used by the thread itself only, and by `take`, which has the whole to itself. The rest is `Sync`.
 unsafe impl Sync for KernelThread {}
 
 /// For debuggers. The script looks for this table if it finds no green threads.
@@ -98,7 +94,6 @@ fn begin(
     name: Option<Box<str>>,
 ) -> ThreadRef {
     thread.looks.set(FULL_LOOKS);
-    thread.last_meeting.set(None);
     thread.join_state.reset();
     thread.tid.store(0, Ordering::Relaxed);
     // The bit that says "kernel thread". The CPU is filled in at each acquire. Relaxed: published with the
@@ -198,7 +193,6 @@ fn fresh() -> &'static KernelThread {
     let fresh = Box::leak(Box::new(KernelThread {
         core: ThreadCore::new(&KERNEL_PARK, &KERNEL_PARK),
         looks: Cell::new(0),
-        last_meeting: Cell::new(None),
         join_state: JoinState::new(),
         ring: RingCell::new(),
         tid: AtomicU32::new(0),
@@ -259,12 +253,6 @@ impl KernelThread {
     #[inline]
     pub(super) fn looks(&self) -> &Cell<u16> {
         &self.looks
-    }
-
-    /// Returns the time that `kernel_park.rs` describes. Called by the thread itself.
-    #[inline]
-    pub(super) fn last_meeting(&self) -> &Cell<Option<Instant>> {
-        &self.last_meeting
     }
 }
 

@@ -141,7 +141,7 @@ pub(crate) fn owner_hint_from(cached: OwnerHint) -> OwnerHint {
 
 /// Returns the hint of the running thread, which is a kernel thread with a core.
 #[inline]
-fn cpu_hint() -> OwnerHint {
+pub(super) fn cpu_hint() -> OwnerHint {
     // SAFETY: null, or this thread's own area, which lives as long as the thread.
     match unsafe { CPU.with(Cell::get).as_ref() } {
         // Relaxed: the kernel writes it.

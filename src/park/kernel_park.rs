@@ -49,10 +49,11 @@ use super::sleep::Sleep;
 use super::spin::{FULL_LOOKS, Spin};
 use super::thread::ThreadRef;
 use super::traced;
+use super::turns;
 use crate::recorder::ring::Ring;
 use crate::shim::atomic::AtomicU32;
 use crate::shim::futex::{self, Waited};
-use crate::shim::{OFTEN, yield_cpu};
+use crate::shim::yield_cpu;
 use crate::time;
 
 /// The least number of looks that is worth a spin: about 1 us.
@@ -68,25 +69,6 @@ const MAX_YIELDED: Duration = Duration::from_micros(100);
 /// Sleeps without a spin, after the shortest spin was for nothing. At least 0, and below the looks of a full
 /// spin.
 const RESTS: u16 = if FULL_LOOKS > 32 { 32 } else { 0 };
-
-/// Yields the caller's CPU to other threads, one of which has what the caller waits for. It does so only if
-/// the caller also met such a thread a moment ago. Then things are handed to and fro here, and a yield is
-/// cheaper than a sleep. Returns `false` if it did not yield.
-///
-/// A thread that meets a preempted owner only once in a while sleeps. If it yielded, the kernel would take
-/// what is left of its slice, some 3 ms. Among threads that compute, those that met more such owners got
-/// less of the CPUs: with sixteen threads over two seconds, 25 % less, and 11 % if they sleep. If a thread
-/// waited long for a CPU, or slept long, it does not hand things to and fro with one other thread. Each of
-/// its yields may go to thousands of others.
-pub(crate) fn yield_to_others(me: ThreadRef) -> bool {
-    let now = time::now();
-    let last = KernelThread::of(me).last_meeting().replace(Some(now));
-    let often = last.is_some_and(|last| now - last < OFTEN);
-    if often {
-        yield_cpu();
-    }
-    often
-}
 
 /// The backend of all kernel threads.
 #[derive(Debug)]
@@ -123,6 +105,7 @@ impl Backend for KernelPark {
             }
         }
         me.core().wait_state.goes_on();
+        turns::begin(current::cpu_hint());
         if observed::is_any_after_sleep() {
             after_sleep(*me);
         }
@@ -212,21 +195,4 @@ fn spin(thread: &KernelThread, sleep: &dyn Sleep) -> bool {
     }
     record.set(if looks / 2 < LEAST_LOOKS { RESTS } else { looks / 2 });
     false
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_thread_yields_that_has_done_so_a_moment_ago() {
-        let me = current::current();
-        let last = KernelThread::of(me).last_meeting();
-        last.set(None);
-        assert!(!yield_to_others(me));
-        // The next call comes within a moment, whatever else the machine does.
-        assert!((0..1_000).any(|_| yield_to_others(me)));
-        last.set(time::now().checked_sub(OFTEN));
-        assert!(!yield_to_others(me));
-    }
 }

@@ -262,12 +262,14 @@ pub(crate) fn grant_one(key: usize, f: impl FnOnce(Option<Found>) -> Token) -> O
 }
 
 /// Does what [`grant_one`] does. If that waiter came by [`requeue`], up to `others` more of its priority that
-/// came in the same way go with it, and are told `company`.
+/// came in the same way go with it, and up to `kernel` of these are kernel threads. `told` gets the number of
+/// those, and returns what all are told.
 #[inline]
 pub(crate) fn grant_batch(
     key: usize,
     others: usize,
-    company: Token,
+    kernel: usize,
+    told: impl FnOnce(usize) -> Token,
     f: impl FnOnce(Option<Found>) -> Token,
 ) -> Option<(Grant, Grants)> {
     table::with(&NoPreempt::hold(), key, |bucket| {
@@ -279,12 +281,17 @@ pub(crate) fn grant_batch(
         let waiter = unsafe { &*first };
         let (moved, urgent, priority) = (waiter.peek(|links| links.moved), waiter.urgent, waiter.priority);
         let mut with_it = ptr::null();
+        let mut in_kernel = 0;
         if moved {
             let mut left = others;
             let takes = |waiter: &Waiter| {
                 // Waiters that are woken together come in any order.
-                let takes = left > 0 && waiter.priority == priority && waiter.peek(|links| links.moved);
+                let takes = left > 0
+                    && waiter.priority == priority
+                    && waiter.peek(|links| links.moved)
+                    && !(waiter.kernel && in_kernel == kernel);
                 left -= usize::from(takes);
+                in_kernel += usize::from(takes && waiter.kernel);
                 takes
             };
             (with_it, more) = bucket.take_while(key, takes);
@@ -292,7 +299,7 @@ pub(crate) fn grant_batch(
         let token = f(Some(Found { more, urgent }));
         // SAFETY: unlinked just above, with the lock held.
         let grant = unsafe { settle(first, token) };
-        Some((grant, Grants { first: with_it, token: company, _no_preempt: NoPreempt::hold() }))
+        Some((grant, Grants { first: with_it, token: told(in_kernel), _no_preempt: NoPreempt::hold() }))
     })
 }
 

@@ -330,8 +330,6 @@ pub(crate) const FEW_LOOKS: u16 = 1;
 pub(crate) const MOUNTED_LOOKS: u16 = 1;
 /// One unlock passes a waiter that is on its way, and the next wakes another.
 pub(crate) const MAX_SKIPPED_WAKES: u8 = 1;
-/// Each look at the clock takes a millisecond.
-pub(crate) const OFTEN: Duration = Duration::from_secs(1);
 /// See `std.rs`.
 pub(crate) const SEARCH_PAUSES: u32 = 1;
 /// See `std.rs`.

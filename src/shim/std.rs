@@ -1,6 +1,6 @@
 //! The shim over std: re-exports and zero-cost wrappers.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 pub(crate) use crate::sys::kthread::KernelThread;
 pub(crate) use crate::sys::once::OnceLock;
@@ -129,9 +129,6 @@ pub(crate) const MANY_LOOKS: u16 = 300;
 pub(crate) const FEW_LOOKS: u16 = 40;
 /// How often a thread is looked at while an LWP may still stand on its stack (`fiber::on_cpu`).
 pub(crate) const MOUNTED_LOOKS: u16 = 64;
-/// If a kernel thread meets owners that wait for its CPU this often, it hands things to and fro with them
-/// (`park::kernel_park`). Eight games of Ping-Pong on one CPU take a fifth of this a round.
-pub(crate) const OFTEN: Duration = Duration::from_micros(100);
 /// While a waiter is on its way, unlocks of a mutex wake no other. After this many such unlocks, the next
 /// waiter is woken all the same: some 40 us of short critical sections.
 ///

@@ -263,11 +263,16 @@ fn waiters_that_were_moved_are_granted_in_company() {
             assert_eq!(moved, 5);
             to.queue(s, 1, options(Order::Fifo, 1));
             // First the waiter that was there before. Then the first of those moved, if no others may go
-            // with it. Then the next, with two of the others. Then the last of them, without the waiter
-            // behind it.
-            let steps = [(2, true, 0), (0, true, 0), (2, true, 2), (2, true, 0), (2, false, 0)];
-            for (others, left, company) in steps {
-                let grant = wait_queue::grant_batch(to.key(), others, TOKEN, |found| {
+            // with it. Then the next, with as many as may be kernel threads. Then the last two of them,
+            // without the waiter behind them.
+            let steps =
+                [(2, 2, true, 0), (0, 2, true, 0), (2, 1, true, 1), (2, 2, true, 1), (2, 2, false, 0)];
+            for (others, kernel, left, company) in steps {
+                let told = |kernel| {
+                    assert_eq!(kernel, company);
+                    TOKEN
+                };
+                let grant = wait_queue::grant_batch(to.key(), others, kernel, told, |found| {
                     assert_eq!(found.unwrap().more, left);
                     TOKEN
                 });
@@ -275,10 +280,16 @@ fn waiters_that_were_moved_are_granted_in_company() {
                 first.wake();
                 assert_eq!(with_it.wake_all(), company);
             }
-            let none = wait_queue::grant_batch(to.key(), 2, TOKEN, |found| {
-                assert!(found.is_none());
-                TOKEN
-            });
+            let none = wait_queue::grant_batch(
+                to.key(),
+                2,
+                2,
+                |_| TOKEN,
+                |found| {
+                    assert!(found.is_none());
+                    TOKEN
+                },
+            );
             assert!(none.is_none());
         });
         assert_eq!(from.woke.into_inner().unwrap().len(), 5);

@@ -265,10 +265,16 @@ impl Pair {
             });
         }
         let more = !self.lists.queues[key].is_empty();
-        let granted = super::grant_batch(self.keys[key], others, company, |found| {
-            assert_eq!(found.map(|found| found.more), first.map(|_| more));
-            token
-        });
+        let granted = super::grant_batch(
+            self.keys[key],
+            others,
+            usize::MAX,
+            |_| company,
+            |found| {
+                assert_eq!(found.map(|found| found.more), first.map(|_| more));
+                token
+            },
+        );
         let Some((grant, grants)) = granted else { return assert!(first.is_none()) };
         grant.wake();
         self.ended(first.expect("one is there").number, Woken::Granted(token));

@@ -33,7 +33,7 @@
 //!   wake no other thread, except one in every [`MAX_SKIPPED_WAKES`] unlocks. The owner of the bit may be
 //!   waiting for a CPU, and the others would sleep for nothing meanwhile.
 //! - *Broadcasts*: a condition variable moves its waiters here. They are granted in batches: up to
-//!   [`WAKE_BATCH`] of them together with the one that owns `WOKEN`. They try as if they had not waited. The
+//!   [`MOST`](company::MOST) of them together with the one that owns `WOKEN`. They try as if they had not waited. The
 //!   owner of `WOKEN` is on its way before them, and its unlock grants the next.
 //! - *Starvation*: if a waiter is woken and finds the lock taken again and again for [`HANDOFF_AFTER`], it
 //!   queues as urgent. The next unlock hands the lock over: `LOCKED` stays set.
@@ -74,13 +74,14 @@ use std::time::Duration;
 use self::robust::{Got, IsDead};
 use self::word::{LOCKED, MutexWord, WAITERS, WOKEN};
 use crate::observe::contention::Contention;
+use crate::park::company;
 use crate::park::current::{cached_hint, current, owner_hint, owner_hint_from, waiter_hint};
-use crate::park::kernel_park;
 use crate::park::mutex_handoff::HeldMutex;
 use crate::park::observed;
 use crate::park::owner::{OwnerHint, OwnerWord};
 use crate::park::reason::WaitReason;
-use crate::park::spin::{self, FULL_LOOKS, GREEN_LOOKS, Spin};
+use crate::park::spin::{self, GREEN_LOOKS, Spin};
+use crate::park::turns::{self, TURNS};
 use crate::park::wait::{Wait, WaitError};
 use crate::park::wait_queue::{self, OWNER_DIED, Options, Order, PASSED_ON, Token, Woken};
 use crate::shim::atomic::{AtomicU8, Ordering};
@@ -91,22 +92,6 @@ use crate::time;
 /// half a millisecond too. That is some hundreds of short critical sections, and far below what a person
 /// notices.
 const HANDOFF_AFTER: Duration = Duration::from_micros(500);
-
-/// How many of the waiters that a broadcast has moved here an unlock wakes beside the one that owns
-/// `WOKEN`.
-///
-/// To wake one kernel thread at a time makes a chain. Each is woken on an idle CPU that has fallen
-/// asleep, and that takes ten times as long as what the thread does. To wake all at once makes a herd:
-/// more and more of them find the lock taken, and queue again.
-///
-/// | beside it | a broadcast to 1,000 with the mutex held, on two CPUs, us a waiter |
-/// |---|---|
-/// | 0 | 20.6 |
-/// | 3 | 3.4 |
-/// | 7, 15 | 2.8, 3.0 |
-/// | 31, 127 | 3.4, 4.1 |
-/// | all | 5.5 |
-const WAKE_BATCH: usize = 15;
 
 /// The algorithm, without the data: see [`Mutex`](super::Mutex).
 ///
@@ -127,8 +112,6 @@ pub struct RawMutex {
 const TRY_AGAIN: Token = Token(1);
 /// A grant: the lock has been handed over.
 const HANDED_OVER: Token = Token(2);
-/// A grant: the waiter tries again, and another thread owns `WOKEN`.
-const IN_COMPANY: Token = Token(3);
 
 impl RawMutex {
     /// Creates a free lock.
@@ -298,7 +281,8 @@ impl RawMutex {
                     mine = 0;
                     options.order = Order::Again;
                 }
-                Ok(Woken::Granted(_)) => {
+                Ok(Woken::Granted(token)) => {
+                    company::arrives(token);
                     mine = WOKEN;
                     woken = true;
                 }
@@ -322,7 +306,10 @@ impl RawMutex {
     /// thread had better queue.
     #[inline]
     fn take_or_spin(&self, here: OwnerHint, mine: &mut u8) -> bool {
-        let mut spin = Spin::new(if here.is_kernel() { FULL_LOOKS } else { GREEN_LOOKS });
+        if here.is_kernel() && turns::is_crowd(here) {
+            return self.take_in_turns(here, *mine);
+        }
+        let mut spin = Spin::new(if here.is_kernel() { turns::looks(here) } else { GREEN_LOOKS });
         let mut yielded = false;
         loop {
             let seen = self.word.look();
@@ -349,12 +336,31 @@ impl RawMutex {
                 Some(false) if may_yield_cpu(here, owner, yielded) => {
                     yielded = true;
                     self.tell_it_waits();
-                    if !kernel_park::yield_to_others(current()) {
+                    if !turns::try_yield(here) {
                         return false;
                     }
                 }
                 _ => return false,
             }
+        }
+    }
+
+    /// [`take_or_spin`](Self::take_or_spin) of a kernel thread among many that take turns on its CPU.
+    fn take_in_turns(&self, here: OwnerHint, mine: u8) -> bool {
+        let mut turns = 0;
+        loop {
+            let seen = self.word.look();
+            if seen & LOCKED == 0 {
+                if self.word.try_take(seen, mine) {
+                    self.set_owner_at(here);
+                    return true;
+                }
+                continue;
+            }
+            if seen & WAITERS != 0 || turns == TURNS || !turns::try_yield(here) {
+                return false;
+            }
+            turns += 1;
         }
     }
 
@@ -373,25 +379,27 @@ impl RawMutex {
                 return;
             }
         }
-        let others = if fair { 0 } else { WAKE_BATCH };
-        let granted = wait_queue::grant_batch(self.key(), others, IN_COMPANY, |found| match found {
-            None => {
-                self.set_queued(false);
-                self.word.store(0);
-                TRY_AGAIN
-            }
-            Some(found) => {
-                self.set_queued(found.more);
-                let waiters = if found.more { WAITERS } else { 0 };
-                if fair || found.urgent {
-                    self.word.store(LOCKED | waiters);
-                    HANDED_OVER
-                } else {
-                    self.word.store(WOKEN | waiters);
+        let others = if fair { 0 } else { company::MOST };
+        let kernel = company::room();
+        let granted =
+            wait_queue::grant_batch(self.key(), others, kernel, company::leaves, |found| match found {
+                None => {
+                    self.set_queued(false);
+                    self.word.store(0);
                     TRY_AGAIN
                 }
-            }
-        });
+                Some(found) => {
+                    self.set_queued(found.more);
+                    let waiters = if found.more { WAITERS } else { 0 };
+                    if fair || found.urgent {
+                        self.word.store(LOCKED | waiters);
+                        HANDED_OVER
+                    } else {
+                        self.word.store(WOKEN | waiters);
+                        TRY_AGAIN
+                    }
+                }
+            });
         // The mutex may be gone from here on.
         if let Some((grant, company)) = granted {
             grant.wake();
@@ -419,7 +427,15 @@ impl RawMutex {
             self.set_owner(owner_hint());
         } else if token == TRY_AGAIN {
             self.acquire_contended(WOKEN);
-        } else if self.word.try_take_idle() {
+        } else {
+            company::arrives(token);
+            self.acquire_as_new();
+        }
+    }
+
+    /// Acquires the lock for a thread that does not own `WOKEN`.
+    fn acquire_as_new(&self) {
+        if self.word.try_take_idle() {
             // Without a look: a thread that notifies and then waits has unlocked a moment ago, and the
             // look would wait for that unlock.
             self.set_owner(owner_hint());

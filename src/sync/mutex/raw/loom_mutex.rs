@@ -6,8 +6,7 @@ use std::sync::Arc;
 use loom::sync::mpsc::{Sender, channel};
 
 use super::{
-    HANDED_OVER, IN_COMPANY, LOCKED, Options, RawMutex, TRY_AGAIN, WAITERS, WOKEN, WaitReason, Woken,
-    wait_queue,
+    HANDED_OVER, LOCKED, Options, RawMutex, TRY_AGAIN, WAITERS, WOKEN, WaitReason, Woken, company, wait_queue,
 };
 use crate::park::current::current;
 use crate::park::tests::loom_model::{
@@ -279,7 +278,7 @@ fn negative_moved_waiters_left_behind() {
     model(|| {
         two_are_called(|guarded| {
             guarded.call();
-            let granted = wait_queue::grant_batch(guarded.mutex.key(), 0, IN_COMPANY, |found| {
+            let granted = wait_queue::grant_batch(guarded.mutex.key(), 0, 0, company::leaves, |found| {
                 assert!(found.is_some_and(|found| found.more));
                 guarded.mutex.set_queued(false);
                 guarded.mutex.word.store(WOKEN);
