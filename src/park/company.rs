@@ -32,7 +32,7 @@
 use super::current;
 use super::grants::Token;
 use crate::shim::atomic::{AtomicU32, AtomicUsize, Ordering};
-use crate::shim::{OnceLock, fork, global};
+use crate::shim::{OnceLock, assumed_crowd, fork, global};
 use crate::time;
 
 /// The most company of one grant.
@@ -68,6 +68,9 @@ global! {
 
 /// Returns how many more kernel threads may be woken in company now.
 pub(crate) fn room() -> usize {
+    if assumed_crowd().is_some() {
+        return COMING_MOST;
+    }
     // In the child of a fork, those that were on their way never come.
     let coming = if fork::is_child() { 0 } else { COMING.load(Ordering::Relaxed) };
     ALLOWED.load(Ordering::Relaxed).saturating_sub(coming)
@@ -75,7 +78,7 @@ pub(crate) fn room() -> usize {
 
 /// Notes that so many kernel threads are woken in company. Returns what they are told.
 pub(crate) fn leaves(count: usize) -> Token {
-    if count == 0 {
+    if count == 0 || assumed_crowd().is_some() {
         return IN_COMPANY;
     }
     COMING.fetch_add(count, Ordering::Relaxed);
@@ -90,7 +93,7 @@ pub(crate) fn leaves(count: usize) -> Token {
 /// Notes that the running thread has arrived, if `token` says that it came in company.
 #[inline]
 pub(crate) fn arrives(token: Token) {
-    if (token == IN_COMPANY || token == TIMED) && current::is_kernel() {
+    if (token == IN_COMPANY || token == TIMED) && current::is_kernel() && assumed_crowd().is_none() {
         arrived(token);
     }
 }

@@ -30,7 +30,7 @@
 use super::owner::OwnerHint;
 use super::spin::{FULL_LOOKS, GREEN_LOOKS};
 use crate::shim::atomic::{AtomicU32, Ordering};
-use crate::shim::{GAP_LIMIT, global, yield_cpu};
+use crate::shim::{GAP_LIMIT, assumed_crowd, global, yield_cpu};
 use crate::time;
 
 /// A yield that lasts longer, in ns, has gone to many threads, or to one that computes.
@@ -100,13 +100,18 @@ fn learn(mean: &AtomicU32, seen: u32) {
 /// Counts that the running thread, a kernel thread that has slept, has its CPU again.
 #[inline]
 pub(super) fn begin(here: OwnerHint) {
-    Record::of(here).begin_turn();
+    if assumed_crowd().is_none() {
+        Record::of(here).begin_turn();
+    }
 }
 
 /// Returns `true` if many threads with short turns share the CPU of the running thread, which is a kernel
 /// thread.
 #[inline]
 pub(crate) fn is_crowd(here: OwnerHint) -> bool {
+    if let Some(assumed) = assumed_crowd() {
+        return assumed;
+    }
     let record = Record::of(here);
     record.lasts.load(Ordering::Relaxed) > SHORT && record.turn.load(Ordering::Relaxed) < LONG_TURN
 }
@@ -115,12 +120,20 @@ pub(crate) fn is_crowd(here: OwnerHint) -> bool {
 /// others want the CPU, a spin takes it from them, and a wake-up need not wait for an idle CPU.
 #[inline]
 pub(crate) fn looks(here: OwnerHint) -> u16 {
-    if Record::of(here).lasts.load(Ordering::Relaxed) > SHORT { GREEN_LOOKS } else { FULL_LOOKS }
+    if assumed_crowd().is_none() && Record::of(here).lasts.load(Ordering::Relaxed) > SHORT {
+        GREEN_LOOKS
+    } else {
+        FULL_LOOKS
+    }
 }
 
 /// Yields the CPU of the running thread, a kernel thread, if the others do not keep it long. Returns `false`
 /// if it did not yield.
 pub(crate) fn try_yield(here: OwnerHint) -> bool {
+    if assumed_crowd().is_some() {
+        yield_cpu();
+        return true;
+    }
     let record = Record::of(here);
     if record.turn.load(Ordering::Relaxed) >= LONG_TURN {
         let rests = record.rests.load(Ordering::Relaxed);

@@ -29,6 +29,20 @@ pub(crate) fn let_loads_conflict(conflict: bool) {
     LOADS_CONFLICT.store(conflict, std::sync::atomic::Ordering::Relaxed);
 }
 
+/// Set if kernel threads are among many that take turns (`park::turns`). Not part of the model.
+static CROWD: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
+
+/// Sets that. Called between two models.
+#[cfg(test)]
+pub(crate) fn make_a_crowd() {
+    CROWD.store(true, std::sync::atomic::Ordering::Relaxed);
+}
+
+/// Returns what models take for granted of the other threads of a CPU, which are not measured there.
+pub(crate) fn assumed_crowd() -> Option<bool> {
+    Some(CROWD.load(std::sync::atomic::Ordering::Relaxed))
+}
+
 /// The names of `std::sync::atomic`, over loom.
 pub(crate) mod atomic {
     use std::fmt;

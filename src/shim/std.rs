@@ -85,6 +85,12 @@ pub(crate) fn yield_cpu() {
     std::thread::yield_now();
 }
 
+/// Returns `None`: the other threads of a CPU are measured (`park::turns`).
+#[inline(always)]
+pub(crate) fn assumed_crowd() -> Option<bool> {
+    None
+}
+
 /// Reads the monotonic clock.
 #[inline]
 pub(crate) fn now() -> Instant {

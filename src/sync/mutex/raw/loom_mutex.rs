@@ -14,7 +14,7 @@ use crate::park::tests::loom_model::{
 };
 use crate::park::wait::Wait;
 use crate::shim::atomic::Ordering;
-use crate::shim::{MODEL_STRIDE, bucket_of, strike};
+use crate::shim::{MODEL_STRIDE, bucket_of, make_a_crowd, strike};
 
 /// A lock, and what it guards.
 #[derive(Default)]
@@ -76,6 +76,27 @@ fn barging_loses_no_waiter() {
             guarded.section();
         };
         together([body(&guarded, twice), body(&guarded, Guarded::section)]);
+        guarded.ends_with(3);
+    });
+}
+
+/// As two of the models above, of threads that yield to each other before they sleep. The negative twin is
+/// `negative_woken_for_ever`.
+#[test]
+fn threads_that_take_turns_exclude_each_other() {
+    make_a_crowd();
+    model(|| {
+        let guarded = Guarded::new();
+        let twice = |guarded: &Guarded| {
+            guarded.section();
+            guarded.section();
+        };
+        together([body(&guarded, twice), body(&guarded, Guarded::section)]);
+        guarded.ends_with(3);
+    });
+    large_model(|| {
+        let guarded = Guarded::new();
+        together([(); 3].map(|()| body(&guarded, Guarded::section)));
         guarded.ends_with(3);
     });
 }
