@@ -79,6 +79,12 @@ for file in examples/*.rs examples/*/main.rs; do
                 run "$bin/$name" -r "$runtime" -n 1,4 -k 1 --most 500 --task 2 -i 500 --bursts 3
             done
             ;;
+        growth)
+            run "$bin/$name" -n 10 -r std
+            for runtime in mxn onetoone; do
+                run "$bin/$name" -n 1000 -r "$runtime"
+            done
+            ;;
         million)
             for runtime in mxn onetoone std; do
                 run "$bin/$name" -n 2500 -r "$runtime"

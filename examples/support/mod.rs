@@ -8,6 +8,7 @@ pub(crate) mod contention;
 pub(crate) mod creation;
 pub(crate) mod crew;
 pub(crate) mod echo;
+pub(crate) mod growth;
 pub(crate) mod java_threads;
 pub(crate) mod latency;
 pub(crate) mod library;

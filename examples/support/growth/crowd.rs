@@ -1,0 +1,193 @@
+//! What one crowd of threads costs.
+//!
+//! All threads of the crowd exist all the time. They park, are called to a step, do it, and park again:
+//!
+//! - *start*: from the first spawn until all have parked, in a process that has had no others
+//! - *yield*: one yield of each while all of them want to run, so that each finds its caches cold
+//! - *wake*: one unpark, the switch to the thread, and its next park
+//! - *lock*: one entry of a critical region that is left with a yield inside: the others queue
+//! - *timer*: a sleep until one moment, the same for all: from then until the last has run
+//! - *end*: the last unpark, the end of the thread, and its join
+//! - *again*: start, of as many threads where the first have ended
+//!
+//! A crowd of fewer than [`ENOUGH`] does a step several times.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::support::library::{Attributes, Lock};
+use crate::support::nt_solaris::workers::process::usage;
+use crate::support::parking::Named;
+
+/// What it costs, for each thread and step.
+#[derive(Debug)]
+pub(crate) struct Costs {
+    /// By name, in ns.
+    pub(crate) each: [(&'static str, f64); 7],
+    /// Of memory, page tables included, while it is parked.
+    pub(crate) bytes: u64,
+    /// Steps that a thread has not done.
+    pub(crate) missed: u32,
+}
+
+impl Costs {
+    pub(crate) const NAMES: [&str; 7] = ["start", "yield", "wake", "lock", "timer", "end", "again"];
+}
+
+/// How many threads a step needs, to be measured.
+const ENOUGH: u32 = 10_000;
+
+/// How long before its moment a sleep is called for: at least, and for each thread.
+const AHEAD: Duration = Duration::from_millis(100);
+const AHEAD_EACH: Duration = Duration::from_micros(10);
+
+/// What a thread is called for.
+const YIELD: usize = 1;
+const WAKE: usize = 2;
+const LOCK: usize = 3;
+const TIMER: usize = 4;
+const END: usize = 5;
+
+/// What the threads share with the one that calls them.
+struct Stage<L: Named> {
+    /// Calls so far, with the step of the last: `call * 8 + step`.
+    call: AtomicUsize,
+    threads: u32,
+    done: AtomicU32,
+    region: L::Mutex<u32>,
+    moment: L::Mutex<Instant>,
+    owner: L::Handle,
+}
+
+impl<L: Named> Stage<L> {
+    /// Counts the caller in. The last one wakes the owner.
+    fn arrive(&self) {
+        // AcqRel: the owner sees what all have done.
+        if self.done.fetch_add(1, Ordering::AcqRel) + 1 == self.threads {
+            L::unpark(&self.owner);
+        }
+    }
+
+    fn until_all_arrive(&self) {
+        while self.done.load(Ordering::Acquire) < self.threads {
+            L::park();
+        }
+    }
+
+    /// What each thread does.
+    fn play(&self) {
+        let mut heard = 0;
+        loop {
+            self.arrive();
+            let mut call = self.call.load(Ordering::Acquire);
+            while call == heard {
+                L::park();
+                call = self.call.load(Ordering::Acquire);
+            }
+            heard = call;
+            match call % 8 {
+                YIELD => L::yield_now(),
+                LOCK => {
+                    let mut entries = self.region.lock();
+                    L::yield_now();
+                    *entries += 1;
+                }
+                TIMER => {
+                    let moment = *self.moment.lock();
+                    L::sleep(moment.saturating_duration_since(Instant::now()));
+                }
+                END => return self.arrive(),
+                _ => {}
+            }
+        }
+    }
+
+    /// Calls the members to a step.
+    fn call(&self, step: usize, members: &[L::Thread]) {
+        let call = self.call.load(Ordering::Relaxed) / 8 + 1;
+        self.call.store(call * 8 + step, Ordering::Release);
+        members.iter().for_each(L::wake);
+    }
+
+    /// Calls all to a step, and waits until all have done it. Returns the time of that.
+    fn step(&self, members: &[L::Thread], step: usize) -> Duration {
+        self.done.store(0, Ordering::Relaxed);
+        let begin = Instant::now();
+        self.call(step, members);
+        self.until_all_arrive();
+        begin.elapsed()
+    }
+}
+
+/// A crowd of so many that have parked, and how long that took.
+fn gather<L: Named>(threads: u32) -> io::Result<(Arc<Stage<L>>, Vec<L::Thread>, Duration)> {
+    let mut members = Vec::with_capacity(threads as usize);
+    let begin = Instant::now();
+    let stage = Arc::new(Stage::<L> {
+        call: AtomicUsize::new(0),
+        threads,
+        done: AtomicU32::new(0),
+        region: Lock::new(0),
+        moment: Lock::new(begin),
+        owner: L::current(),
+    });
+    for number in 0..threads {
+        let theirs = Arc::clone(&stage);
+        match L::spawn(Attributes::default(), move || theirs.play()) {
+            Ok(started) => members.push(started),
+            Err(error) => {
+                stage.call(END, &members);
+                members.into_iter().for_each(L::join);
+                let message = format!("cannot start thread {} of {threads}: {error}", number + 1);
+                return Err(io::Error::new(error.kind(), message));
+            }
+        }
+    }
+    stage.until_all_arrive();
+    Ok((stage, members, begin.elapsed()))
+}
+
+/// Ends them. Returns the time of that.
+fn disband<L: Named>(stage: &Stage<L>, members: Vec<L::Thread>) -> Duration {
+    let begin = Instant::now();
+    stage.step(&members, END);
+    members.into_iter().for_each(L::join);
+    begin.elapsed()
+}
+
+/// Measures a crowd of so many.
+///
+/// # Errors
+/// The library cannot start so many.
+pub(crate) fn measure<L: Named>(threads: u32) -> io::Result<Costs> {
+    let rounds = (ENOUGH / threads).max(1);
+    let before = usage();
+    let (stage, members, start) = gather::<L>(threads)?;
+    let bytes = usage().beyond(before).memory(false) / u64::from(threads);
+    let each = |time: Duration, rounds: u32| time.as_nanos() as f64 / f64::from(threads) / f64::from(rounds);
+    let all = |step| each((0..rounds).map(|_| stage.step(&members, step)).sum(), rounds);
+    let (wake, yields, lock) = (all(WAKE), all(YIELD), all(LOCK));
+    let missed = (threads * rounds).abs_diff(*stage.region.lock());
+    let moment = Instant::now() + AHEAD + AHEAD_EACH * threads;
+    *stage.moment.lock() = moment;
+    stage.step(&members, TIMER);
+    let timer = moment.elapsed();
+    let end = disband(&stage, members);
+    let (stage, members, again) = gather::<L>(threads)?;
+    disband(&stage, members);
+    let each = [
+        each(start, 1),
+        // A call to yield is a wake-up, too.
+        (yields - wake).max(0.0),
+        wake,
+        lock,
+        each(timer, 1),
+        each(end, 1),
+        each(again, 1),
+    ];
+    let mut named = Costs::NAMES.iter().zip(each);
+    let each = std::array::from_fn(|_| named.next().map(|(&name, nanos)| (name, nanos)).expect("one each"));
+    Ok(Costs { each, bytes, missed })
+}
