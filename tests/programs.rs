@@ -18,19 +18,22 @@ use serde_json::{Value, json};
 
 use support::command_line::{Asked, Refusal, Text, run};
 use support::outcome::Outcome;
-use support::{barriers, contention, creation, echo, java_threads, million, nt_solaris, pingpong, storms};
+use support::{
+    barriers, contention, creation, echo, growth, java_threads, million, nt_solaris, pingpong, storms,
+};
 use watchdog::Watchdog;
 
 type Program = fn(Vec<OsString>, Option<OsString>) -> u8;
 
 /// Each program, with little work.
-const PROGRAMS: [(&str, Program, &str); 9] = [
+const PROGRAMS: [(&str, Program, &str); 10] = [
     ("pingpong", |line, variable| pingpong::program::run(line, variable), "-v -n 2 -i 50"),
     ("barriers", |line, variable| barriers::program::run(line, variable), "--fine -n 3 -k 20"),
     ("contention", |line, variable| contention::program::run(line, variable), "-n 4 -i 100"),
     ("creation", |line, variable| creation::program::run(line, variable), "-n 2 -k 3 -i 100 -a 0"),
     ("java_threads", |line, variable| java_threads::program::run(line, variable), "-n 5 -o 50 -i 10"),
     ("nt_solaris", |line, variable| nt_solaris::program::run(line, variable), "create -n 3 -k 2"),
+    ("growth", |line, variable| growth::program::run(line, variable), "-n 30 --row"),
     ("million", |line, variable| million::program::run(line, variable), "-n 200"),
     ("storms", |line, variable| storms::program::run(line, variable), "-n 4 -m 20 -w 100 -t 100 -e 0"),
     ("echo", |line, variable| echo::program::run(line, variable), "-n 4 -i 10"),

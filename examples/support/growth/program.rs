@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use super::crowd::{self, Costs};
 use super::options::{Options, USAGE, parse};
@@ -35,6 +35,7 @@ fn row(options: &Options, text: &mut Text<'_>) -> io::Result<Outcome> {
         Model::Std => crowd::measure::<Std>(threads),
         _ => model.run(concurrency, || crowd::measure::<Private>(threads))?,
     }?;
+    head(model, text)?;
     let cells = costs.each.map(|(_, nanos)| format!("{nanos:.0}"));
     writeln!(text, "| {threads} | {} | {} |", cells.join(" | "), costs.bytes)?;
     let mut outcome = Outcome::new("growth");
@@ -52,23 +53,31 @@ fn row(options: &Options, text: &mut Text<'_>) -> io::Result<Outcome> {
 /// Measures each crowd in a process of its own, up to the largest. If one fails, it is the last.
 fn table(options: &Options, text: &mut Text<'_>) -> io::Result<Outcome> {
     let &Options { threads: most, model, concurrency, .. } = options;
-    let names = Costs::NAMES.join(" | ");
-    writeln!(text, "{model}, ns a thread, and bytes; {} are free", room())?;
-    writeln!(text, "| threads | {names} | at rest |")?;
-    writeln!(text, "|---|{}---|", "---|".repeat(Costs::NAMES.len()))?;
-    text.flush()?;
+    head(model, text)?;
     let mut outcome = Outcome::new("growth");
     let crowds = std::iter::successors(Some(1_u32), |last| last.checked_mul(10));
     for threads in crowds.take_while(|&threads| threads < most).chain([most]) {
         let mut row = Command::new(std::env::current_exe()?);
         row.args(["--row", "-n", &threads.to_string(), "-r", &model.to_string()]);
-        let fine = row.args(concurrency.to_options()).status()?.success();
+        let row = row.args(concurrency.to_options()).stderr(Stdio::inherit()).output()?;
+        let fine = row.status.success();
         outcome.check(format!("{threads} threads have been measured"), fine);
         if !fine {
             break;
         }
+        let lines = String::from_utf8_lossy(&row.stdout);
+        writeln!(text, "{}", lines.lines().last().unwrap_or_default())?;
     }
     Ok(outcome)
+}
+
+/// Says what the rows are.
+fn head(model: Model, text: &mut Text<'_>) -> io::Result<()> {
+    let names = Costs::NAMES.join(" | ");
+    writeln!(text, "{model}: ns a thread, and bytes")?;
+    writeln!(text, "{} of memory are free\n", room())?;
+    writeln!(text, "| threads | {names} | at rest |")?;
+    writeln!(text, "|---|{}---|", "---|".repeat(Costs::NAMES.len()))
 }
 
 fn room() -> String {
