@@ -121,8 +121,16 @@ impl<L: Named> Stage<L> {
     }
 }
 
-/// A crowd of so many that have parked, and how long that took.
-fn gather<L: Named>(threads: u32) -> io::Result<(Arc<Stage<L>>, Vec<L::Thread>, Duration)> {
+/// A crowd of which all have parked.
+struct Crowd<L: Named> {
+    stage: Arc<Stage<L>>,
+    members: Vec<L::Thread>,
+    /// How long it took to start.
+    start: Duration,
+}
+
+/// Starts so many.
+fn gather<L: Named>(threads: u32) -> io::Result<Crowd<L>> {
     let mut members = Vec::with_capacity(threads as usize);
     let begin = Instant::now();
     let stage = Arc::new(Stage::<L> {
@@ -146,14 +154,14 @@ fn gather<L: Named>(threads: u32) -> io::Result<(Arc<Stage<L>>, Vec<L::Thread>, 
         }
     }
     stage.until_all_arrive();
-    Ok((stage, members, begin.elapsed()))
+    Ok(Crowd { stage, members, start: begin.elapsed() })
 }
 
 /// Ends them. Returns the time of that.
-fn disband<L: Named>(stage: &Stage<L>, members: Vec<L::Thread>) -> Duration {
+fn disband<L: Named>(crowd: Crowd<L>) -> Duration {
     let begin = Instant::now();
-    stage.step(&members, END);
-    members.into_iter().for_each(L::join);
+    crowd.stage.step(&crowd.members, END);
+    crowd.members.into_iter().for_each(L::join);
     begin.elapsed()
 }
 
@@ -164,19 +172,21 @@ fn disband<L: Named>(stage: &Stage<L>, members: Vec<L::Thread>) -> Duration {
 pub(crate) fn measure<L: Named>(threads: u32) -> io::Result<Costs> {
     let rounds = (ENOUGH / threads).max(1);
     let before = usage();
-    let (stage, members, start) = gather::<L>(threads)?;
+    let crowd = gather::<L>(threads)?;
+    let (stage, members, start) = (&crowd.stage, &crowd.members, crowd.start);
     let bytes = usage().beyond(before).memory(false) / u64::from(threads);
     let each = |time: Duration, rounds: u32| time.as_nanos() as f64 / f64::from(threads) / f64::from(rounds);
-    let all = |step| each((0..rounds).map(|_| stage.step(&members, step)).sum(), rounds);
+    let all = |step| each((0..rounds).map(|_| stage.step(members, step)).sum(), rounds);
     let (wake, yields, lock) = (all(WAKE), all(YIELD), all(LOCK));
     let missed = (threads * rounds).abs_diff(*stage.region.lock());
     let moment = Instant::now() + AHEAD + AHEAD_EACH * threads;
     *stage.moment.lock() = moment;
-    stage.step(&members, TIMER);
+    stage.step(members, TIMER);
     let timer = moment.elapsed();
-    let end = disband(&stage, members);
-    let (stage, members, again) = gather::<L>(threads)?;
-    disband(&stage, members);
+    let end = disband(crowd);
+    let crowd = gather::<L>(threads)?;
+    let again = crowd.start;
+    disband(crowd);
     let each = [
         each(start, 1),
         // A call to yield is a wake-up, too.
