@@ -1,4 +1,7 @@
 //! The C library's own functions, for the locks that stay its own.
+//!
+//! The loader is asked for them before the program starts. It takes its lock for that, which may later be held
+//! by a thread that waits for the very call. A function that is called even earlier is looked for then.
 
 use std::ffi::{CStr, c_void};
 use std::ptr;
@@ -18,12 +21,20 @@ impl Next {
     /// Returns its address.
     pub(crate) fn get(&self) -> *mut c_void {
         // Relaxed: code that was there before the program started.
-        let mut found = self.found.load(Ordering::Relaxed);
-        if found.is_null() {
-            found = find(self.name);
-            assert!(!found.is_null(), "selvedge_preload: the C library has no {:?}", self.name);
-            self.found.store(found, Ordering::Relaxed);
+        let found = self.found.load(Ordering::Relaxed);
+        if !found.is_null() {
+            return found;
         }
+        let found = self.look();
+        assert!(!found.is_null(), "selvedge_preload: the C library has no {:?}", self.name);
+        found
+    }
+
+    /// Asks the loader. Returns null if no library has it.
+    pub(crate) fn look(&self) -> *mut c_void {
+        let found = find(self.name);
+        // Relaxed: as above.
+        self.found.store(found, Ordering::Relaxed);
         found
     }
 }
@@ -52,6 +63,13 @@ macro_rules! next {
                 Err(_) => unreachable!(),
             },
         );
+        extern "C" fn look() {
+            NEXT.look();
+        }
+        /// The loader calls what it finds here, before the program starts.
+        #[used]
+        #[unsafe(link_section = ".init_array")]
+        static BEFORE_THE_START: extern "C" fn() = look;
         type Function = unsafe extern "C" fn($($type),*) -> $result;
         // SAFETY: the C library's function of this name has this type.
         let next = unsafe { ::std::mem::transmute::<*mut ::std::ffi::c_void, Function>(NEXT.get()) };

@@ -13,6 +13,8 @@ use std::cell::Cell;
 use std::mem::offset_of;
 use std::ptr::NonNull;
 
+use crossbeam_utils::CachePadded;
+
 use self::flags::Flags;
 use self::idle_sleep::IdleSleep;
 use self::preempt_request::PreemptRequest;
@@ -90,18 +92,19 @@ pub(crate) struct Lwp {
     pub(crate) greens: green::Cache,
     pub(crate) search: SearchState,
 
-    // Shared with others.
+    // Shared with others. Each on lines of its own: a thief, a timer or the monitor that writes there would
+    // take away what the owner looks at in each dispatch.
     pub(crate) queue: RunQueue<Green>,
     /// Threads that have their home here.
-    pub(crate) pinned: ByPriority<Green>,
-    pub(crate) timers: Timers,
+    pub(crate) pinned: CachePadded<ByPriority<Green>>,
+    pub(crate) timers: CachePadded<Timers>,
     /// When another LWP last stole from this one; 0: not since the owner last looked.
-    robbed_at: AtomicU64,
-    pub(crate) snapshot: QueueLock<LwpSnapshot>,
+    robbed_at: CachePadded<AtomicU64>,
+    pub(crate) snapshot: CachePadded<QueueLock<LwpSnapshot>>,
     /// Used by the monitor, to preempt the thread that is mounted.
-    pub(crate) request: PreemptRequest,
+    pub(crate) request: CachePadded<PreemptRequest>,
     /// What the LWP sleeps on, idle or spare.
-    pub(crate) sleep: IdleSleep,
+    pub(crate) sleep: CachePadded<IdleSleep>,
     /// When a thread last stopped here, and in which session of the trace (`sched::traced`). `None`: a search
     /// came after that.
     pub(crate) stopped: Cell<Option<(u64, u32)>>,
@@ -321,12 +324,12 @@ impl Lwp {
                 in_the_way: Cell::new(false),
             },
             queue,
-            pinned: ByPriority::new(),
-            timers: Timers::new(),
-            robbed_at: AtomicU64::new(0),
-            snapshot: QueueLock::new(Rank::Scheduler, snapshot),
-            request: PreemptRequest::new(),
-            sleep: IdleSleep::new(),
+            pinned: CachePadded::new(ByPriority::new()),
+            timers: CachePadded::new(Timers::new()),
+            robbed_at: CachePadded::new(AtomicU64::new(0)),
+            snapshot: CachePadded::new(QueueLock::new(Rank::Scheduler, snapshot)),
+            request: CachePadded::new(PreemptRequest::new()),
+            sleep: CachePadded::new(IdleSleep::new()),
             stopped: Cell::default(),
             trace: RingCell::new(),
             index,

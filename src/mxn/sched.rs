@@ -28,6 +28,8 @@ mod wake;
 use std::io;
 use std::ptr::NonNull;
 
+use crossbeam_utils::CachePadded;
+
 use self::fair_share::FairShare;
 use self::idle::Idle;
 use self::placement::Placement;
@@ -56,6 +58,9 @@ use crate::shim::atomic::{AtomicBool, Ordering};
 use crate::thread::kernel::Reaper;
 
 /// What the LWPs of one runtime share.
+///
+/// Each part that is written has cache lines of its own. What every dispatch reads is never, or rarely, written.
+/// On the lines of a part that is, one LWP's write would be a miss for all others.
 #[derive(Debug)]
 pub(crate) struct Scheduler {
     pub(crate) settings: Settings,
@@ -71,11 +76,11 @@ pub(crate) struct Scheduler {
     pub(in crate::mxn) monitor_trace: RingCell,
     pub(in crate::mxn) reserve_trace: RingCell,
     pub(crate) clock: Clock,
-    pub(crate) inject: Inject<Green>,
+    pub(crate) inject: CachePadded<Inject<Green>>,
     /// Threads that lost their slice. They go behind all that yielded or woke.
-    pub(crate) preempted: Inject<Green>,
+    pub(crate) preempted: CachePadded<Inject<Green>>,
     /// The order among the preempted threads and the fresh ones.
-    pub(crate) shares: FairShare,
+    pub(crate) shares: CachePadded<FairShare>,
     /// Threads are preempted by signal.
     pub(crate) signals: bool,
     /// All LWPs share one CPU, so whatever one of them waits for needs that CPU. Written by the monitor; a
@@ -83,17 +88,17 @@ pub(crate) struct Scheduler {
     one_cpu: AtomicBool,
     /// The time slice of threads that have none of their own, in ns.
     pub(crate) slice: u64,
-    pub(crate) levels: PriorityQueues,
-    pub(crate) idle: Idle,
+    pub(crate) levels: CachePadded<PriorityQueues>,
+    pub(crate) idle: CachePadded<Idle>,
     /// The descriptors that its green threads wait for.
-    pub(crate) poller: Poller,
+    pub(crate) poller: CachePadded<Poller>,
     pub(crate) pool: LwpPool,
-    pub(crate) slots: SlotCounts,
-    pub(crate) moves: Moves,
+    pub(crate) slots: CachePadded<SlotCounts>,
+    pub(crate) moves: CachePadded<Moves>,
     /// How the monitor sleeps, and how it is woken. (The LWP that naps is [`Idle::watch`]'s.)
-    pub(crate) watch: MonitorState,
-    pub(crate) reserve_state: ReserveState,
-    pub(crate) life: Life,
+    pub(crate) watch: CachePadded<MonitorState>,
+    pub(crate) reserve_state: CachePadded<ReserveState>,
+    pub(crate) life: CachePadded<Life>,
     /// The runtime's kernel threads. What drops the runtime joins them.
     pub(crate) kernel_threads: KernelThreads,
     /// What bound threads that were detached leave to be joined.
@@ -113,21 +118,21 @@ impl Scheduler {
             monitor_trace: RingCell::new(),
             reserve_trace: RingCell::new(),
             clock: Clock::new(),
-            inject: Inject::new(),
-            preempted: Inject::new(),
-            shares: FairShare::new(),
+            inject: CachePadded::new(Inject::new()),
+            preempted: CachePadded::new(Inject::new()),
+            shares: CachePadded::new(FairShare::new()),
             signals,
             one_cpu: AtomicBool::new(false),
             slice: settings.slice(),
-            levels: PriorityQueues::new(),
-            idle: Idle::new(settings.max_lwps),
-            poller: Poller::new(number),
+            levels: CachePadded::new(PriorityQueues::new()),
+            idle: CachePadded::new(Idle::new(settings.max_lwps)),
+            poller: CachePadded::new(Poller::new(number)),
             pool: LwpPool::new(settings.max_lwps, settings.concurrency, settings.follows_cpus),
-            slots: SlotCounts::default(),
-            moves: Moves::default(),
-            watch: MonitorState::default(),
-            reserve_state: ReserveState::default(),
-            life: Life::new()?,
+            slots: CachePadded::default(),
+            moves: CachePadded::default(),
+            watch: CachePadded::default(),
+            reserve_state: CachePadded::default(),
+            life: CachePadded::new(Life::new()?),
             kernel_threads: KernelThreads::new(),
             reaper: Reaper::new(),
             settings,
