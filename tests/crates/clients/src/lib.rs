@@ -27,7 +27,8 @@ pub fn others_go_on<C>(
             begun.fetch_add(1, Ordering::SeqCst);
             wait(&mut client);
             ended.fetch_add(1, Ordering::SeqCst);
-            return;
+            // Meanwhile the others may have kept all LWPs but one, so that no thread could move.
+            return (0..HOPS).for_each(|_| member.hop());
         }
         while begun.load(Ordering::SeqCst) < WAITERS {
             member.hop();
