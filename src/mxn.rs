@@ -13,6 +13,7 @@ mod green;
 mod kernel_threads;
 mod life;
 mod lwp;
+mod lwp_set;
 mod monitor;
 mod preempt;
 mod run_queue;

@@ -221,6 +221,8 @@ pub(crate) struct SearchState {
     pub(crate) stole_at: Cell<u64>,
     /// Where the kernel keeps the CPU number of its kernel thread.
     pub(crate) cpu: Cell<Option<NonNull<cpu::Word>>>,
+    /// The number of the LWP to look at next, if that is active.
+    pub(crate) next_victim: Cell<u32>,
     /// It keeps the CPU from an LWP that it looks at.
     pub(crate) in_the_way: Cell<bool>,
 }
@@ -321,6 +323,7 @@ impl Lwp {
                 age: Cell::new(first_age),
                 stole_at: Cell::new(0),
                 cpu: Cell::new(None),
+                next_victim: Cell::new(0),
                 in_the_way: Cell::new(false),
             },
             queue,

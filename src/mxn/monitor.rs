@@ -237,6 +237,9 @@ impl Monitor {
             next_slice = next_slice.min(now.next_end(plan.waiting, memory.asked_at == time));
             memory.keep(lwp, now, moved && action == Action::Release);
             running += usize::from(now.holds_slot && !now.idle || memory.computes);
+            if memory.is_dormant(lwp) {
+                scheduler.pool.leave_active(lwp);
+            }
             self.memory[lwp.index as usize] = memory;
         }
         self.running = running.max(1);

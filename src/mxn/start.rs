@@ -157,7 +157,7 @@ impl Scheduler {
             Ok(Lwp::new(index, tick, policy::MIN_AGE))
         })?;
         if with_slot {
-            lwp.slot.give(InHand::first_of_its_life());
+            self.pool.give(lwp, InHand::first_of_its_life());
         }
         let name = format!("selvedge-{}", lwp.index);
         self.start_crew(&name, Some(lwp), move |scheduler, ready| scheduler.lwp_main(lwp, ready))

@@ -71,7 +71,7 @@ impl Model {
             let make = |index| Ok(Lwp::new(index, Tick::take().unwrap(), policy::MIN_AGE));
             let lwp = scheduler.pool.enlist(make).unwrap();
             if index < slots {
-                lwp.slot.give(InHand::first_of_its_life());
+                scheduler.pool.give(lwp, InHand::first_of_its_life());
             }
         }
         let greens = (0..greens).map(|_| &*Box::leak(Box::new(Green::new(scheduler, &Greens)))).collect();

@@ -2,12 +2,22 @@
 
 use std::time::Instant;
 
+#[cfg(not(test))]
+pub(crate) use crate::sys::futex;
 pub(crate) use crate::sys::kthread::KernelThread;
 pub(crate) use crate::sys::once::OnceLock;
 #[cfg(unix)]
 pub(crate) use crate::sys::process;
-pub(crate) use crate::sys::{cpu, fork, futex, poll_set, thread_end};
+pub(crate) use crate::sys::{cpu, fork, poll_set, thread_end};
+#[cfg(test)]
+pub(crate) use atomic::futex;
+#[cfg(not(test))]
 pub(crate) use std::sync::atomic;
+
+/// See its header.
+#[cfg(test)]
+#[path = "counted.rs"]
+pub(crate) mod atomic;
 
 /// An `UnsafeCell` with loom's access protocol: one closure for each access, so that loom can see
 /// conflicting ones.

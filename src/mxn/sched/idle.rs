@@ -5,22 +5,26 @@
 //!
 //! To sleep, an LWP does this:
 //!
-//! 1. It enters the list of sleepers and counts itself, under the lock (`enter`).
+//! 1. It counts itself, and enters the set of sleepers (`enter`).
 //! 2. It passes a fence.
-//! 3. It looks at every queue once more. If it finds a thread, it leaves the list (`leave`) and takes that.
-//! 4. It sleeps on its own futex word until it is off the list.
+//! 3. It looks at every queue once more. If it finds a thread, it leaves the set (`leave`) and takes that.
+//! 4. It sleeps on its own futex word until it is out of the set.
 //!
 //! To make a thread runnable that no LWP is sure to look at soon (`wake_one`), a waker does this:
 //!
 //! 1. It puts the thread on a queue.
 //! 2. It passes a fence.
 //! 3. If an LWP searches, that LWP will see the thread: before it sleeps, it looks at all queues once more (1
-//!    to 3 above). Otherwise, if an LWP sleeps, the waker takes it off the list, counts it as a searcher, and
-//!    wakes it.
+//!    to 3 above). Otherwise, if an LWP sleeps, the waker takes it out of the set, counts it as a searcher,
+//!    and wakes it.
 //!
-//! Proof. If the sleeper's fence comes first, the waker's step 3 sees that the sleeper is counted. If the
-//! waker's comes first, the sleeper's step 3 sees the thread. Both fences are SeqCst. Without either, both
-//! steps can miss, as the negative models show.
+//! Proof. If the sleeper's fence comes first, the waker's step 3 sees that the sleeper is counted, and finds
+//! it in the set. If the waker's comes first, the sleeper's step 3 sees the thread. Both fences are SeqCst.
+//! Without either, both steps can miss, as the negative models show.
+//!
+//! An LWP counts itself before it enters, and is counted off after it was taken out. So the number of
+//! sleepers is never less than the set has. A waker that finds fewer in the set than are counted has met one
+//! on its way in or out. The one on its way in looks at all queues after that.
 //!
 //! A searcher that finds one thread does not sleep, and may run that one forever. So the last to search looks
 //! at the injection queue when it stops, after a fence of its own (`end_search`). Either it sees what a waker
@@ -29,14 +33,14 @@
 //! Pushing to one's own ring has no fence. A ring's owner is awake, and while any LWP is awake, the napping
 //! sleeper or the monitor watches. So what the owner leaves lying is found by its age.
 
-use crate::park::queue_lock::{QueueLock, Rank};
+use crate::mxn::lwp_set::LwpSet;
 use crate::shim::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 
 /// Counts of sleeping and searching LWPs in one word, so a waker reads both at once.
 ///
 /// | bits | count of |
 /// |---|---|
-/// | 0..16 | LWPs on the list of sleepers |
+/// | 0..16 | LWPs in the set of sleepers, or on their way in or out |
 /// | 16..32 | LWPs that search: they have found no work yet, or were woken to look |
 #[derive(Debug)]
 struct Counts(AtomicU32);
@@ -44,12 +48,14 @@ struct Counts(AtomicU32);
 const SLEEPING: u32 = 1;
 const SEARCHING: u32 = 1 << 16;
 
-/// The list of sleepers of a runtime, and the counts beside it.
+/// The sleepers of a runtime, and the counts beside them.
 #[derive(Debug)]
 pub(crate) struct Idle {
     counts: Counts,
-    /// LWPs that sleep, by number. The last to come is the first to be woken, because its caches are warm.
-    sleepers: QueueLock<Vec<u32>>,
+    /// LWPs that sleep.
+    sleepers: LwpSet,
+    /// The last to come: it is the first to be woken, because its caches are warm. A hint.
+    last: AtomicU32,
     /// A sleeper naps, to look at what the others leave lying.
     watched: AtomicBool,
     /// Before this time (of the runtime's clock), to wake a sleeper for a thread pushed out of a next-slot
@@ -65,11 +71,12 @@ pub(crate) struct Look {
 }
 
 impl Idle {
-    /// Makes a list for at most `lwps` LWPs. Allocates here and nowhere else (I4).
+    /// Makes the set for at most `lwps` LWPs. Allocates here and nowhere else (I4).
     pub(crate) fn new(lwps: usize) -> Self {
         Self {
             counts: Counts(AtomicU32::new(0)),
-            sleepers: QueueLock::new(Rank::Scheduler, Vec::with_capacity(lwps)),
+            sleepers: LwpSet::new(lwps),
+            last: AtomicU32::new(0),
             watched: AtomicBool::new(false),
             quiet_until: AtomicU64::new(0),
         }
@@ -107,30 +114,30 @@ impl Idle {
         true
     }
 
-    /// Enters the list of sleepers. The caller must look at all queues after this, and `leave` if it finds
+    /// Enters the set of sleepers. The caller must look at all queues after this, and `leave` if it finds
     /// anything.
     pub(crate) fn enter(&self, lwp: u32, searched: bool) {
-        self.sleepers.with(|sleepers| {
-            sleepers.push(lwp);
-            let change = if searched { SLEEPING.wrapping_sub(SEARCHING) } else { SLEEPING };
-            // Release: a thread that finds this LWP asleep sees what it has counted before
-            // (`rest::may_sleep_deeply`).
-            self.counts.0.fetch_add(change, Ordering::Release);
-        });
+        let change = if searched { SLEEPING.wrapping_sub(SEARCHING) } else { SLEEPING };
+        // Release: a thread that finds this LWP asleep sees what it has counted before
+        // (`rest::may_sleep_deeply`).
+        self.counts.0.fetch_add(change, Ordering::Release);
+        // Relaxed: a hint.
+        self.last.store(lwp, Ordering::Relaxed);
+        let entered = self.sleepers.insert(lwp);
+        debug_assert!(entered, "it sleeps already");
         // Pairs with the fence of `wake_one`: see the proof.
         fence(Ordering::SeqCst);
     }
 
-    /// Leaves the list, as a searcher. Returns `false` if another thread took the caller off it before. That
-    /// thread has counted the caller as a searcher, and its wake-up is on the way.
+    /// Takes an LWP out of the set, as a searcher. Returns `false` if another thread took it out before. That
+    /// thread has counted it as a searcher, and its wake-up is on the way.
     #[must_use]
     pub(crate) fn leave(&self, lwp: u32) -> bool {
-        self.sleepers.with(|sleepers| {
-            let Some(at) = sleepers.iter().rposition(|&s| s == lwp) else { return false };
-            sleepers.remove(at);
-            self.counts.0.fetch_add(SEARCHING.wrapping_sub(SLEEPING), Ordering::Relaxed);
-            true
-        })
+        let left = self.sleepers.remove(lwp);
+        if left {
+            self.count_as_searcher();
+        }
+        left
     }
 
     /// Returns the LWP that the caller must wake, if any, after it put a thread where no LWP is sure to look
@@ -146,14 +153,17 @@ impl Idle {
         self.take_sleeper()
     }
 
-    /// Takes a sleeper off the list, even if another LWP searches.
+    /// Takes a sleeper out of the set, even if another LWP searches.
     #[must_use]
     pub(crate) fn take_sleeper(&self) -> Option<u32> {
-        self.sleepers.with(|sleepers| {
-            let lwp = sleepers.pop()?;
-            self.counts.0.fetch_add(SEARCHING.wrapping_sub(SLEEPING), Ordering::Relaxed);
-            Some(lwp)
-        })
+        // Relaxed: a hint.
+        let taken = self.sleepers.take(self.last.load(Ordering::Relaxed));
+        taken.inspect(|_| self.count_as_searcher())
+    }
+
+    /// Counts an LWP that was taken out of the set.
+    fn count_as_searcher(&self) {
+        self.counts.0.fetch_add(SEARCHING.wrapping_sub(SLEEPING), Ordering::Relaxed);
     }
 
     /// Takes the role of the watcher, which naps. Returns `false` if another LWP has it. Undone by `unwatch`.
@@ -185,6 +195,13 @@ impl Idle {
     /// pay.
     pub(crate) fn be_quiet_until(&self, at: u64) {
         self.quiet_until.store(at, Ordering::Relaxed);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+impl Idle {
+    pub(crate) fn sleepers(&self) -> &LwpSet {
+        &self.sleepers
     }
 }
 

@@ -43,6 +43,9 @@ pub(crate) const GLIMPSE: u64 = 3 * MIN_AGE;
 /// How long an LWP that was woken looks, at the least age, in ns. What it was woken for has waited for 30 us
 /// already.
 pub(crate) const TRIAL: u64 = 5 * MIN_AGE;
+/// How many other LWPs a searching LWP looks at before it looks at its own and the shared queues again. Each
+/// costs three cache lines of that LWP. With 64, a look would take 10 us.
+pub(crate) const VICTIMS: usize = 8;
 /// PAUSE instructions between two looks.
 pub(crate) const PAUSES: u32 = crate::shim::SEARCH_PAUSES;
 /// The first nap of the sleeper that watches, in ns. It doubles up to `MAX_NAP`.

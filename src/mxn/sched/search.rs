@@ -56,6 +56,9 @@ impl Scheduler {
         if spin == 0 {
             self.idle.be_quiet_until(now + age);
         }
+        // Not all that search at once look at the same LWPs first.
+        let chance = lwp.tick.get().wrapping_add(lwp.index).wrapping_mul(0x9E37_79B9) >> 16;
+        lwp.search.next_victim.set(self.pool.start_in_turn(chance));
         let mut next_poll = 0;
         loop {
             let until = now + spin;
@@ -118,16 +121,30 @@ impl Scheduler {
         }
     }
 
-    /// Ends the search because work was found, and makes another LWP look for the rest.
+    /// Ends the search because work was found, and makes other LWPs look for the rest.
     fn found(&'static self, lwp: &Lwp, green: NonNull<Green>) -> &'static Green {
+        let was_last = self.idle.end_search();
+        self.wake_for_backlog();
         // The second condition: the watcher has found something, or was woken, so no other LWP looks at
         // what was stolen with it.
-        if self.idle.end_search()
-            && (self.has_shared() || !lwp.queue.ring.is_empty() && !self.idle.is_watched())
-        {
+        if was_last && (self.has_shared() || !lwp.queue.ring.is_empty() && !self.idle.is_watched()) {
             self.wake_searcher();
         }
         deref(green)
+    }
+
+    /// Wakes two LWPs while more threads wait in the injection queue than LWPs run. Each of them does the same.
+    /// If each woke one, 64 LWPs would be awake after 64 wake-ups in a row; so they are after seven.
+    fn wake_for_backlog(&self) {
+        for _ in 0..2 {
+            let sleeping = self.idle.look().sleeping;
+            let running = self.pool.slots().saturating_sub(sleeping);
+            if sleeping == 0 || self.inject.len() <= running as usize {
+                return;
+            }
+            let Some(index) = self.idle.take_sleeper() else { return };
+            self.wake_lwp(self.pool.lwp(index));
+        }
     }
 
     /// Ends a search that has found nothing. A waker that left a thread to this searcher did not wake
@@ -166,10 +183,7 @@ impl Scheduler {
         if let Some(green) = self.look_at_own(lwp, now) {
             return Some(green);
         }
-        for victim in self.pool.lwps() {
-            if std::ptr::eq(victim, lwp) {
-                continue;
-            }
+        for victim in self.victims(lwp) {
             if victim.timers.next() <= now && self.fire_timers(victim, lwp) {
                 return lwp.queue.ring.pop();
             }
@@ -182,6 +196,15 @@ impl Scheduler {
             }
         }
         self.take_low(lwp)
+    }
+
+    /// Returns the LWPs to look at next: the ones after those that this LWP has looked at last. The search
+    /// repeats the look, and so comes to all of them.
+    fn victims(&self, lwp: &'static Lwp) -> impl Iterator<Item = &'static Lwp> {
+        let victims = self.pool.active(lwp.search.next_victim.get());
+        victims.filter(move |victim| !std::ptr::eq(*victim, lwp)).take(policy::VICTIMS).inspect(|victim| {
+            lwp.search.next_victim.set(victim.index + 1);
+        })
     }
 
     /// Takes what needs no stealing and is not of low priority.
@@ -215,8 +238,7 @@ impl Scheduler {
             return None;
         }
         let (now, age) = (self.clock.now(), lwp.search.age.get());
-        let others = self.pool.lwps().filter(|other| !std::ptr::eq(*other, lwp) && other.slot.is_held());
-        for victim in others {
+        for victim in self.victims(lwp).filter(|other| other.slot.is_held()) {
             if let Some(green) = self.steal(victim, lwp, now, age) {
                 lwp.counters.steals.add_alone();
                 return Some(self.sift_stolen(lwp, green));
@@ -228,10 +250,8 @@ impl Scheduler {
     /// Takes some of the threads that wait on another LWP, if more than twice as many wait there. Called at a
     /// fair tick of an LWP that never runs dry. It looks at the other LWPs in turn.
     pub(super) fn balance(&'static self, lwp: &'static Lwp, turn: u32) {
-        let Some(victim) = self.pool.in_turn(turn) else { return };
-        if std::ptr::eq(victim, lwp) {
-            return;
-        }
+        let first = self.pool.active(self.pool.start_in_turn(turn)).next();
+        let Some(victim) = first.filter(|first| !std::ptr::eq(*first, lwp)) else { return };
         let (theirs, ours) = (victim.queue.ring.len(), lwp.queue.ring.len());
         if theirs <= 2 * ours + policy::BALANCED {
             return;
@@ -306,11 +326,11 @@ impl Scheduler {
         lwp.sleep.prepare();
         self.idle.enter(lwp.index, searched);
         // After the fence of `enter`: what is queued from here on is queued by a thread that finds this LWP
-        // on the list.
+        // in the set.
         if let Some(over) = self.last_look(lwp) {
             if self.idle.leave(lwp.index) {
                 lwp.sleep.cancel();
-                // This LWP was on the list. The monitor may have seen all asleep, at last.
+                // This LWP was in the set. The monitor may have seen all asleep, at last.
                 self.watch.notice_activity();
             } else {
                 // Another thread wakes this LWP at this moment. The next sleep must not find that wake-up.
@@ -380,6 +400,7 @@ impl Scheduler {
         if self.has_shared() {
             self.wake_searcher();
         }
+        self.pool.leave_active(lwp);
         // What it will be given a slot for may be held up by a thread that was preempted.
         lwp.look_first.set(First::Preempted);
         lwp.show_spare_since(self.clock.now());
@@ -440,6 +461,9 @@ enum Slept {
 
 #[cfg(all(test, loom))]
 mod loom_search;
+
+#[cfg(all(test, not(loom)))]
+mod lines_tests;
 
 #[cfg(test)]
 mod tests;

@@ -309,17 +309,17 @@ impl Scheduler {
         }
     }
 
-    /// Wakes an LWP if it sleeps idle, or is about to. Returns `true` if it was listed so.
+    /// Wakes an LWP if it sleeps idle, or is about to. Returns `true` if it does.
     ///
-    /// The lock in `leave` orders this with the sleeper's last look. Either that sees what the caller has
-    /// done before, or this finds the sleeper listed.
+    /// The sleeper enters the set before its last look, and the caller looks for it there. Either that last
+    /// look sees what the caller has done before, or the caller finds the sleeper (`lwp_set`).
     pub(in crate::mxn) fn wake_if_idle(&self, lwp: &Lwp) -> bool {
-        let listed = self.idle.leave(lwp.index);
-        if listed {
+        let sleeps = self.idle.leave(lwp.index);
+        if sleeps {
             self.watch.notice_activity();
             self.wake_lwp(lwp);
         }
-        listed
+        sleeps
     }
 
     /// Queues a thread from an LWP without a slot, or from none, for any LWP that may run it.
@@ -335,7 +335,7 @@ impl Scheduler {
     /// The caller took it off the spare list.
     pub(super) fn lend_to(&'static self, lwp: &'static Lwp) {
         self.trace_move(None, SlotCause::Home, || {
-            lwp.slot.give(self.slots.lend());
+            self.pool.give(lwp, self.slots.lend());
             Some(lwp)
         });
     }
@@ -348,7 +348,7 @@ impl Scheduler {
         // A thread that lowers `concurrency` may have been faster.
         let Some(slot) = lwp.slot.retake_unannounced() else { return true };
         // If another LWP has returned the last loan, this one keeps its slot.
-        self.slots.return_loan(slot).map_err(|slot| lwp.slot.give(slot)).is_ok()
+        self.slots.return_loan(slot).map_err(|slot| self.pool.give(lwp, slot)).is_ok()
     }
 
     /// Wakes a sleeping LWP to search, unless one searches already. If none sleeps idle, takes the slot of an

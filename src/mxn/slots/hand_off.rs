@@ -73,7 +73,7 @@ impl Scheduler {
     /// Takes the slot of an LWP that announced blocking, or rests, because work waits for a slot.
     #[cold]
     pub(crate) fn retake_announced(&'static self) {
-        match self.pool.lwps().find(|lwp| lwp.slot.is_open()) {
+        match self.pool.active(0).find(|lwp| lwp.slot.is_open()) {
             Some(lwp) => {
                 self.retake(lwp);
             }

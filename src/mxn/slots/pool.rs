@@ -13,6 +13,7 @@ use std::io;
 
 use super::slot::InHand;
 use crate::mxn::lwp::Lwp;
+use crate::mxn::lwp_set::LwpSet;
 use crate::park::queue_lock::{QueueLock, Rank};
 use crate::shim::atomic::{AtomicPtr, AtomicU32, Ordering};
 
@@ -32,6 +33,9 @@ pub(crate) struct LwpPool {
     slots: AtomicU32,
     /// How many there are to be (`concurrency`). With [`FOLLOWS`], as many as there are CPUs.
     wanted: AtomicU32,
+    /// The LWPs with a slot, and those that have left something behind since they lost it: what others look
+    /// through for threads.
+    active: LwpSet,
     /// LWPs without a slot, by number, asleep. The last to come is the first to get one.
     spares: QueueLock<Vec<u32>>,
     /// LWPs without a kernel thread, by number.
@@ -62,6 +66,7 @@ impl LwpPool {
             len: AtomicU32::new(0),
             slots: AtomicU32::new(slots),
             wanted: AtomicU32::new(if follows { slots | FOLLOWS } else { slots }),
+            active: LwpSet::new(max_lwps),
             spares: QueueLock::new(Rank::Scheduler, Vec::with_capacity(max_lwps)),
             vacant: QueueLock::new(Rank::Scheduler, Vec::with_capacity(max_lwps)),
             vacancies: AtomicU32::new(0),
@@ -128,11 +133,32 @@ impl LwpPool {
         self.first(&self.len)
     }
 
-    /// Returns one of the LWPs that may have a kernel thread. Successive values of `turn` give each in turn.
-    pub(crate) fn in_turn(&self, turn: u32) -> Option<&'static Lwp> {
-        // Acquire: as in `first`.
-        let count = self.len.load(Ordering::Acquire);
-        (count > 0).then(|| self.lwp(turn % count))
+    /// Returns the LWPs from which threads can be stolen, whose sleeps may be due, or whose slot may be taken:
+    /// from this number on, and then those below.
+    pub(crate) fn active(&self, start: u32) -> impl Iterator<Item = &'static Lwp> {
+        self.active.from(start).map(|index| self.lwp(index))
+    }
+
+    /// Gives a slot to an LWP that has none. The caller took it off the spare list, or starts it.
+    pub(crate) fn give(&self, lwp: &Lwp, slot: InHand) {
+        lwp.slot.give(slot);
+        // In this order: see `leave_active`.
+        self.active.insert(lwp.index);
+    }
+
+    /// Lets others pass over an LWP that has neither a slot, nor threads that wait, nor sleeps that no other
+    /// thread sees to. Called by the owner or by the monitor.
+    pub(crate) fn leave_active(&self, lwp: &Lwp) {
+        // It may have been given a slot meanwhile. Either that was before this look, which sees it, or the
+        // giver puts it in after this (`lwp_set`).
+        if self.active.contains(lwp.index) && self.active.remove(lwp.index) && !lwp.slot.is_none() {
+            self.active.insert(lwp.index);
+        }
+    }
+
+    /// Returns where a look through the active LWPs begins: for successive values of `turn`, at each in turn.
+    pub(crate) fn start_in_turn(&self, turn: u32) -> u32 {
+        turn % u32::try_from(self.reach()).expect("a number of LWPs").max(1)
     }
 
     /// Returns all LWPs that ever had a kernel thread, for sums of counters.
@@ -198,6 +224,7 @@ impl LwpPool {
     /// Marks an LWP as vacant. Its owner's kernel thread ends, and does not touch it after this; or none
     /// could be started.
     pub(crate) fn vacate(&self, lwp: &Lwp) {
+        self.leave_active(lwp);
         lwp.end_life();
         // The lock hands what belongs to the owner to the next owner.
         self.vacant.with(|vacant| {
@@ -246,7 +273,7 @@ impl LwpPool {
             spares.pop();
             // With the list locked: an LWP that finds itself off the list has the slot.
             let lwp = self.lwp(index);
-            lwp.slot.give(slot);
+            self.give(lwp, slot);
             Some(lwp)
         });
         moved.inspect(|lwp| {
@@ -297,6 +324,13 @@ impl LwpPool {
     }
 }
 
+#[cfg(all(test, not(loom)))]
+impl LwpPool {
+    pub(crate) fn active_set(&self) -> &LwpSet {
+        &self.active
+    }
+}
+
 impl Drop for LwpPool {
     fn drop(&mut self) {
         for lwp in &self.lwps[..self.made.load(Ordering::Relaxed) as usize] {
@@ -306,3 +340,6 @@ impl Drop for LwpPool {
         }
     }
 }
+
+#[cfg(all(test, loom))]
+mod loom_active;

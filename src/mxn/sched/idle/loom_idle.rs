@@ -61,7 +61,7 @@ impl Model {
         };
         // Atomics come into being at their first use, so this is before the model's threads.
         assert_eq!((model.idle.look().sleeping, model.queue.len()), (0, 0));
-        model.idle.sleepers.with(|_| ());
+        assert!(model.idle.take_sleeper().is_none());
         model.queue.push(NonNull::from(&model.jobs[0]));
         assert!(model.queue.pop(0, |_| ()).is_some());
         for word in &model.words {
@@ -116,11 +116,9 @@ impl Model {
 
     fn enter(&self, lwp: u32, searched: bool) {
         if self.wrong == Wrong::FenceOfEnter {
-            self.idle.sleepers.with(|sleepers| {
-                sleepers.push(lwp);
-                let change = if searched { SLEEPING.wrapping_sub(SEARCHING) } else { SLEEPING };
-                self.idle.counts.0.fetch_add(change, Ordering::Relaxed);
-            });
+            let change = if searched { SLEEPING.wrapping_sub(SEARCHING) } else { SLEEPING };
+            self.idle.counts.0.fetch_add(change, Ordering::Relaxed);
+            self.idle.sleepers.insert(lwp);
         } else {
             self.idle.enter(lwp, searched);
         }

@@ -255,7 +255,7 @@ fn a_spare_that_gets_a_slot_at_its_deadline_waits_for_that() {
     wait_until(|| scheduler.clock.now() >= at);
     hold_up(&spare);
     assert_eq!(scheduler.pool.spares(), 0, "nor does it go back to the list");
-    lwp.slot.give(InHand::first_of_its_life());
+    scheduler.pool.give(lwp, InHand::first_of_its_life());
     assert!(!lwp.sleep.wake(), "no set");
     assert!(end(spare));
     lwp.timers.disarm(&entry);

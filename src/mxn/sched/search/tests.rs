@@ -5,7 +5,9 @@ use std::ptr::{self, NonNull};
 use std::thread::spawn;
 
 use super::Scheduler;
-use super::policy::{BALANCED, INJECT_BATCH, LONG_QUIET, MAX_AGE, MIN_AGE, ROBBED, SPIN, STEAL_PAYS};
+use super::policy::{
+    BALANCED, INJECT_BATCH, LONG_QUIET, MAX_AGE, MIN_AGE, ROBBED, SPIN, STEAL_PAYS, VICTIMS,
+};
 use crate::mxn::green::Green;
 use crate::mxn::lwp::Lwp;
 use crate::mxn::sched::placement::Placement;
@@ -131,6 +133,64 @@ fn the_last_to_search_wakes_another_if_it_leaves_work_behind() {
 fn a_search_that_ends_in_vain_leaves_nothing_in_the_shared_queues() {
     let ends = |searchers, shared| wakes_another(searchers, shared, false, false, false);
     assert!(ends(1, true) && !ends(1, false) && !ends(2, true));
+}
+
+#[test]
+fn each_lwp_is_looked_at_from_any_start() {
+    let slots = 21;
+    let model = Model::new(slots, 2, 0);
+    let (scheduler, lwp) = (model.scheduler, model.lwp(5));
+    let looks: Vec<u32> =
+        (0..3).flat_map(|_| scheduler.victims(lwp).map(|victim| victim.index).collect::<Vec<_>>()).collect();
+    assert_eq!(looks.len(), 3 * VICTIMS, "a look is at so many");
+    let mut seen: Vec<u32> = looks[..slots - 1].to_vec();
+    seen.sort_unstable();
+    let others: Vec<u32> = (0..21).filter(|&index| index != 5).collect();
+    assert_eq!(seen, others, "neither itself, nor an LWP without a slot, nor one twice");
+}
+
+#[test]
+fn an_lwp_without_a_slot_is_looked_at_until_it_has_nothing_left() {
+    let model = Model::new(2, 0, 1);
+    let (scheduler, lwp, other) = (model.scheduler, model.lwp(0), model.lwp(1));
+    let is_looked_at = || scheduler.victims(lwp).any(|victim| ptr::eq(victim, other));
+    scheduler.pool.leave_active(other);
+    assert!(is_looked_at(), "it has a slot");
+    let slot = other.slot.retake_unannounced().unwrap();
+    assert!(is_looked_at(), "something may be left there");
+    scheduler.pool.leave_active(other);
+    assert!(!is_looked_at());
+    scheduler.pool.give(other, slot);
+    assert!(is_looked_at());
+}
+
+/// Returns how many times in a row LWPs wake others, until all of `slots` are awake. `backlog` threads wait.
+fn times_until_all_are_awake(slots: u32, backlog: usize) -> Option<usize> {
+    let model = Model::new(slots as usize, 0, backlog + 1);
+    let scheduler = model.scheduler;
+    scheduler.pool.lwps().for_each(|lwp| lay(scheduler, lwp));
+    (0..backlog).for_each(|green| scheduler.inject.push(model.green(green).ptr()));
+    scheduler.wake_searcher();
+    let mut awake = 0;
+    for times in 0..100 {
+        let woken = slots - counts(scheduler).0 - awake;
+        if woken == 0 {
+            return (awake == slots).then_some(times);
+        }
+        awake += woken;
+        for _ in 0..woken {
+            let found = scheduler.inject.pop(0, |_| ()).unwrap_or(model.green(backlog).ptr());
+            scheduler.found(model.lwp(0), found);
+        }
+    }
+    None
+}
+
+#[test]
+fn a_backlog_wakes_lwps_in_ever_larger_numbers() {
+    let times = [1, 2, 8, 64].map(|slots| times_until_all_are_awake(slots, 128));
+    assert_eq!(times, [Some(1), Some(2), Some(4), Some(7)]);
+    assert_eq!(times_until_all_are_awake(64, 3), None, "three threads do not wake all");
 }
 
 #[test]

@@ -1,0 +1,136 @@
+//! A set of LWPs that any thread changes and looks through: the LWPs that sleep idle, and those that others may
+//! take threads from.
+//!
+//! **The problem.** Under a lock, all LWPs that go to sleep or are woken wait for each other. A look through
+//! all LWPs costs as many cache lines as there are LWPs, though most of them may sleep.
+//!
+//! **Shape.** One bit for each LWP. An LWP enters or leaves by one read-modify-write, and there is one cache
+//! line for 512 LWPs. Exactly one thread takes an LWP out, as only one of them sees its bit change.
+//!
+//! **Order.** A thread that puts an LWP in, and a thread that takes it out or finds it absent, order all that
+//! they did before: each change acquires and releases. A look orders nothing.
+
+use crate::shim::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// A set of LWPs, by number.
+#[derive(Debug)]
+pub(crate) struct LwpSet {
+    words: Box<[AtomicU64]>,
+    /// No LWP in the words from this one on has ever been in the set.
+    used: AtomicU32,
+}
+
+const BITS: u32 = u64::BITS;
+
+/// Returns the word and the bit of an LWP.
+fn place(lwp: u32) -> (usize, u64) {
+    ((lwp / BITS) as usize, 1 << (lwp % BITS))
+}
+
+impl LwpSet {
+    /// Makes an empty set for LWPs with numbers below `lwps`. Allocates here and nowhere else (I4).
+    pub(crate) fn new(lwps: usize) -> Self {
+        let words = (0..lwps.div_ceil(BITS as usize)).map(|_| AtomicU64::new(0)).collect();
+        Self { words, used: AtomicU32::new(0) }
+    }
+
+    /// Puts an LWP in. Returns `false` if it was in the set.
+    pub(crate) fn insert(&self, lwp: u32) -> bool {
+        let (word, bit) = place(lwp);
+        // Relaxed, both: a look that misses a word is one that came too early.
+        if self.used.load(Ordering::Relaxed) <= word as u32 {
+            self.used.fetch_max(word as u32 + 1, Ordering::Relaxed);
+        }
+        // AcqRel: see the header.
+        self.words[word].fetch_or(bit, Ordering::AcqRel) & bit == 0
+    }
+
+    /// Takes an LWP out. Returns `false` if it was not in the set.
+    #[must_use]
+    pub(crate) fn remove(&self, lwp: u32) -> bool {
+        let (word, bit) = place(lwp);
+        // AcqRel: see the header.
+        self.words[word].fetch_and(!bit, Ordering::AcqRel) & bit != 0
+    }
+
+    /// Returns `true` if the LWP is in the set, at this moment.
+    #[inline]
+    pub(crate) fn contains(&self, lwp: u32) -> bool {
+        let (word, bit) = place(lwp);
+        self.word(word) & bit != 0
+    }
+
+    /// Takes an LWP out: this one if it is in the set, or else the one of the lowest number.
+    #[must_use]
+    pub(crate) fn take(&self, first: u32) -> Option<u32> {
+        // A look before the change: the line may be others'.
+        if self.contains(first) && self.remove(first) {
+            return Some(first);
+        }
+        self.from(0).find(|&lwp| self.remove(lwp))
+    }
+
+    /// Returns the LWPs of the set, each once: from this number on, and then those below.
+    pub(crate) fn from(&self, start: u32) -> impl Iterator<Item = u32> {
+        // Relaxed: see `insert`.
+        let used = self.used.load(Ordering::Relaxed) as usize;
+        let (first, bit) = place(start);
+        let (first, above) = if first < used { (first, !(bit - 1)) } else { (0, u64::MAX) };
+        let whole = (first + 1..used).chain(0..first.min(used)).map(|word| (word, u64::MAX));
+        // The rest of the first word comes last.
+        let parts = [(first, above)].into_iter().chain(whole).chain([(first, !above)]);
+        parts.filter(move |(word, _)| *word < used).flat_map(|(word, mask)| {
+            let mut left = self.word(word) & mask;
+            std::iter::from_fn(move || {
+                let bit = left.trailing_zeros();
+                left &= left.wrapping_sub(1);
+                (bit < BITS).then_some(word as u32 * BITS + bit)
+            })
+        })
+    }
+
+    /// Returns where the set lies. For counts of cache lines.
+    #[cfg(all(test, not(loom)))]
+    pub(crate) fn place(&self) -> std::ops::Range<usize> {
+        let words = self.words.as_ptr_range();
+        words.start.addr()..words.end.addr()
+    }
+
+    /// For a model of what may not be done.
+    #[cfg(all(test, loom))]
+    pub(crate) fn words_for_models(&self) -> &[AtomicU64] {
+        &self.words
+    }
+
+    fn word(&self, word: usize) -> u64 {
+        // Relaxed: a look. Where it must not miss, fences order it (`idle`).
+        self.words[word].load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_lwp_is_seen_once_from_any_start() {
+        let set = LwpSet::new(200);
+        let all = [0, 1, 5, 63, 64, 100, 127, 130];
+        assert_eq!(set.from(0).count() + set.from(199).count(), 0);
+        for lwp in all {
+            assert!(set.insert(lwp) && !set.insert(lwp) && set.contains(lwp));
+        }
+        for start in 0..200 {
+            let (below, above): (Vec<_>, Vec<_>) = all.into_iter().partition(|&lwp| lwp < start);
+            assert_eq!(set.from(start).collect::<Vec<_>>(), [above, below].concat(), "from {start}");
+        }
+    }
+
+    #[test]
+    fn the_one_that_is_asked_for_is_taken_or_else_the_first() {
+        let set = LwpSet::new(100);
+        assert!([3, 70, 99].into_iter().all(|lwp| set.insert(lwp)));
+        assert_eq!((set.take(70), set.take(70), set.take(98)), (Some(70), Some(3), Some(99)));
+        assert!(set.take(3).is_none() && !set.remove(3) && !set.contains(3));
+    }
+}
