@@ -90,7 +90,7 @@ impl LwpSet {
     }
 
     /// Returns where the set lies. For counts of cache lines.
-    #[cfg(all(test, not(loom)))]
+    #[cfg(test)]
     pub(crate) fn place(&self) -> std::ops::Range<usize> {
         let words = self.words.as_ptr_range();
         words.start.addr()..words.end.addr()

@@ -12,14 +12,7 @@ use std::sync::atomic;
 /// What a thread's accesses are recorded in.
 #[derive(Default)]
 pub(crate) struct Recorded {
-    accesses: Cell<Vec<Access>>,
-}
-
-/// One access to an atomic.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Access {
-    pub(crate) address: usize,
-    pub(crate) writes: bool,
+    accesses: Cell<Vec<(usize, bool)>>,
 }
 
 thread_local! {
@@ -27,8 +20,9 @@ thread_local! {
     static RECORDED: Cell<*const Recorded> = const { Cell::new(std::ptr::null()) };
 }
 
-/// Calls `f`, and returns the accesses that this thread made in it.
-pub(crate) fn record(f: impl FnOnce()) -> Vec<Access> {
+/// Calls `f`, and returns the accesses to atomics that this thread made in it: the address, and whether it
+/// wrote.
+pub(crate) fn record(f: impl FnOnce()) -> Vec<(usize, bool)> {
     let recorded = Recorded::default();
     let before = RECORDED.replace(&raw const recorded);
     f();
@@ -42,7 +36,7 @@ fn note<T>(word: &T, writes: bool) {
     // SAFETY: `record` has set it, and is on this thread's stack until it takes it back.
     let Some(recorded) = (unsafe { recorded.as_ref() }) else { return };
     let mut accesses = recorded.accesses.take();
-    accesses.push(Access { address: std::ptr::from_ref(word).addr(), writes });
+    accesses.push((std::ptr::from_ref(word).addr(), writes));
     recorded.accesses.set(accesses);
 }
 

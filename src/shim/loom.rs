@@ -390,3 +390,10 @@ pub(crate) use local;
 
 /// One yield between two looks is as good as many.
 pub(crate) const GAP_LIMIT: u32 = 1;
+
+/// Calls `f`. In a model, no accesses are recorded.
+#[cfg(test)]
+pub(crate) fn record(f: impl FnOnce()) -> Vec<(usize, bool)> {
+    f();
+    Vec::new()
+}

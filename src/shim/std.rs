@@ -10,7 +10,7 @@ pub(crate) use crate::sys::once::OnceLock;
 pub(crate) use crate::sys::process;
 pub(crate) use crate::sys::{cpu, fork, poll_set, thread_end};
 #[cfg(test)]
-pub(crate) use atomic::futex;
+pub(crate) use atomic::{futex, record};
 #[cfg(not(test))]
 pub(crate) use std::sync::atomic;
 

@@ -198,7 +198,7 @@ impl Idle {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 impl Idle {
     pub(crate) fn sleepers(&self) -> &LwpSet {
         &self.sleepers

@@ -462,7 +462,7 @@ enum Slept {
 #[cfg(all(test, loom))]
 mod loom_search;
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod lines_tests;
 
 #[cfg(test)]

@@ -324,7 +324,7 @@ impl LwpPool {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 impl LwpPool {
     pub(crate) fn active_set(&self) -> &LwpSet {
         &self.active

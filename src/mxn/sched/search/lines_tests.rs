@@ -13,7 +13,7 @@ use super::policy::{CANDIDATES, MIN_AGE};
 use crate::mxn::lwp::Lwp;
 use crate::mxn::tests::{Model, Nap, run_on};
 use crate::mxn::timer::Entry;
-use crate::shim::atomic::record;
+use crate::shim::record;
 
 const LINE: usize = 64;
 const CONCURRENCY: [usize; 3] = [2, 8, 64];
@@ -21,9 +21,9 @@ const CONCURRENCY: [usize; 3] = [2, 8, 64];
 /// The lines that an operation touched, and whether it wrote to them.
 fn lines(scheduler: &'static Scheduler, f: impl FnOnce()) -> BTreeMap<usize, bool> {
     let mut lines = BTreeMap::new();
-    for access in record(f) {
-        if is_shared(scheduler, access.address) {
-            *lines.entry(access.address / LINE).or_default() |= access.writes;
+    for (address, writes) in record(f) {
+        if is_shared(scheduler, address) {
+            *lines.entry(address / LINE).or_default() |= writes;
         }
     }
     lines
