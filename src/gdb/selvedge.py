@@ -277,7 +277,8 @@ class SelvedgeQueues(dict):
         self.is_known = "table" in facts
         if not self.is_known:
             return
-        size, chain, count = facts["bucket.size"], facts["bucket.chain"], facts["table.buckets"]
+        size, chain = facts["bucket.size"], facts["bucket.chain"]
+        count = struct.unpack("<I", selvedge_read(facts["table.buckets"], 4))[0]
         table = selvedge_read(facts["table"], size * count)
         links, thread, key = facts["waiter.links"], facts["waiter.thread"], facts["waiter.key"]
         for bucket in range(count):

@@ -46,7 +46,7 @@ use crate::fiber::stack;
 use crate::recorder::event::SlotCause;
 use crate::shim;
 use crate::sys::kthread;
-use crate::sys::task_state::Tasks;
+use crate::sys::task_state::{Tasks, own_cpu_clock};
 
 /// The longest pause between two rounds, in ns. No thread waits much longer for a slot that a sleeper holds.
 const MAX_PAUSE: u64 = 10_000_000;
@@ -117,6 +117,8 @@ struct Monitor {
     alert_until: u64,
     /// When an LWP last looked at the descriptors.
     last_look: LastLook,
+    /// How long the monitor has run, in ns.
+    ran: u64,
 }
 
 impl Scheduler {
@@ -145,6 +147,7 @@ impl Monitor {
             quiet_since: None,
             alert_until: 0,
             last_look: LastLook::default(),
+            ran: 0,
         }
     }
 
@@ -188,6 +191,7 @@ impl Monitor {
             }
             let is_alert = self.alert_until > scheduler.clock.now();
             let next = if is_alert { next.min(BRIEF_PAUSE) } else { next };
+            let next = next.max(policy::pause_for_cost(self.awake.len(), self.cost(), longest));
             let deadline = shim::now() + Duration::from_nanos(next);
             let deadline = due.map_or(deadline, |due| due.min(deadline));
             if next <= BRIEF_PAUSE {
@@ -379,6 +383,12 @@ impl Monitor {
             self.may_preempt |= self.scheduler.widen_reserve(spares);
         }
         self.may_preempt
+    }
+
+    /// Returns how long the monitor has run since the last call, in ns; 0 if that is not known.
+    fn cost(&mut self) -> u64 {
+        let now = own_cpu_clock().unwrap_or(0);
+        now.saturating_sub(std::mem::replace(&mut self.ran, now))
     }
 
     /// Returns `true` if nothing has run for `LINGER`.

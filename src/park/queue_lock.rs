@@ -31,17 +31,24 @@ use crate::shim::{UnsafeCell, local};
 
 /// The order in which locks may be nested: a lock may be taken while locks of lower rank are held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
+#[repr(i8)]
 pub(crate) enum Rank {
     /// Locks under which wait queues are used: timer heaps, and the sleep records of threads that may be
     /// interrupted.
-    Outer = 0,
-    /// Buckets of the wait queue table.
-    Bucket = 1,
+    Outer = -1,
+    /// Buckets of the wait queue table. All bits are zero, so the table takes no room in the program's file.
+    Bucket = 0,
     /// Run queues, idle lists and lists of LWPs. A wake-up takes them.
-    Scheduler = 2,
+    Scheduler = 1,
     /// Free lists, and other data that is needed under any other lock. No lock is taken under them.
-    Pool = 3,
+    Pool = 2,
+}
+
+impl Rank {
+    /// Returns how many ranks are lower.
+    const fn lower(self) -> usize {
+        (self as i8 + 1) as usize
+    }
 }
 
 /// A value guarded by one byte.
@@ -274,7 +281,7 @@ pub(super) mod ranks {
     pub(super) fn check(rank: Rank) {
         if cfg!(debug_assertions) {
             HELD.with(|held| {
-                let above = held.get()[rank as usize..].iter().any(|&n| n != 0);
+                let above = held.get()[rank.lower()..].iter().any(|&n| n != 0);
                 assert!(!above, "lock of rank {rank:?} taken under one of the same or a higher rank");
             });
         }
@@ -292,7 +299,8 @@ pub(super) mod ranks {
         if cfg!(debug_assertions) {
             HELD.with(|held| {
                 let mut counts = held.get();
-                counts[rank as usize] = counts[rank as usize].wrapping_add(by);
+                let count = &mut counts[rank.lower()];
+                *count = count.wrapping_add(by);
                 held.set(counts);
             });
         }

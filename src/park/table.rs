@@ -4,13 +4,8 @@
 //! queues are in a table, hashed by the lock's address. Ten thousand threads may wait on ten thousand locks,
 //! or on one.
 //!
-//! **Rejected.**
-//!
-//! - A table that grows with the number of threads. To grow, it must lock every bucket and move every
-//!   waiter, in the middle of some thread's unlock. A fixed table of untouched zero pages costs an idle
-//!   program nothing. With 4,096 buckets, ten thousand queues make chains of two or three.
-//! - One list for each bucket, with all keys mixed. Ten thousand waiters of one barrier would be in the way
-//!   of every lock that shares the bucket.
+//! **Rejected.** One list for each bucket, with all keys mixed. Ten thousand waiters of one barrier would be in
+//! the way of every lock that shares the bucket.
 //!
 //! **Shape.** A bucket chains the *first waiter* of each key. Each first waiter holds the queue of its key,
 //! a ring:
@@ -21,6 +16,8 @@
 //!                  A2          B1
 //!                  A3
 //! ```
+//!
+//! If chains become long, there will be more buckets (`buckets`).
 //!
 //! To grant, to link at either end and to unlink are O(1) after the chain walk. The only linear step: a
 //! waiter walks past waiters of higher priority in its queue.
@@ -43,6 +40,7 @@
 //!
 //! All of this happens with the bucket's lock held. Debug builds walk the bucket at each lock and unlock.
 
+mod buckets;
 mod next_waiter;
 pub(super) mod pair;
 pub(super) mod wake_matching;
@@ -51,12 +49,11 @@ pub(crate) mod walk;
 use std::mem::offset_of;
 use std::ptr;
 
+use self::buckets::{SIZE, TABLE};
 use super::debugger::{Fact, Facts};
 use super::no_preempt::NoPreempt;
-use super::queue_lock::{QueueLock, Rank};
+use super::queue_lock::QueueLock;
 use super::waiter::{self, Linked, Links, Waiter};
-use crate::shim::{BUCKET_BITS, bucket_of, global};
-use crossbeam_utils::CachePadded;
 
 /// Where a waiter goes among those of the same priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,35 +79,25 @@ const MAX_BYPASS: u32 = 16;
 /// quadratic.
 const VERIFIED: usize = 256;
 
-global! {
-    static TABLE: [CachePadded<QueueLock<Bucket>>; 1 << BUCKET_BITS] =
-        [const { CachePadded::new(QueueLock::new(Rank::Bucket, Bucket::new())) }; 1 << BUCKET_BITS];
-}
-
 /// For debuggers.
 pub(crate) static FACTS: Facts<5> = Facts::new([
     Fact::address("more", &raw const waiter::FACTS),
     Fact::address("table", &raw const TABLE),
-    Fact::number("table.buckets", 1 << BUCKET_BITS),
-    Fact::number("bucket.size", size_of::<CachePadded<QueueLock<Bucket>>>()),
+    Fact::address("table.buckets", &raw const SIZE),
+    Fact::number("bucket.size", size_of::<buckets::Lock>()),
     Fact::number("bucket.chain", QueueLock::<Bucket>::VALUE + offset_of!(Bucket, chain)),
 ]);
-
-#[inline]
-fn lock_of(key: usize) -> &'static QueueLock<Bucket> {
-    &TABLE[bucket_of(key)]
-}
 
 /// Begins to fetch the bucket of `key`.
 #[inline]
 pub(super) fn fetch(key: usize) {
-    crate::shim::fetch_to_write(ptr::from_ref(lock_of(key)).cast());
+    crate::shim::fetch_to_write(buckets::address_of(key));
 }
 
 /// Runs `f` with the lock of `key`'s bucket held.
 #[inline]
 pub(super) fn with<R>(no_preempt: &NoPreempt, key: usize, f: impl FnOnce(&mut Bucket) -> R) -> R {
-    lock_of(key).with_held(no_preempt, |bucket| {
+    buckets::with(no_preempt, key, |bucket| {
         bucket.verify();
         let result = f(bucket);
         bucket.verify();
@@ -123,7 +110,7 @@ pub(super) fn with<R>(no_preempt: &NoPreempt, key: usize, f: impl FnOnce(&mut Bu
 /// # Safety
 /// Called in the child of a fork, by its only thread, which holds no bucket's lock.
 pub(super) unsafe fn forget_all() {
-    for lock in TABLE.iter() {
+    for lock in buckets::all_in_child() {
         let forget = |bucket: &mut Bucket, _| {
             // The look comes first, because a page that is not written need not be copied, and a child
             // usually execs.
@@ -168,6 +155,8 @@ pub(super) struct Bucket {
     chain: *const Waiter,
     /// Arrivals at queues that were not empty.
     arrivals: u32,
+    /// The chain has become long.
+    crowded: bool,
 }
 
 // SAFETY: the waiters it points to are `Sync` and alive while they are linked.
@@ -195,7 +184,7 @@ fn ring(first: &Waiter) -> impl Iterator<Item = &Waiter> {
 
 impl Bucket {
     const fn new() -> Self {
-        Self { chain: ptr::null(), arrivals: 0 }
+        Self { chain: ptr::null(), arrivals: 0, crowded: false }
     }
 
     /// Returns the first waiter before that of `key` in the chain, and the first waiter of `key`. Null where
@@ -216,7 +205,6 @@ impl Bucket {
         (before, first)
     }
 
-    /// Returns `true` if no thread waits on `key`.
     /// Returns the first waiter of each ring. Called with the lock held for as long as they are used.
     fn rings(&self) -> impl Iterator<Item = &Waiter> {
         // SAFETY: null, or in the chain, and the lock is held.
@@ -229,6 +217,7 @@ impl Bucket {
         self.rings().flat_map(ring)
     }
 
+    /// Returns `true` if no thread waits on `key`.
     pub(super) fn is_empty(&self, key: usize) -> bool {
         self.find(key).1.is_null()
     }
@@ -264,9 +253,40 @@ impl Bucket {
                 }
             });
             self.chain = waiter;
+            self.crowded = !chain.is_null() && self.is_chain_long();
             return;
         }
         self.link_behind(before, first, waiter, order);
+    }
+
+    #[cold]
+    fn is_chain_long(&self) -> bool {
+        self.rings().nth(buckets::LONG_CHAIN).is_some()
+    }
+
+    /// Returns `true` if the chain has become long since the last call.
+    #[inline]
+    fn take_crowded(&mut self) -> bool {
+        let crowded = self.crowded;
+        if crowded {
+            self.crowded = false;
+        }
+        crowded
+    }
+
+    /// Moves the queues of the keys that `go` to another bucket, which is new.
+    fn move_to(&mut self, new: &mut Self, go: impl Fn(usize) -> bool) {
+        debug_assert!(new.chain.is_null(), "a bucket is filled once");
+        // The order of a queue goes by the number of each arrival.
+        new.arrivals = self.arrivals;
+        let mut at = std::mem::replace(&mut self.chain, ptr::null());
+        while !at.is_null() {
+            // SAFETY: it was in the chain, is in none, and the lock is held.
+            let first = unsafe { linked(at) };
+            let to = if go(first.key()) { &mut *new } else { &mut *self };
+            let chain = std::mem::replace(&mut to.chain, at);
+            at = first.links(|links| std::mem::replace(&mut links.chain, chain));
+        }
     }
 
     /// Does what `link` does, for a queue that is not empty.

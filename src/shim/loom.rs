@@ -323,10 +323,18 @@ pub(crate) mod cpu {
 /// Two buckets: enough for a move between two.
 pub(crate) const BUCKET_BITS: u32 = 1;
 
-/// Returns the bucket, by a bit that depends only on the place inside a model's structure: it is the same in
-/// every execution.
+/// One more: enough for a split.
+pub(crate) const MOST_BUCKETS: usize = 3;
+
+/// Returns a hash by the place inside a model's structure. The bits of it that count are the same in every
+/// execution.
+pub(crate) fn hash_of(key: usize) -> usize {
+    key >> MODEL_STRIDE.trailing_zeros()
+}
+
+/// Returns the bucket, before a split.
 pub(crate) fn bucket_of(key: usize) -> usize {
-    key >> MODEL_STRIDE.trailing_zeros() & 1
+    hash_of(key) & 1
 }
 
 /// Models align their shared structure to twice this. If keys are to share a bucket, models put them less
@@ -377,8 +385,19 @@ macro_rules! global {
     ($(#[$meta:meta])* static $name:ident: $ty:ty = $value:expr;) => {
         loom::lazy_static! { $(#[$meta])* static ref $name: $ty = $value; }
     };
+    ($(#[$meta:meta])* pub($($to:tt)+) static $name:ident: $ty:ty = $value:expr;) => {
+        loom::lazy_static! { $(#[$meta])* pub($($to)+) static ref $name: $ty = $value; }
+    };
 }
 pub(crate) use global;
+
+/// Returns as many of what `new` returns as the type says.
+///
+/// # Safety
+/// None is needed here.
+pub(crate) unsafe fn zeros<T, const N: usize>(new: fn() -> T) -> [T; N] {
+    std::array::from_fn(|_| new())
+}
 
 /// Declares a thread-local with one value for each thread of each execution.
 macro_rules! local {

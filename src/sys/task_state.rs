@@ -185,6 +185,11 @@ pub(crate) fn cpu_clock(tid: Tid) -> io::Result<u64> {
     read_clock(!tid << 3 | OF_THREAD)
 }
 
+/// Returns how long the calling kernel thread has run, in ns.
+pub(crate) fn own_cpu_clock() -> io::Result<u64> {
+    read_clock(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
 /// Returns how long all kernel threads of this process have run, in ns. Takes the longer the more there are.
 pub(crate) fn process_cpu_clock() -> io::Result<u64> {
     read_clock(libc::CLOCK_PROCESS_CPUTIME_ID)

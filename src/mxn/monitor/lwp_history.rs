@@ -108,10 +108,9 @@ pub(super) struct Memory {
 /// Returns `true` if an LWP is awake at this moment, as far as that can be found out.
 pub(super) fn is_awake(lwp: &Lwp, tasks: &Tasks) -> bool {
     let tid = lwp.tid().cast_signed();
-    match tasks.state(tid) {
-        Ok(state) => !state.is_asleep(),
-        Err(_) => cpu_clock(tid).is_ok_and(|ran| runs(tid, ran)),
-    }
+    // Two looks at a clock take a tenth of the time that the file takes. If it stands still, the LWP may wait
+    // for a CPU.
+    cpu_clock(tid).is_ok_and(|ran| runs(tid, ran)) || tasks.state(tid).is_ok_and(|state| !state.is_asleep())
 }
 
 /// Returns `true` if a kernel thread is on a CPU: its clock stood at `ran` a moment ago, and has moved.

@@ -200,6 +200,11 @@ pub(crate) fn judge(before: &Sample, now: &Sample, waiting: Waiting, task: Optio
     }
 }
 
+/// Up to this many LWPs, a round may follow soon on another, whatever it cost.
+const FEW: usize = 16;
+/// Beside more, the monitor takes one part in this many of a CPU at most.
+const PART: u64 = 20;
+
 /// The shortest pause between two rounds, in ns.
 pub(crate) const MIN_PAUSE: u64 = 20_000;
 
@@ -213,6 +218,13 @@ pub(crate) fn pause(last: u64, acted: bool, next_slice: u64, longest: u64) -> (u
     let by_itself = if acted { MIN_PAUSE } else { (2 * last).min(longest) };
     // Not so soon that the monitor would do nothing but look.
     (by_itself.min(next_slice.max(MIN_PAUSE)), by_itself)
+}
+
+/// Returns the shortest pause after a round that looked at `lwps` LWPs and took `cost` of CPU time, in ns. So
+/// the monitor takes no more than a twentieth of a CPU, however many LWPs compute. If they are few, a round
+/// takes so little that threads need not wait for that.
+pub(crate) fn pause_for_cost(lwps: usize, cost: u64, longest: u64) -> u64 {
+    if lwps <= FEW { 0 } else { cost.saturating_mul(PART - 1).min(longest) }
 }
 
 /// Returns `true` if other processes have CPUs that the LWPs could use. An LWP gets `share` of the time in
@@ -399,6 +411,13 @@ mod tests {
         for (what, sample, expected) in table {
             assert_eq!(sample.next_end(Waiting::Woken, true), expected, "{what}");
         }
+    }
+
+    #[test]
+    fn a_round_over_many_lwps_is_paid_for_by_a_pause() {
+        assert_eq!(pause_for_cost(FEW, MS, 10 * MS), 0);
+        assert_eq!(pause_for_cost(FEW + 1, 100_000, 10 * MS), 1_900_000);
+        assert_eq!(pause_for_cost(FEW + 1, MS, 10 * MS), 10 * MS);
     }
 
     #[test]
