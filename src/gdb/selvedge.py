@@ -277,23 +277,31 @@ class SelvedgeQueues(dict):
         self.is_known = "table" in facts
         if not self.is_known:
             return
-        size, chain = facts["bucket.size"], facts["bucket.chain"]
-        count = struct.unpack("<I", selvedge_read(facts["table.buckets"], 4))[0]
-        table = selvedge_read(facts["table"], size * count)
         links, thread, key = facts["waiter.links"], facts["waiter.thread"], facts["waiter.key"]
-        for bucket in range(count):
-            first = struct.unpack_from("<Q", table, bucket * size + chain)[0]
-            try:
+        try:
+            for first in self.chains(facts):
                 while first:
                     waiter = first
                     while selvedge_word(waiter + thread) not in self:
                         self[selvedge_word(waiter + thread)] = selvedge_word(waiter + key)
                         waiter = selvedge_word(waiter + links + facts["links.next"])
                     first = selvedge_word(first + links + facts["links.chain"])
-            except gdb.MemoryError:
-                self.is_known = False
+        except gdb.MemoryError:
+            self.is_known = False
         # Waiters lie on stacks, and a core file may be without these.
         self.is_known = self.is_known and 0 not in self
+
+    @staticmethod
+    def chains(facts):
+        """Returns the first waiter of each chain; 0: there is none."""
+        size, count = facts["bucket.size"], facts["table.buckets"]
+        table = selvedge_read(facts["table"], size * count)
+        for bucket in range(0, size * count, size):
+            yield struct.unpack_from("<Q", table, bucket + facts["bucket.only"])[0]
+            row = struct.unpack_from("<Q", table, bucket + facts["bucket.row"])[0]
+            if row:
+                chains = struct.unpack_from("<I", table, bucket + facts["bucket.chains"])[0]
+                yield from struct.unpack(f"<{chains}Q", selvedge_read(row, 8 * chains))
 
 
 class SelvedgeProcess:

@@ -20,6 +20,37 @@ pub(crate) struct LwpSet {
     used: AtomicU32,
 }
 
+/// The LWPs of a set, as they are seen one after the other.
+#[derive(Debug)]
+pub(crate) struct Members<'a> {
+    set: &'a LwpSet,
+    used: usize,
+    word: usize,
+    /// Those of this word that are still to come.
+    left: u64,
+    /// The bits of the first word that come last.
+    below: u64,
+    /// How many words are still to come. The last is the first one again.
+    to_come: usize,
+}
+
+impl Iterator for Members<'_> {
+    type Item = u32;
+
+    #[inline]
+    fn next(&mut self) -> Option<u32> {
+        while self.left == 0 {
+            self.to_come = self.to_come.checked_sub(1)?;
+            self.word = if self.word + 1 < self.used { self.word + 1 } else { 0 };
+            let seen = if self.to_come == 0 { !self.below } else { 0 };
+            self.left = self.set.word(self.word) & !seen;
+        }
+        let bit = self.left.trailing_zeros();
+        self.left &= self.left - 1;
+        Some(self.word as u32 * BITS + bit)
+    }
+}
+
 const BITS: u32 = u64::BITS;
 
 /// Returns the word and the bit of an LWP.
@@ -71,22 +102,14 @@ impl LwpSet {
     }
 
     /// Returns the LWPs of the set, each once: from this number on, and then those below.
-    pub(crate) fn from(&self, start: u32) -> impl Iterator<Item = u32> {
+    #[inline]
+    pub(crate) fn from(&self, start: u32) -> Members<'_> {
         // Relaxed: see `insert`.
         let used = self.used.load(Ordering::Relaxed) as usize;
-        let (first, bit) = place(start);
-        let (first, above) = if first < used { (first, !(bit - 1)) } else { (0, u64::MAX) };
-        let whole = (first + 1..used).chain(0..first.min(used)).map(|word| (word, u64::MAX));
-        // The rest of the first word comes last.
-        let parts = [(first, above)].into_iter().chain(whole).chain([(first, !above)]);
-        parts.filter(move |(word, _)| *word < used).flat_map(|(word, mask)| {
-            let mut left = self.word(word) & mask;
-            std::iter::from_fn(move || {
-                let bit = left.trailing_zeros();
-                left &= left.wrapping_sub(1);
-                (bit < BITS).then_some(word as u32 * BITS + bit)
-            })
-        })
+        let (word, bit) = place(start);
+        let (word, below) = if word < used { (word, bit - 1) } else { (0, 0) };
+        let left = if used == 0 { 0 } else { self.word(word) & !below };
+        Members { set: self, used, word, left, below, to_come: used }
     }
 
     /// Returns where the set lies. For counts of cache lines.

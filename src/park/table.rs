@@ -17,7 +17,7 @@
 //!                  A3
 //! ```
 //!
-//! If chains become long, there will be more buckets (`buckets`).
+//! If many keys share a bucket, it has several such chains (`chains`).
 //!
 //! To grant, to link at either end and to unlink are O(1) after the chain walk. The only linear step: a
 //! waiter walks past waiters of higher priority in its queue.
@@ -40,7 +40,7 @@
 //!
 //! All of this happens with the bucket's lock held. Debug builds walk the bucket at each lock and unlock.
 
-mod buckets;
+mod chains;
 mod next_waiter;
 pub(super) mod pair;
 pub(super) mod wake_matching;
@@ -49,11 +49,12 @@ pub(crate) mod walk;
 use std::mem::offset_of;
 use std::ptr;
 
-use self::buckets::{SIZE, TABLE};
+use self::chains::{Chains, Place};
 use super::debugger::{Fact, Facts};
 use super::no_preempt::NoPreempt;
-use super::queue_lock::QueueLock;
+use super::queue_lock::{QueueLock, Rank};
 use super::waiter::{self, Linked, Links, Waiter};
+use crate::shim::{BUCKET_BITS, bucket_of, global};
 
 /// Where a waiter goes among those of the same priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,25 +80,42 @@ const MAX_BYPASS: u32 = 16;
 /// quadratic.
 const VERIFIED: usize = 256;
 
+/// A bucket, on a cache line of its own. All its bits are zero at first, so an idle program pays nothing for the
+/// table.
+#[repr(align(64))]
+struct Line(QueueLock<Bucket>);
+
+global! {
+    static TABLE: [Line; 1 << BUCKET_BITS] =
+        [const { Line(QueueLock::new(Rank::Bucket, Bucket::new())) }; 1 << BUCKET_BITS];
+}
+
 /// For debuggers.
-pub(crate) static FACTS: Facts<5> = Facts::new([
+pub(crate) static FACTS: Facts<7> = Facts::new([
     Fact::address("more", &raw const waiter::FACTS),
     Fact::address("table", &raw const TABLE),
-    Fact::address("table.buckets", &raw const SIZE),
-    Fact::number("bucket.size", size_of::<buckets::Lock>()),
-    Fact::number("bucket.chain", QueueLock::<Bucket>::VALUE + offset_of!(Bucket, chain)),
+    Fact::number("table.buckets", 1 << BUCKET_BITS),
+    Fact::number("bucket.size", size_of::<Line>()),
+    Fact::number("bucket.only", QueueLock::<Bucket>::VALUE + offset_of!(Bucket, chains.only)),
+    Fact::number("bucket.row", QueueLock::<Bucket>::VALUE + offset_of!(Bucket, chains.row)),
+    Fact::number("bucket.chains", QueueLock::<Bucket>::VALUE + offset_of!(Bucket, chains.count)),
 ]);
+
+#[inline]
+fn lock_of(key: usize) -> &'static QueueLock<Bucket> {
+    &TABLE[bucket_of(key)].0
+}
 
 /// Begins to fetch the bucket of `key`.
 #[inline]
 pub(super) fn fetch(key: usize) {
-    crate::shim::fetch_to_write(buckets::address_of(key));
+    crate::shim::fetch_to_write(ptr::from_ref(lock_of(key)).cast());
 }
 
 /// Runs `f` with the lock of `key`'s bucket held.
 #[inline]
 pub(super) fn with<R>(no_preempt: &NoPreempt, key: usize, f: impl FnOnce(&mut Bucket) -> R) -> R {
-    buckets::with(no_preempt, key, |bucket| {
+    lock_of(key).with_held(no_preempt, |bucket| {
         bucket.verify();
         let result = f(bucket);
         bucket.verify();
@@ -110,16 +128,9 @@ pub(super) fn with<R>(no_preempt: &NoPreempt, key: usize, f: impl FnOnce(&mut Bu
 /// # Safety
 /// Called in the child of a fork, by its only thread, which holds no bucket's lock.
 pub(super) unsafe fn forget_all() {
-    for lock in buckets::all_in_child() {
-        let forget = |bucket: &mut Bucket, _| {
-            // The look comes first, because a page that is not written need not be copied, and a child
-            // usually execs.
-            if !bucket.chain.is_null() {
-                bucket.chain = ptr::null();
-            }
-        };
+    for (at, bucket) in TABLE.iter().enumerate() {
         // SAFETY: the caller's promise.
-        unsafe { lock.mend(forget) };
+        unsafe { bucket.0.mend(|bucket, torn| bucket.chains.clear(chains::row_of(at), torn)) };
     }
 }
 
@@ -151,12 +162,9 @@ pub(super) fn unlink_if_linked(waiter: &Waiter) -> bool {
 /// alive (I7).
 #[derive(Debug)]
 pub(super) struct Bucket {
-    /// First waiters, one for each key.
-    chain: *const Waiter,
+    chains: Chains,
     /// Arrivals at queues that were not empty.
     arrivals: u32,
-    /// The chain has become long.
-    crowded: bool,
 }
 
 // SAFETY: the waiters it points to are `Sync` and alive while they are linked.
@@ -184,32 +192,36 @@ fn ring(first: &Waiter) -> impl Iterator<Item = &Waiter> {
 
 impl Bucket {
     const fn new() -> Self {
-        Self { chain: ptr::null(), arrivals: 0, crowded: false }
+        Self { chains: Chains::new(), arrivals: 0 }
     }
 
-    /// Returns the first waiter before that of `key` in the chain, and the first waiter of `key`. Null where
-    /// there is none.
+    /// Returns the first waiter of `key`, and where it is noted. Null: there is none, and a new one would be
+    /// noted there.
     #[inline]
-    pub(super) fn find(&self, key: usize) -> (*const Waiter, *const Waiter) {
-        let mut before = ptr::null();
-        let mut first = self.chain;
-        while !first.is_null() {
+    pub(super) fn find(&self, key: usize) -> (Place, *const Waiter) {
+        Self::find_from(self.chains.head(key), key)
+    }
+
+    /// Does what `find` does, from the head of the chain.
+    #[inline]
+    fn find_from(mut place: Place, key: usize) -> (Place, *const Waiter) {
+        loop {
             // SAFETY: in the chain, and the lock is held.
-            let waiter = unsafe { linked(first) };
-            if waiter.key() == key {
-                break;
+            let first = unsafe { place.read() };
+            // SAFETY: null, or in the chain, and the lock is held.
+            match unsafe { first.as_ref() } {
+                Some(waiter) if waiter.key() != key => place = waiter.chain_place(),
+                _ => return (place, first),
             }
-            before = first;
-            first = waiter.peek(|links| links.chain);
         }
-        (before, first)
     }
 
     /// Returns the first waiter of each ring. Called with the lock held for as long as they are used.
     fn rings(&self) -> impl Iterator<Item = &Waiter> {
         // SAFETY: null, or in the chain, and the lock is held.
         let at = |waiter: *const Waiter| unsafe { waiter.as_ref() };
-        std::iter::successors(at(self.chain), move |first| at(first.peek(|links| links.chain)))
+        let chain = move |first| std::iter::successors(at(first), move |it| at(it.peek(|links| links.chain)));
+        self.chains.each().flat_map(chain)
     }
 
     /// Returns all waiters. Called with the lock held for as long as they are used.
@@ -222,75 +234,38 @@ impl Bucket {
         self.find(key).1.is_null()
     }
 
-    /// Makes `first` follow `before` in the chain.
-    #[inline]
-    fn set_chain(&mut self, before: *const Waiter, first: *const Waiter) {
-        if before.is_null() {
-            self.chain = first;
-        } else {
-            // SAFETY: in the chain, and the lock is held.
-            unsafe { linked(before) }.links(|links| links.chain = first);
-        }
-    }
-
     /// Queues `waiter` under its key.
     ///
     /// # Safety
     /// The waiter is in no queue, and stays alive and in place until it is unlinked.
-    #[inline]
+    #[inline(always)]
     pub(super) unsafe fn link(&mut self, waiter: &Waiter, order: Order) {
-        let (before, first) = self.find(waiter.key());
+        let key = waiter.key();
+        let head = self.chains.head(key);
+        let (place, first) = Self::find_from(head, key);
         if first.is_null() {
-            let (chain, arrival) = (self.chain, self.arrivals);
+            let arrival = self.arrivals;
             waiter.links(|links| {
                 *links = Links {
                     next: waiter,
                     prev: waiter,
-                    chain,
                     arrival,
                     linked_as: Linked::First,
                     ..Links::unlinked()
                 }
             });
-            self.chain = waiter;
-            self.crowded = !chain.is_null() && self.is_chain_long();
+            // SAFETY: at the end of the chain, and the lock is held.
+            unsafe { place.write(waiter) };
+            if place != head {
+                self.chains.grow_if_long(key);
+            }
             return;
         }
-        self.link_behind(before, first, waiter, order);
-    }
-
-    #[cold]
-    fn is_chain_long(&self) -> bool {
-        self.rings().nth(buckets::LONG_CHAIN).is_some()
-    }
-
-    /// Returns `true` if the chain has become long since the last call.
-    #[inline]
-    fn take_crowded(&mut self) -> bool {
-        let crowded = self.crowded;
-        if crowded {
-            self.crowded = false;
-        }
-        crowded
-    }
-
-    /// Moves the queues of the keys that `go` to another bucket, which is new.
-    fn move_to(&mut self, new: &mut Self, go: impl Fn(usize) -> bool) {
-        debug_assert!(new.chain.is_null(), "a bucket is filled once");
-        // The order of a queue goes by the number of each arrival.
-        new.arrivals = self.arrivals;
-        let mut at = std::mem::replace(&mut self.chain, ptr::null());
-        while !at.is_null() {
-            // SAFETY: it was in the chain, is in none, and the lock is held.
-            let first = unsafe { linked(at) };
-            let to = if go(first.key()) { &mut *new } else { &mut *self };
-            let chain = std::mem::replace(&mut to.chain, at);
-            at = first.links(|links| std::mem::replace(&mut links.chain, chain));
-        }
+        self.link_behind(place, first, waiter, order);
     }
 
     /// Does what `link` does, for a queue that is not empty.
-    fn link_behind(&mut self, before: *const Waiter, first: *const Waiter, waiter: &Waiter, order: Order) {
+    fn link_behind(&mut self, place: Place, first: *const Waiter, waiter: &Waiter, order: Order) {
         self.arrivals = self.arrivals.wrapping_add(1);
         let to_front = match order {
             Order::NearLifo => !self.arrivals.is_multiple_of(FIFO_EVERY),
@@ -338,13 +313,13 @@ impl Bucket {
         // SAFETY: in the ring, and the lock is held.
         unsafe { linked(successor) }.links(|links| links.prev = waiter);
         if leads {
-            self.lead(before, first, waiter);
+            Self::lead(place, first, waiter);
         }
     }
 
     /// Makes `heir`, of the same ring, the first waiter instead of `first`.
     #[inline]
-    fn lead(&mut self, before: *const Waiter, first: *const Waiter, heir: *const Waiter) {
+    fn lead(place: Place, first: *const Waiter, heir: *const Waiter) {
         // SAFETY: in the ring, and the lock is held.
         let (chain, passed) = unsafe { linked(first) }.links(|links| {
             links.linked_as = Linked::Behind;
@@ -356,14 +331,15 @@ impl Bucket {
             links.chain = chain;
             links.passed = passed;
         });
-        self.set_chain(before, heir);
+        // SAFETY: it is where `first` was noted, and the lock is held.
+        unsafe { place.write(heir) };
     }
 
     /// Takes off the queue of `key` the waiter that is next in turn (`next_waiter.rs`). Returns it, and
     /// `true` if there are more.
-    #[inline]
+    #[inline(always)]
     pub(super) fn pop(&mut self, key: usize) -> Option<(*const Waiter, bool)> {
-        let (before, first) = self.find(key);
+        let (place, first) = self.find(key);
         if first.is_null() {
             return None;
         }
@@ -374,21 +350,22 @@ impl Bucket {
             Self::unlink_behind(next);
             return Some((next, true));
         }
-        let more = self.unlink_first(before, first);
+        let more = Self::unlink_first(place, first);
         Some((first, more))
     }
 
     /// Unlinks a first waiter. Returns `true` if others remain.
     #[inline]
-    fn unlink_first(&mut self, before: *const Waiter, first: *const Waiter) -> bool {
+    fn unlink_first(place: Place, first: *const Waiter) -> bool {
         // SAFETY: in the chain, and the lock is held.
         let (next, chain) = unsafe { linked(first) }.peek(|links| (links.next, links.chain));
         let more = next != first;
         if more {
-            self.lead(before, first, next);
+            Self::lead(place, first, next);
             Self::unring(first);
         } else {
-            self.set_chain(before, chain);
+            // SAFETY: it is where `first` was noted, and the lock is held.
+            unsafe { place.write(chain) };
         }
         // SAFETY: the lock is held, and the waiter has not been settled yet.
         unsafe { linked(first) }.links(|links| links.linked_as = Linked::Out);
@@ -419,9 +396,9 @@ impl Bucket {
     /// It is linked in this bucket.
     pub(super) unsafe fn unlink(&mut self, waiter: &Waiter) {
         if waiter.peek(|links| links.linked_as) == Linked::First {
-            let (before, first) = self.find(waiter.key());
+            let (place, first) = self.find(waiter.key());
             debug_assert!(ptr::eq(first, waiter), "a first waiter that the chain does not know");
-            self.unlink_first(before, first);
+            Self::unlink_first(place, first);
         } else {
             Self::unlink_behind(waiter);
         }
@@ -429,13 +406,14 @@ impl Bucket {
 
     /// Takes all waiters of `key` off their queue. Returns them as a list by `next` that ends in null.
     pub(super) fn take_all(&mut self, key: usize) -> *const Waiter {
-        let (before, first) = self.find(key);
+        let (place, first) = self.find(key);
         if first.is_null() {
             return first;
         }
         // SAFETY: in the chain, and the lock is held.
         let (last, chain) = unsafe { linked(first) }.peek(|links| (links.prev, links.chain));
-        self.set_chain(before, chain);
+        // SAFETY: it is where `first` was noted, and the lock is held.
+        unsafe { place.write(chain) };
         // SAFETY: still in the ring, and the lock is held.
         unsafe { linked(last) }.links(|links| links.next = ptr::null());
         let mut waiter = first;

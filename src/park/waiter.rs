@@ -68,6 +68,14 @@ impl Waiter {
         // SAFETY: links are written with the bucket lock held, while the waiter is linked (I7).
         self.links.with(|links| f(unsafe { &*links }))
     }
+
+    /// Returns where a first waiter notes the first waiter of the next key. The caller holds the bucket lock for
+    /// as long as it uses that.
+    #[inline]
+    pub(super) fn chain_place(&self) -> *mut *const Waiter {
+        // SAFETY: a field of what is there.
+        self.links.with_mut(|links| unsafe { &raw mut (*links).chain })
+    }
 }
 
 /// The queue that a waiter is linked in. Changed with the locks of both queues' buckets held, read without.

@@ -323,16 +323,12 @@ pub(crate) mod cpu {
 /// Two buckets: enough for a move between two.
 pub(crate) const BUCKET_BITS: u32 = 1;
 
-/// One more: enough for a split.
-pub(crate) const MOST_BUCKETS: usize = 3;
-
-/// Returns a hash by the place inside a model's structure. The bits of it that count are the same in every
-/// execution.
+/// Returns a hash by the place inside a model's structure. Its lowest bit, which gives the bucket, is the same in
+/// every execution.
 pub(crate) fn hash_of(key: usize) -> usize {
     key >> MODEL_STRIDE.trailing_zeros()
 }
 
-/// Returns the bucket, before a split.
 pub(crate) fn bucket_of(key: usize) -> usize {
     hash_of(key) & 1
 }
@@ -384,9 +380,6 @@ pub(crate) type SignalCell = std::cell::Cell<u32>;
 macro_rules! global {
     ($(#[$meta:meta])* static $name:ident: $ty:ty = $value:expr;) => {
         loom::lazy_static! { $(#[$meta])* static ref $name: $ty = $value; }
-    };
-    ($(#[$meta:meta])* pub($($to:tt)+) static $name:ident: $ty:ty = $value:expr;) => {
-        loom::lazy_static! { $(#[$meta])* pub($($to)+) static ref $name: $ty = $value; }
     };
 }
 pub(crate) use global;

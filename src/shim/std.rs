@@ -109,10 +109,8 @@ pub(crate) fn now() -> Instant {
 
 pub(crate) use crate::sys::nap::nap;
 
-/// The wait queue table has two to the power of this many buckets at first.
+/// The wait queue table has two to the power of this many buckets.
 pub(crate) const BUCKET_BITS: u32 = 12;
-/// It has no more than this many.
-pub(crate) const MOST_BUCKETS: usize = 1 << 20;
 
 /// Returns a hash of `key`; its low bits count. The four addresses of a word have the same hash
 /// (`park::word_queues`).
@@ -125,7 +123,7 @@ pub(crate) fn hash_of(key: usize) -> usize {
     (((key & !3) as u64).wrapping_mul(0xAF25_1AF3_B0F0_25B5) >> 40) as usize
 }
 
-/// Returns the bucket of `key` in a table with as many buckets as wait queues have at first.
+/// Returns the bucket of `key`.
 #[inline(always)]
 pub(crate) fn bucket_of(key: usize) -> usize {
     hash_of(key) & ((1 << BUCKET_BITS) - 1)
@@ -134,8 +132,8 @@ pub(crate) fn bucket_of(key: usize) -> usize {
 /// Declares a static. There is one value for each test or program, and under loom one for each execution of
 /// a model.
 macro_rules! global {
-    ($(#[$meta:meta])* $vis:vis static $name:ident: $ty:ty = $value:expr;) => {
-        $(#[$meta])* $vis static $name: $ty = $value;
+    ($(#[$meta:meta])* static $name:ident: $ty:ty = $value:expr;) => {
+        $(#[$meta])* static $name: $ty = $value;
     };
 }
 pub(crate) use global;

@@ -1,11 +1,12 @@
 //! Two queues at once, for waiters that go from one to the other, as from a condition variable to its mutex.
 
-use super::{Bucket, Order, Waiter, buckets, linked};
+use super::{Bucket, Order, Waiter, linked, lock_of};
+use crate::park::queue_lock::lock_pair;
 
 /// Runs `f` with the locks of both keys' buckets held.
 pub(in crate::park) fn with<R>(from: usize, to: usize, f: impl FnOnce(&mut Pair<'_>) -> R) -> R {
     debug_assert_ne!(from, to, "requeued onto itself");
-    buckets::with_pair(from, to, |source, target| {
+    lock_pair(lock_of(from), lock_of(to), |source, target| {
         source.verify();
         let mut pair = Pair { from, to, source, target };
         let result = f(&mut pair);

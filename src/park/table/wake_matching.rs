@@ -3,13 +3,13 @@
 
 use std::ptr;
 
-use super::{Bucket, Waiter, buckets, linked};
+use super::{Bucket, TABLE, Waiter, linked};
 
 /// Takes all waiters that `choose` accepts off their queues, bucket by bucket. Calls `wake` with those of
 /// each bucket, with no lock held: a list by `next` that ends in null.
 pub(in crate::park) fn take(choose: impl Fn(&Waiter) -> bool, wake: impl Fn(*const Waiter)) {
-    for lock in buckets::all() {
-        let taken = lock.with(|bucket| {
+    for bucket in TABLE.iter() {
+        let taken = bucket.0.with(|bucket| {
             bucket.verify();
             let taken = bucket.take_where(&choose);
             bucket.verify();
