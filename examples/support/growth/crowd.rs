@@ -6,6 +6,8 @@
 //! - *yield*: one yield of each while all of them want to run, so that each finds its caches cold
 //! - *wake*: one unpark, the switch to the thread, and its next park
 //! - *lock*: one entry of a critical region that is left with a yield inside: the others queue
+//! - *own lock*: each waits for a lock of its own, which the caller holds. From the first unlock until all have
+//!   their locks
 //! - *timer*: a sleep until one moment, the same for all: from then until the last has run
 //! - *end*: the last unpark, the end of the thread, and its join
 //! - *again*: start, of as many threads where the first have ended
@@ -25,7 +27,7 @@ use crate::support::parking::Named;
 #[derive(Debug)]
 pub(crate) struct Costs {
     /// By name, in ns.
-    pub(crate) each: [(&'static str, f64); 7],
+    pub(crate) each: [(&'static str, f64); 8],
     /// Of memory, page tables included, while it is parked.
     pub(crate) bytes: u64,
     /// Steps that a thread has not done.
@@ -33,7 +35,8 @@ pub(crate) struct Costs {
 }
 
 impl Costs {
-    pub(crate) const NAMES: [&str; 7] = ["start", "yield", "wake", "lock", "timer", "end", "again"];
+    pub(crate) const NAMES: [&str; 8] =
+        ["start", "yield", "wake", "lock", "own lock", "timer", "end", "again"];
 }
 
 /// How many threads a step needs, to be measured.
@@ -43,12 +46,16 @@ const ENOUGH: u32 = 10_000;
 const AHEAD: Duration = Duration::from_millis(100);
 const AHEAD_EACH: Duration = Duration::from_micros(10);
 
+/// How long after its last step a thread waits, at the latest.
+const SETTLED: Duration = Duration::from_millis(1);
+
 /// What a thread is called for.
 const YIELD: usize = 1;
 const WAKE: usize = 2;
 const LOCK: usize = 3;
 const TIMER: usize = 4;
 const END: usize = 5;
+const OWN_LOCK: usize = 6;
 
 /// What the threads share with the one that calls them.
 struct Stage<L: Named> {
@@ -57,6 +64,10 @@ struct Stage<L: Named> {
     threads: u32,
     done: AtomicU32,
     region: L::Mutex<u32>,
+    /// One for each thread.
+    own: Vec<L::Mutex<u32>>,
+    /// How many are about to wait for their own.
+    waiting: AtomicU32,
     moment: L::Mutex<Instant>,
     owner: L::Handle,
 }
@@ -77,7 +88,7 @@ impl<L: Named> Stage<L> {
     }
 
     /// What each thread does.
-    fn play(&self) {
+    fn play(&self, number: u32) {
         let mut heard = 0;
         loop {
             self.arrive();
@@ -94,6 +105,10 @@ impl<L: Named> Stage<L> {
                     L::yield_now();
                     *entries += 1;
                 }
+                OWN_LOCK => {
+                    self.waiting.fetch_add(1, Ordering::Relaxed);
+                    *self.own[number as usize].lock() += 1;
+                }
                 TIMER => {
                     let moment = *self.moment.lock();
                     L::sleep(moment.saturating_duration_since(Instant::now()));
@@ -109,6 +124,23 @@ impl<L: Named> Stage<L> {
         let call = self.call.load(Ordering::Relaxed) / 8 + 1;
         self.call.store(call * 8 + step, Ordering::Release);
         members.iter().for_each(L::wake);
+    }
+
+    /// Lets each wait for a lock of its own, and unlocks them. Returns the time of that.
+    fn unlock_each(&self, members: &[L::Thread]) -> Duration {
+        self.done.store(0, Ordering::Relaxed);
+        self.waiting.store(0, Ordering::Relaxed);
+        let held: Vec<_> = self.own.iter().map(Lock::lock).collect();
+        self.call(OWN_LOCK, members);
+        while self.waiting.load(Ordering::Relaxed) < self.threads {
+            L::sleep(SETTLED);
+        }
+        // The last of them may be on their way into the queue.
+        L::sleep(SETTLED);
+        let begin = Instant::now();
+        drop(held);
+        self.until_all_arrive();
+        begin.elapsed()
     }
 
     /// Calls all to a step, and waits until all have done it. Returns the time of that.
@@ -138,12 +170,14 @@ fn gather<L: Named>(threads: u32) -> io::Result<Crowd<L>> {
         threads,
         done: AtomicU32::new(0),
         region: Lock::new(0),
+        own: (0..threads).map(|_| Lock::new(0)).collect(),
+        waiting: AtomicU32::new(0),
         moment: Lock::new(begin),
         owner: L::current(),
     });
     for number in 0..threads {
         let theirs = Arc::clone(&stage);
-        match L::spawn(Attributes::default(), move || theirs.play()) {
+        match L::spawn(Attributes::default(), move || theirs.play(number)) {
             Ok(started) => members.push(started),
             Err(error) => {
                 stage.call(END, &members);
@@ -178,7 +212,9 @@ pub(crate) fn measure<L: Named>(threads: u32) -> io::Result<Costs> {
     let each = |time: Duration, rounds: u32| time.as_nanos() as f64 / f64::from(threads) / f64::from(rounds);
     let all = |step| each((0..rounds).map(|_| stage.step(members, step)).sum(), rounds);
     let (wake, yields, lock) = (all(WAKE), all(YIELD), all(LOCK));
-    let missed = (threads * rounds).abs_diff(*stage.region.lock());
+    let own = each((0..rounds).map(|_| stage.unlock_each(members)).sum(), rounds);
+    let missed = (threads * rounds).abs_diff(*stage.region.lock())
+        + stage.own.iter().map(|own| rounds.abs_diff(*own.lock())).sum::<u32>();
     let moment = Instant::now() + AHEAD + AHEAD_EACH * threads;
     *stage.moment.lock() = moment;
     stage.step(members, TIMER);
@@ -193,6 +229,7 @@ pub(crate) fn measure<L: Named>(threads: u32) -> io::Result<Costs> {
         (yields - wake).max(0.0),
         wake,
         lock,
+        own,
         each(timer, 1),
         each(end, 1),
         each(again, 1),
