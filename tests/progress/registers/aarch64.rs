@@ -6,8 +6,8 @@ use std::mem::offset_of;
 
 use super::super::kinds::marker;
 
-/// Turns of the loops below: some tens of microseconds, so that most slices of 50 us end in one.
-const SPINS: u64 = 60_000;
+/// Turns of the loops below. Both take some tens of microseconds, so most slices of 50 us end in one.
+const SPINS: u64 = 30_000;
 
 /// What is loaded, and what is found afterwards.
 #[repr(C, align(16))]
@@ -58,8 +58,8 @@ pub(crate) fn general() {
     State::new().check(0);
 }
 
-/// All of them, with the stack pointer `2 * below` bytes lower than usual. `below` is a multiple of 8 and less
-/// than 64.
+/// All of them, with the stack pointer `2 * below` bytes lower than usual. `below` is a multiple of 8 and
+/// less than 64.
 pub(crate) fn vectors(below: usize) {
     State::new().check(2 * below as u64);
 }
