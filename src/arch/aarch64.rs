@@ -137,8 +137,8 @@ pub(crate) unsafe extern "C" fn load_checked(address: *const u32, found: *mut u3
     )
 }
 
-/// Returns the address of the instruction of [`load_checked`] that may fault, the second one, and where it goes
-/// on then.
+/// Returns the address of the instruction of [`load_checked`] that may fault, the second one, and where it
+/// goes on then.
 #[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
 pub(crate) fn checked_load() -> (usize, usize) {
     #[unsafe(naked)]
@@ -159,7 +159,8 @@ pub(crate) fn checked_load() -> (usize, usize) {
 pub(crate) unsafe extern "C-unwind" fn call_landed(landing: *mut super::Landing) {
     naked_asm!(
         ".cfi_startproc",
-        "hint 34", // bti c
+        "hint 25", // paciasp: signs the return address, and is a landing pad, too
+        ".cfi_negate_ra_state",
         "stp x29, x30, [sp, #-32]!",
         ".cfi_def_cfa_offset 32",
         ".cfi_offset x29, -32",
@@ -187,6 +188,7 @@ pub(crate) unsafe extern "C-unwind" fn call_landed(landing: *mut super::Landing)
         "blr x9", // unregister it
         "ldr x19, [sp, #16]",
         "ldp x29, x30, [sp], #32",
+        "hint 29", // autiasp: a return address that was changed leads nowhere
         "ret",
         ".cfi_endproc",
     )
