@@ -137,8 +137,8 @@ impl TableCopy {
         let Self { index, frames, bases } = self;
         let (index, mut frames) = (EhFrameHdr::new(index, LittleEndian), EhFrame::new(frames, LittleEndian));
         if cfg!(target_arch = "aarch64") {
-            // One instruction of these tables has another meaning there: the return address is signed from here
-            // on. Without this, functions that sign it would have no rule.
+            // One instruction of these tables means there that the return address is signed from here on.
+            // Without this, functions that sign it would have no rule.
             frames.set_vendor(Vendor::AArch64);
         }
         let index = index.parse(bases, size_of::<usize>() as u8)?;
