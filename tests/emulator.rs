@@ -55,9 +55,9 @@ fn a_process_may_copy_its_own_memory() {
     let (from, mut to) = ([7_u8; 100], [0_u8; 100]);
     let source = libc::iovec { iov_base: from.as_ptr().cast_mut().cast(), iov_len: from.len() };
     let target = libc::iovec { iov_base: to.as_mut_ptr().cast(), iov_len: to.len() };
+    let own = std::process::id().cast_signed();
     // SAFETY: both describe arrays, and only the second is written.
-    let copied =
-        unsafe { libc::process_vm_readv(libc::getpid(), &raw const target, 1, &raw const source, 1, 0) };
+    let copied = unsafe { libc::process_vm_readv(own, &raw const target, 1, &raw const source, 1, 0) };
     assert_eq!(copied, 100, "{}", io::Error::last_os_error());
     assert_eq!(from, to);
 }
