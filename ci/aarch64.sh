@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Runs tests of aarch64 under the emulator of Debian's package `qemu-user`, in about 10 minutes on two CPUs.
 #
-# * `ci/aarch64.sh` does what the leg does. If something is missing that it needs, it prints "skipped: why" and
-#   passes.
+# * `ci/aarch64.sh` does what the leg does. If something that it needs is missing, it prints "skipped: why"
+#   and passes.
 # * `ci/aarch64.sh run PROGRAM [ARGUMENT...]` runs one program for aarch64 as the leg does.
 # * `ci/aarch64.sh ready` only says whether that can be done. If not, its exit status is 1.
 #
@@ -102,11 +102,11 @@ run_tests() {
     local program=$1 begun=$SECONDS
     shift
     emulated timeout --kill-after=10 "$limit" "$(file_of "$program")" "$@" >"$out" 2>&1 || failed+=("$program")
-    if ! grep -q '^test result: ok. [1-9]' "$out"; then
+    if ! tail -n 20 "$out" | grep -q '^test result: ok. [1-9]'; then
         grep -v '^test .* ok$' "$out" | tail -n 100
         echo "aarch64: $program: FAILED"
     fi
-    echo "$program, $((SECONDS - begun)) s: $(grep '^test result' "$out" || echo 'no result')"
+    echo "$program, $((SECONDS - begun)) s: $(tail -n 20 "$out" | grep '^test result' || echo 'no result')"
 }
 
 # Runs the tests of program $1, but not those of the list. Some at a time: the emulator does not give back all

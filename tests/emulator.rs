@@ -155,6 +155,19 @@ fn a_forked_child_may_start_a_kernel_thread() {
     assert_eq!(ended, Some(0));
 }
 
+#[test]
+fn all_signals_can_be_sent() {
+    let ended = forked(|| {
+        (libc::SIGRTMIN()..=libc::SIGRTMAX()).all(|signal| {
+            // SAFETY: no code of ours is installed.
+            unsafe { libc::signal(signal, libc::SIG_IGN) };
+            // SAFETY: the signal is ignored.
+            unsafe { libc::raise(signal) == 0 }
+        })
+    });
+    assert_eq!(ended, Some(0));
+}
+
 /// Returns when a process was started, as `/proc` says: the 22nd field, the 20th after the name.
 fn start_of(process: &str) -> Option<u64> {
     let line = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
