@@ -127,9 +127,13 @@ play() {
     done
 }
 
-# Fails if the emulator does what control $1 asks for.
+# Fails if the emulator does what control $1 asks for. One with a question mark may pass.
 control() {
-    if emulated timeout --kill-after=10 60 "$(file_of emulator)" --exact "$1" >"$out" 2>&1; then
+    if emulated timeout --kill-after=10 60 "$(file_of emulator)" --exact "${1#\?}" >"$out" 2>&1; then
+        if [ "$1" != "${1#\?}" ] && grep -q '^test result: ok. 1 passed' "$out"; then
+            echo "aarch64: the control ${1#\?} has passed this time"
+            return
+        fi
         echo "aarch64: the control $1 passes, or there is none: remove it from $list, and what it excuses"
         failed+=("$1")
     elif ! grep -q '^test result: FAILED. 0 passed; 1 failed' "$out"; then

@@ -8,6 +8,8 @@
 
 use std::io::Read as _;
 use std::os::unix::fs::MetadataExt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 use std::{fs, io, ptr};
 
 const PAGE: usize = 4096;
@@ -153,6 +155,50 @@ fn a_forked_child_may_start_a_kernel_thread() {
     drop(end);
     younger.join().unwrap().unwrap_err();
     assert_eq!(ended, Some(0));
+}
+
+/// Children that do nothing, of a process whose other threads start and end threads meanwhile.
+#[test]
+fn all_children_of_a_process_with_threads_end() {
+    let over = AtomicBool::new(false);
+    let hung = std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    std::thread::spawn(|| drop(vec![1_u8; 200_000])).join().unwrap();
+                }
+            });
+        }
+        let begin = Instant::now();
+        let hung = (0..5_000).any(|_| begin.elapsed() < Duration::from_secs(10) && hangs());
+        over.store(true, Ordering::Relaxed);
+        hung
+    });
+    assert!(!hung);
+}
+
+/// Returns `true` if a child that should end at once has not ended after some seconds.
+fn hangs() -> bool {
+    // SAFETY: the child calls nothing else.
+    let pid = unsafe { libc::fork() };
+    if pid == 0 {
+        // SAFETY: no preconditions.
+        unsafe { libc::_exit(0) };
+    }
+    assert!(pid > 0, "fork: {}", io::Error::last_os_error());
+    let begin = Instant::now();
+    // SAFETY: a child of this process.
+    while unsafe { libc::waitpid(pid, ptr::null_mut(), libc::WNOHANG) } == 0 {
+        if begin.elapsed() > Duration::from_secs(5) {
+            // SAFETY: the child is there until it is waited for.
+            unsafe { libc::kill(pid, libc::SIGKILL) };
+            // SAFETY: as above.
+            unsafe { libc::waitpid(pid, ptr::null_mut(), 0) };
+            return true;
+        }
+        std::thread::sleep(Duration::from_micros(100));
+    }
+    false
 }
 
 #[test]
