@@ -429,7 +429,7 @@ pub(crate) fn handlers(rung: ThreadRegister) {
     // The control: with the stacks the other way round, the handler complains.
     SWAPPED.store(true, Ordering::Relaxed);
     let storm = Storm::start(&[libc::SIGUSR1], Duration::from_micros(100));
-    look(&rt, 4, Duration::from_millis(50));
+    look(&rt, 4, time / 2);
     storm.stop();
     assert_eq!(WRONG.load(Ordering::Relaxed), WRONG_STACK, "the handler does not notice its stack");
 }
