@@ -54,21 +54,50 @@ fn a_change_of_user_reaches_busy_threads() {
     });
 }
 
+/// How code finds thread-locals of a module that may come later.
+#[derive(Clone, Copy, Debug)]
+enum Dialect {
+    /// It calls a function of the loader. Compilers for x86-64 write this by default.
+    Traditional,
+    /// It calls the function that the loader has put into a descriptor. Compilers for aarch64 write this by
+    /// default.
+    Descriptors,
+}
+
+impl Dialect {
+    /// The option of the C compiler.
+    fn option(self) -> Option<&'static str> {
+        match self {
+            Self::Traditional if cfg!(target_arch = "aarch64") => Some("-mtls-dialect=trad"),
+            Self::Descriptors if cfg!(target_arch = "aarch64") => Some("-mtls-dialect=desc"),
+            Self::Traditional if cfg!(target_arch = "x86_64") => Some("-mtls-dialect=gnu"),
+            Self::Descriptors if cfg!(target_arch = "x86_64") => Some("-mtls-dialect=gnu2"),
+            _ => None,
+        }
+    }
+}
+
 /// A module with a thread-local that starts at 40.
 struct Module(extern "C" fn() -> i32);
 
 impl Module {
-    /// Compiles it and loads it for good; `None`, with words, where there is no C compiler.
-    fn load(model: &str) -> Option<Self> {
+    /// Compiles it and loads it for good; `None`, with words, where there is no C compiler. `dialect` is how
+    /// the module finds its thread-locals, which take at least `size` bytes.
+    fn load(model: &str, dialect: Dialect, size: usize) -> Option<Self> {
+        let place = format!(r#"static __thread __attribute__((tls_model("{model}")))"#);
         let source = format!(
-            "static __thread __attribute__((tls_model(\"{model}\"))) int counter = 40;
-             int bump(void) {{ return ++counter; }}"
+            "{place} int counter = 40; {place} char zeros[{size}];
+             int bump(void) {{ return ++counter + zeros[{size} - 1]; }}"
         );
         let folder = tempfile::tempdir().unwrap();
         let (from, to) = (folder.path().join("module.c"), folder.path().join("module.so"));
         std::fs::write(&from, source).unwrap();
         let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
-        let made = Command::new(compiler).args(["-shared", "-fPIC", "-o"]).args([&to, &from]).output();
+        let made = Command::new(compiler)
+            .args(dialect.option())
+            .args(["-shared", "-fPIC", "-o"])
+            .args([&to, &from])
+            .output();
         let made = match made {
             Ok(made) => made,
             Err(error) => {
@@ -99,10 +128,20 @@ impl Module {
     }
 }
 
-/// In threads that lived before it was loaded, and in those that came after.
 #[test]
 fn a_plain_module_is_right_in_every_thread() {
-    on_blocks("a_plain_module_is_right_in_every_thread", || {
+    right_in_every_thread(Dialect::Traditional, 1);
+}
+
+/// Too large for what the loader keeps free in each block, where it puts what has descriptors.
+#[test]
+fn a_large_module_with_descriptors_is_right_in_every_thread() {
+    right_in_every_thread(Dialect::Descriptors, 100_000);
+}
+
+/// In threads that lived before the module was loaded, and in those that came after.
+fn right_in_every_thread(dialect: Dialect, size: usize) {
+    on_blocks(&format!("{dialect:?}, {size} bytes"), || {
         let loaded = std::sync::OnceLock::new();
         let (loaded, waiting) = (&loaded, &AtomicUsize::new(0));
         thread::scope(|scope| {
@@ -120,10 +159,7 @@ fn a_plain_module_is_right_in_every_thread() {
             while waiting.load(Ordering::Relaxed) < 8 {
                 thread::yield_now();
             }
-            // On aarch64 compilers make plain modules static where they fit, which old threads are not
-            // promised.
-            let module = if cfg!(target_arch = "x86_64") { Module::load("global-dynamic") } else { None };
-            loaded.set(module).ok().unwrap();
+            loaded.set(Module::load("global-dynamic", dialect, size)).ok().unwrap();
         });
         thread::scope(|scope| {
             if let Some(Some(module)) = loaded.get() {
@@ -138,10 +174,20 @@ fn a_plain_module_is_right_in_every_thread() {
 /// Static thread-locals: right in every thread that starts after the module was loaded, on whatever stack.
 #[test]
 fn a_module_with_static_thread_locals_is_right_in_later_threads() {
-    on_blocks("a_module_with_static_thread_locals_is_right_in_later_threads", || {
+    right_in_later_threads("initial-exec", Dialect::Traditional);
+}
+
+/// The loader makes them static if there is room. Threads that lived before are not promised those.
+#[test]
+fn a_module_with_descriptors_is_right_in_later_threads() {
+    right_in_later_threads("global-dynamic", Dialect::Descriptors);
+}
+
+fn right_in_later_threads(model: &str, dialect: Dialect) {
+    on_blocks(&format!("{model} in later threads"), || {
         // Stacks that have had a thread, and so a block without the module.
         thread::scope(|scope| (0..20).for_each(|_| drop(scope.spawn(thread::yield_now))));
-        let Some(module) = Module::load("initial-exec") else { return };
+        let Some(module) = Module::load(model, dialect, 1) else { return };
         for _ in 0..5 {
             thread::scope(|scope| (0..20).for_each(|_| drop(scope.spawn(|| module.is_fresh()))));
         }

@@ -128,17 +128,24 @@ unsafe extern "C" fn start() -> ! {
 #[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
 #[unsafe(naked)]
 pub(crate) unsafe extern "C" fn load_checked(address: *const u32, found: *mut u32) -> bool {
-    naked_asm!("ldr w2, [x0]", "str w2, [x1]", "mov w0, #1", "ret")
+    naked_asm!(
+        "hint 34", // bti c: callers in another object come by a jump
+        "ldr w2, [x0]",
+        "str w2, [x1]",
+        "mov w0, #1",
+        "ret"
+    )
 }
 
-/// Returns the address of the instruction of [`load_checked`] that may fault, and where it goes on then.
+/// Returns the address of the instruction of [`load_checked`] that may fault, the second one, and where it
+/// goes on then.
 #[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
 pub(crate) fn checked_load() -> (usize, usize) {
     #[unsafe(naked)]
     extern "C" fn failed() -> bool {
         naked_asm!("mov w0, wzr", "ret")
     }
-    (load_checked as *const () as usize, failed as *const () as usize)
+    (load_checked as *const () as usize + 4, failed as *const () as usize)
 }
 
 /// Calls `landing.function(landing.value)`, and stores what it returns in `landing.value`. If a function
@@ -152,7 +159,8 @@ pub(crate) fn checked_load() -> (usize, usize) {
 pub(crate) unsafe extern "C-unwind" fn call_landed(landing: *mut super::Landing) {
     naked_asm!(
         ".cfi_startproc",
-        "hint 34", // bti c
+        "hint 25", // paciasp: signs the return address, and is a landing pad, too
+        ".cfi_negate_ra_state",
         "stp x29, x30, [sp, #-32]!",
         ".cfi_def_cfa_offset 32",
         ".cfi_offset x29, -32",
@@ -164,7 +172,8 @@ pub(crate) unsafe extern "C-unwind" fn call_landed(landing: *mut super::Landing)
         "add x0, x19, #48",
         "mov w1, wzr",
         "ldr x9, [x19]",
-        "blr x9", // set the jump; it returns a second time, with something else than 0
+        "blr x9",  // set the jump; it returns a second time, with something else than 0,
+        "hint 36", // by a jump (bti j)
         "cbnz w0, 2f",
         "add x0, x19, #48",
         "ldr x9, [x19, #8]",
@@ -174,12 +183,12 @@ pub(crate) unsafe extern "C-unwind" fn call_landed(landing: *mut super::Landing)
         "blr x9", // the function
         "str x0, [x19, #32]",
         "2:",
-        "hint 36", // bti j
         "add x0, x19, #48",
         "ldr x9, [x19, #16]",
         "blr x9", // unregister it
         "ldr x19, [sp, #16]",
         "ldp x29, x30, [sp], #32",
+        "hint 29", // autiasp: a return address that was changed leads nowhere
         "ret",
         ".cfi_endproc",
     )

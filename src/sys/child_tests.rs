@@ -6,8 +6,9 @@ use std::process::{Command, ExitStatus, Stdio};
 
 /// Tells the child which test it is to be.
 const ROLE: &str = "SELVEDGE_UNIT_TEST";
-/// Seconds until the kernel ends a child that hangs.
-const PATIENCE: libc::c_uint = 60;
+/// Seconds until the kernel ends a child that hangs. Where the processor is emulated, the longest test takes
+/// a minute.
+const PATIENCE: libc::c_uint = 200;
 
 /// How a child ended, and what it printed.
 #[derive(Debug)]

@@ -32,8 +32,8 @@ impl Guard {
     pub(crate) fn best() -> Self {
         static BEST: OnceLock<Guard> = OnceLock::new();
         *BEST.get_or_init(|| {
-            let tried = Mapping::reserve(page_size()).and_then(|page| page.mark(0..page_size()));
-            if tried.is_ok() { Self::Marker } else { Self::NoAccess }
+            let tried = Mapping::reserve(page_size()).and_then(|page| page.takes_markers());
+            if let Ok(true) = tried { Self::Marker } else { Self::NoAccess }
         })
     }
 }
@@ -313,6 +313,15 @@ impl Mapping {
         }
         // SAFETY: within this mapping. The caller wants that no code uses the parts from now on.
         system::GUARD_BY_MARKERS.map_or(0, |advice| unsafe { parts.advise(advice) })
+    }
+
+    /// Marks all of this, and returns `true` if the markers are there. An emulator may take the advice, as it
+    /// takes all that it does not know, and do nothing. Memory cannot be put where a marker is, so asking for
+    /// that must fail. Every kernel that has markers knows that advice.
+    fn takes_markers(&self) -> io::Result<bool> {
+        self.mark(0..self.len)?;
+        let filled = system::TOUCH.map(|advice| self.advise(0..self.len, advice));
+        Ok(matches!(filled, Some(Err(error)) if error.raw_os_error() == Some(libc::EFAULT)))
     }
 
     fn mark(&self, range: Range<usize>) -> io::Result<()> {

@@ -33,6 +33,7 @@ pub(crate) const KINDS: &[Kind] = &[
     ("registers", || Ok(Box::new(registers::general))),
     ("AVX-512", registers::avx512),
     ("AMX", registers::amx),
+    ("SVE", registers::sve),
     ("deep recursion", || Ok(recursion())),
     ("qsort with a callback", || Ok(sorting())),
     ("getaddrinfo", || Ok(Box::new(look_up))),

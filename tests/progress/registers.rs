@@ -1,25 +1,25 @@
-//! Registers that only assembly can fill and compare: flags, the x87 stack, AVX-512, AMX.
+//! Registers that only assembly can fill and compare: flags, the x87 stack, AVX-512, AMX,
+//! SVE.
 
+#[cfg(target_arch = "aarch64")]
+mod aarch64;
+
+#[cfg(target_arch = "aarch64")]
+pub(crate) use aarch64::{general, sve, vectors};
 #[cfg(target_arch = "x86_64")]
-pub(crate) use x86_64::{amx, avx, avx512, general};
+pub(crate) use x86_64::{amx, avx512, general, vectors};
 
-#[cfg(not(target_arch = "x86_64"))]
-mod elsewhere {
-    /// The compiler's own use of the registers is checked by the other kinds.
-    pub(crate) fn general() {}
-
-    pub(crate) fn avx(_below: usize) {}
-
-    pub(crate) fn avx512() -> Result<Box<dyn FnMut()>, String> {
-        Err("this is no x86-64".into())
-    }
-
-    pub(crate) fn amx() -> Result<Box<dyn FnMut()>, String> {
-        avx512()
-    }
+/// What a kind says that needs registers of another machine.
+pub(crate) fn elsewhere() -> Result<Box<dyn FnMut()>, String> {
+    Err("other processors have it".into())
 }
+
+#[cfg(not(target_arch = "aarch64"))]
+pub(crate) use elsewhere as sve;
 #[cfg(not(target_arch = "x86_64"))]
-pub(crate) use elsewhere::{amx, avx, avx512, general};
+pub(crate) use elsewhere as amx;
+#[cfg(not(target_arch = "x86_64"))]
+pub(crate) use elsewhere as avx512;
 
 #[cfg(target_arch = "x86_64")]
 mod x86_64 {
@@ -68,7 +68,7 @@ mod x86_64 {
 
     /// Checks the 16 registers of AVX, with the stack pointer `below` bytes lower than usual. `below` is a
     /// multiple of 8 and less than 64.
-    pub(crate) fn avx(below: usize) {
+    pub(crate) fn vectors(below: usize) {
         if !std::arch::is_x86_feature_detected!("avx") {
             return;
         }

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use gimli::{
     BaseAddresses, CfaRule, EhFrame, EhFrameHdr, LittleEndian, Register, RegisterRule, UnwindContext,
-    UnwindSection,
+    UnwindSection, Vendor,
 };
 
 use crate::sys::{memory, objects};
@@ -135,7 +135,12 @@ impl TableCopy {
 
     fn rule(&self, at: usize, context: &mut UnwindContext<usize>) -> gimli::Result<Option<Rule>> {
         let Self { index, frames, bases } = self;
-        let (index, frames) = (EhFrameHdr::new(index, LittleEndian), EhFrame::new(frames, LittleEndian));
+        let (index, mut frames) = (EhFrameHdr::new(index, LittleEndian), EhFrame::new(frames, LittleEndian));
+        if cfg!(target_arch = "aarch64") {
+            // One instruction of these tables means there that the return address is signed from here on.
+            // Without this, functions that sign it would have no rule.
+            frames.set_vendor(Vendor::AArch64);
+        }
         let index = index.parse(bases, size_of::<usize>() as u8)?;
         let table = index.table().ok_or(gimli::Error::NoUnwindInfoForAddress)?;
         let entry = table.fde_for_address(&frames, bases, at as u64, EhFrame::cie_from_offset)?;
@@ -171,4 +176,48 @@ fn bytes(at: &Range<usize>) -> Option<Vec<u8>> {
     let copied = memory::read(at.start, &mut bytes).ok()?;
     bytes.truncate(copied);
     Some(bytes)
+}
+
+#[cfg(all(test, target_arch = "aarch64"))]
+mod tests {
+    use super::*;
+
+    /// Compilers write such tables with `-mbranch-protection=standard`, as some distributions have it.
+    #[test]
+    fn a_function_that_signs_its_return_address_has_rules() {
+        const INDEX: usize = 0x1000;
+        const FRAMES: usize = 0x2000;
+        const CODE: usize = 0x3000;
+        let word = |value: usize| (value as u32).to_le_bytes();
+        let mut frames = Vec::new();
+        // What functions have in common: steps of 4 and -8 bytes, the return address in x30, distances from
+        // here, and the frame that ends at the stack pointer.
+        frames.extend(word(20));
+        frames.extend(word(0));
+        frames.extend([1, b'z', b'R', 0, 4, 0x78, 30, 1, 0x1b, 0x0c, 31, 0, 0, 0, 0, 0]);
+        let function = frames.len();
+        frames.extend(word(28));
+        frames.extend(word(function + 4));
+        frames.extend(word(CODE.wrapping_sub(FRAMES + frames.len())));
+        frames.extend(word(16));
+        // After the first instruction it is signed. After the second it lies in the frame, below x29.
+        frames.extend([0, 0x41, 0x2d, 0x41, 0x0e, 16, 0x9d, 2, 0x9e, 1, 0, 0, 0, 0, 0, 0]);
+        frames.extend(word(0));
+        let mut index = vec![1, 0x1b, 0x03, 0x3b];
+        index.extend(word(FRAMES - INDEX - index.len()));
+        index.extend(word(1));
+        index.extend(word(CODE - INDEX));
+        index.extend(word(FRAMES + function - INDEX));
+        let bases = BaseAddresses::default().set_eh_frame_hdr(INDEX as u64).set_eh_frame(FRAMES as u64);
+        let copy = TableCopy { index, frames, bases };
+        let mut context = UnwindContext::new();
+        let mut rule = |at| copy.rule(at, &mut context).unwrap().unwrap();
+        let first = rule(CODE);
+        assert_eq!((first.return_register, first.return_address, first.cfa.offset), (30, None, 0));
+        let signed = rule(CODE + 4);
+        assert_eq!((signed.return_address, signed.cfa.offset), (None, 0));
+        let framed = rule(CODE + 8);
+        assert_eq!((framed.return_address, framed.cfa.offset), (Some(Saved::At(-8)), 16));
+        assert!(framed.saved.contains(&(29, Saved::At(-16))));
+    }
 }
