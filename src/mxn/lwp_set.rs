@@ -1,5 +1,5 @@
-//! A set of LWPs that any thread changes and looks through: the LWPs that sleep idle, and those that others may
-//! take threads from.
+//! A set of LWPs that any thread changes and looks through: the LWPs that sleep idle, and those that others
+//! may take threads from.
 //!
 //! **The problem.** Under a lock, all LWPs that go to sleep or are woken wait for each other. A look through
 //! all LWPs costs as many cache lines as there are LWPs, though most of them may sleep.

@@ -4,11 +4,11 @@
 //! queues are in a table, hashed by the lock's address. Ten thousand threads may wait on ten thousand locks,
 //! or on one.
 //!
-//! **Rejected.** One list for each bucket, with all keys mixed. Ten thousand waiters of one barrier would be in
-//! the way of every lock that shares the bucket.
+//! **Rejected.** One list for each bucket, with all keys mixed. Ten thousand waiters of one barrier would be
+//! in the way of every lock that shares the bucket.
 //!
-//! **Shape.** A bucket chains the *first waiter* of each key. Each first waiter holds the queue of its key,
-//! a ring:
+//! **Shape.** A bucket chains the *first waiter* of each key. Each first waiter holds the queue of its key, a
+//! ring:
 //!
 //! ```text
 //!  bucket.chain -> A1 -chain-> B1 -chain-> null        A1.prev is the last waiter of A
@@ -24,8 +24,8 @@
 //!
 //! **Order.** By priority, then near-LIFO. The last thread to come has the warmest caches. Under contention,
 //! a short stack of threads does all the work while the others sleep undisturbed. That is unfair, and would
-//! starve the oldest waiter for as long as new ones come. So every [`FIFO_EVERY`]th arrival goes to the
-//! back, which lets the front sink by one each time.
+//! starve the oldest waiter for as long as new ones come. So every [`FIFO_EVERY`]th arrival goes to the back,
+//! which lets the front sink by one each time.
 //!
 //! | every | effect |
 //! |---|---|
@@ -80,8 +80,8 @@ const MAX_BYPASS: u32 = 16;
 /// quadratic.
 const VERIFIED: usize = 256;
 
-/// A bucket, on a cache line of its own. All its bits are zero at first, so an idle program pays nothing for the
-/// table.
+/// A bucket, on a cache line of its own. All its bits are zero at first, so an idle program pays nothing for
+/// the table.
 #[repr(align(64))]
 struct Line(QueueLock<Bucket>);
 

@@ -69,8 +69,8 @@ impl Waiter {
         self.links.with(|links| f(unsafe { &*links }))
     }
 
-    /// Returns where a first waiter notes the first waiter of the next key. The caller holds the bucket lock for
-    /// as long as it uses that.
+    /// Returns where a first waiter notes the first waiter of the next key. The caller holds the bucket lock
+    /// for as long as it uses that.
     #[inline]
     pub(super) fn chain_place(&self) -> *mut *const Waiter {
         // SAFETY: a field of what is there.

@@ -323,8 +323,8 @@ pub(crate) mod cpu {
 /// Two buckets: enough for a move between two.
 pub(crate) const BUCKET_BITS: u32 = 1;
 
-/// Returns a hash by the place inside a model's structure. Its lowest bit, which gives the bucket, is the same in
-/// every execution.
+/// Returns a hash by the place inside a model's structure. Its lowest bit, which gives the bucket, is the
+/// same in every execution.
 pub(crate) fn hash_of(key: usize) -> usize {
     key >> MODEL_STRIDE.trailing_zeros()
 }
@@ -383,14 +383,6 @@ macro_rules! global {
     };
 }
 pub(crate) use global;
-
-/// Returns as many of what `new` returns as the type says.
-///
-/// # Safety
-/// None is needed here.
-pub(crate) unsafe fn zeros<T, const N: usize>(new: fn() -> T) -> [T; N] {
-    std::array::from_fn(|_| new())
-}
 
 /// Declares a thread-local with one value for each thread of each execution.
 macro_rules! local {

@@ -115,9 +115,9 @@ pub(crate) const BUCKET_BITS: u32 = 12;
 /// Returns a hash of `key`; its low bits count. The four addresses of a word have the same hash
 /// (`park::word_queues`).
 ///
-/// Objects of a program lie at regular distances. With this multiplier (Steele and Vigna, 2021) and these bits of
-/// the product, a thousand of them have 979 buckets of 4,096 at least, for distances of 4 bytes to a megabyte.
-/// With the golden ratio and the high bits they had 658.
+/// Objects of a program lie at regular distances. With this multiplier (Steele and Vigna, 2021) and these
+/// bits of the product, a thousand of them have 979 buckets of 4,096 at least, for distances of 4 bytes to a
+/// megabyte. With the golden ratio and the high bits they had 658.
 #[inline(always)]
 pub(crate) fn hash_of(key: usize) -> usize {
     (((key & !3) as u64).wrapping_mul(0xAF25_1AF3_B0F0_25B5) >> 40) as usize
@@ -137,16 +137,6 @@ macro_rules! global {
     };
 }
 pub(crate) use global;
-
-/// Returns as many of what `new` returns as the type says, for a static. It takes neither the compiler's time nor
-/// room in the program's file.
-///
-/// # Safety
-/// All bits of what `new` returns are zero, but for padding.
-pub(crate) const unsafe fn zeros<T, const N: usize>(_new: fn() -> T) -> [T; N] {
-    // SAFETY: the caller's promise.
-    unsafe { std::mem::MaybeUninit::zeroed().assume_init() }
-}
 
 /// `std::thread_local!` with a constant start. Loom has no constants.
 macro_rules! local {

@@ -328,8 +328,8 @@ fn a_woken_thread_is_dispatchable_or_runnable<L: Leg>() {
                     thread::park();
                 }
             };
-            // They leave no LWP that could run the first before it is looked at, as one always would on a slow
-            // machine.
+            // They leave no LWP that could run the first before it is looked at, as one always would on a
+            // slow machine.
             for _ in 1..rt.info().concurrency {
                 s.spawn(|| {
                     while !stop.load(SeqCst) {

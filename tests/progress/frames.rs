@@ -29,7 +29,8 @@ extern "C" fn in_front(signal: c_int, info: *mut libc::siginfo_t, context: *mut 
     before(signal, info, context);
 }
 
-/// Runs threads that compute in general, float and vector registers, with the stack pointer at each possible alignment.
+/// Runs threads that compute in general, float and vector registers, with the stack pointer at each possible
+/// alignment.
 fn compute(rt: &Mxn, before_each_turn: fn()) {
     let until = Instant::now() + sized(Duration::from_secs(1), Duration::from_secs(30));
     let hog = |n: usize| {
@@ -40,8 +41,8 @@ fn compute(rt: &Mxn, before_each_turn: fn()) {
                 registers::vectors(8 * ((n + turns) % 8));
                 registers::general();
                 turns += 1;
-                // If the slot was handed off, the thread becomes preemptible again. A turn may be shorter than
-                // a slice.
+                // If the slot was handed off, the thread becomes preemptible again. A turn may be shorter
+                // than a slice.
                 if turns % 16 == 0 {
                     thread::yield_now();
                 }

@@ -6,8 +6,8 @@
 //! - *yield*: one yield of each while all of them want to run, so that each finds its caches cold
 //! - *wake*: one unpark, the switch to the thread, and its next park
 //! - *lock*: one entry of a critical region that is left with a yield inside: the others queue
-//! - *own lock*: each waits for a lock of its own, which the caller holds. From the first unlock until all have
-//!   their locks
+//! - *own lock*: each waits for a lock of its own, which the caller holds. From the first unlock until all
+//!   have their locks
 //! - *timer*: a sleep until one moment, the same for all: from then until the last has run
 //! - *end*: the last unpark, the end of the thread, and its join
 //! - *again*: start, of as many threads where the first have ended

@@ -133,8 +133,8 @@ impl Scheduler {
         deref(green)
     }
 
-    /// Wakes two LWPs while more threads wait in the injection queue than LWPs run. Each of them does the same.
-    /// If each woke one, 64 LWPs would be awake after 64 wake-ups in a row; so they are after seven.
+    /// Wakes two LWPs while more threads wait in the injection queue than LWPs run. Each of them does the
+    /// same. If each woke one, 64 LWPs would be awake after 64 wake-ups in a row; so they are after seven.
     fn wake_for_backlog(&self) {
         for _ in 0..2 {
             let sleeping = self.idle.look().sleeping;

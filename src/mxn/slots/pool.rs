@@ -133,8 +133,8 @@ impl LwpPool {
         self.first(&self.len)
     }
 
-    /// Returns the LWPs from which threads can be stolen, whose sleeps may be due, or whose slot may be taken:
-    /// from this number on, and then those below.
+    /// Returns the LWPs from which threads can be stolen, whose sleeps may be due, or whose slot may be
+    /// taken: from this number on, and then those below.
     pub(crate) fn active(&self, start: u32) -> impl Iterator<Item = &'static Lwp> {
         self.active.from(start).map(|index| self.lwp(index))
     }

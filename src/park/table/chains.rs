@@ -1,21 +1,22 @@
 //! The chains of one bucket: one, or as many as its keys need.
 //!
-//! **Problem.** A million threads that wait on a million locks are 244 keys for each bucket. In one chain, each
-//! wake-up walked half of them, through cold lines, with the bucket's lock held. (300,000 such threads: 24 us a
-//! wake-up; 100,000: 7 us; 10,000: 0.2.)
+//! **Problem.** A million threads that wait on a million locks are 244 keys for each bucket. In one chain,
+//! each wake-up walked half of them, through cold lines, with the bucket's lock held. (300,000 such threads:
+//! 24 us a wake-up; 100,000: 7 us; 10,000: 0.2.)
 //!
 //! **Rejected.**
 //!
-//! - More buckets from the start. Each lock that is waited for would have a page of its own, in every program.
+//! - More buckets from the start. Each lock that is waited for would have a page of its own, in every
+//!   program.
 //! - A table that is made anew when it is full: that locks every bucket, in the middle of some thread's wait.
-//! - A table that grows by one bucket at a time (linear hashing; Litwin, 1980). Each operation looks up how many
-//!   buckets there are, and again with the lock held: 119 instructions of a condition variable's round trip,
-//!   or 14 %.
+//! - A table that grows by one bucket at a time (linear hashing; Litwin, 1980). Each operation looks up how
+//!   many buckets there are, and again with the lock held: 119 instructions of a condition variable's round
+//!   trip, or 14 %.
 //!
 //! **Shape.** A bucket has one chain at first. If a chain becomes long, its bucket gets twice as many, up to
-//! [`MOST`]. The first waiters of the chains lie in a row that belongs to the bucket, in zero pages that no thread
-//! has touched before. All of this is the business of one bucket, under its lock. A bucket that needs one chain
-//! pays with two instructions.
+//! [`MOST`]. The first waiters of the chains lie in a row that belongs to the bucket, in zero pages that no
+//! thread has touched before. All of this is the business of one bucket, under its lock. A bucket that needs
+//! one chain pays with two instructions.
 //!
 //! Chains never become fewer.
 
@@ -41,11 +42,12 @@ struct Rows(UnsafeCell<[Row; 1 << BUCKET_BITS]>);
 // SAFETY: a row belongs to the holder of its bucket's lock.
 unsafe impl Sync for Rows {}
 
-// SAFETY: null pointers. Made of zero bits, it takes neither the compiler's time nor room in the program's file.
+// SAFETY: null pointers. Made of zero bits, it takes neither the compiler's time nor room in the program's
+// file.
 static ROWS: Rows = unsafe { MaybeUninit::zeroed().assume_init() };
 
-/// Where the first waiter of a key is noted: at the head of a chain, or in the first waiter of another key. It
-/// may be read and written while the bucket's lock is held, and this place is in the chain.
+/// Where the first waiter of a key is noted: at the head of a chain, or in the first waiter of another key.
+/// It may be read and written while the bucket's lock is held, and this place is in the chain.
 pub(super) type Place = *mut *const Waiter;
 
 /// First waiters, one for each key. All methods are called with the bucket's lock held.
@@ -126,10 +128,11 @@ impl Chains {
         }
     }
 
-    /// Empties all chains, in the child of a fork. `row` is the bucket's. `torn`: a thread of the parent may have
-    /// been changing them.
+    /// Empties all chains, in the child of a fork. `row` is the bucket's. `torn`: a thread of the parent may
+    /// have been changing them.
     ///
-    /// A page that is not written need not be copied, and a child usually execs. So what is null is left alone.
+    /// A page that is not written need not be copied, and a child usually execs. So what is null is left
+    /// alone.
     pub(super) fn clear(&mut self, row: Place, torn: bool) {
         let clear = |place: Place| {
             // SAFETY: the head of a chain, and no other thread uses it.

@@ -30,8 +30,8 @@ fn keys_at_regular_distances_are_spread() {
     }
 }
 
-/// Each of many waiters has a key of its own. Some threads queue them, while others look for them: each is found
-/// once, however many chains there are by then.
+/// Each of many waiters has a key of its own. Some threads queue them, while others look for them: each is
+/// found once, however many chains there are by then.
 #[test]
 fn a_crowd_of_keys_makes_more_chains_and_no_waiter_is_lost() {
     const KEYS: usize = 20_000;

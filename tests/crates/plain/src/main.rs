@@ -1,8 +1,8 @@
-//! A program that links Selvedge and never starts a runtime. `ci/same_calls.sh` compares its system calls with
-//! those that it makes when they go through Selvedge.
+//! A program that links Selvedge and never starts a runtime. `ci/same_calls.sh` compares its system calls
+//! with those that it makes when they go through Selvedge.
 //!
-//! It has one thread, and waits for nothing that may come in two pieces, so that the calls are the same each time.
-//! It makes each kind of call that is answered for green threads.
+//! It has one thread, and waits for nothing that may come in two pieces, so that the calls are the same each
+//! time. It makes each kind of call that is answered for green threads.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
