@@ -1,7 +1,7 @@
 //! How an LWP without work sleeps, idle or spare.
 //!
-//! To sleep, an LWP prepares (ASLEEP), enters a list where others find it (the idle list or the spare list),
-//! looks once more, and waits on the word. The thread that takes it off its list wakes it, exactly once.
+//! To sleep, an LWP prepares (ASLEEP), goes where others find it (the set of sleepers or the list of spares),
+//! looks once more, and waits on the word. The thread that takes it out of there wakes it, exactly once.
 //!
 //! One LWP of a runtime may sleep in the runtime's set of descriptors instead (`reactor/poller.rs`). Its
 //! waker then rings the bell of the set. A waker that is late rings for nothing: the next LWP to sleep in the
@@ -11,14 +11,14 @@
 //!
 //! - AWAKE: it runs, or was woken; or it has no kernel thread.
 //!   - `prepare` -> ASLEEP: by the owner.
-//! - ASLEEP: it is on a list, or just off it.
-//!   - `wake` -> AWAKE: by the thread that took it off the list.
-//!   - `cancel` -> AWAKE: by the owner, if it took itself off.
+//! - ASLEEP: it is there, or was just taken out.
+//!   - `wake` -> AWAKE: by the thread that took it out.
+//!   - `cancel` -> AWAKE: by the owner, if it took itself out.
 //!   - `retire` -> RETIRED: by the reserve's thread.
 //!   - `wait_in` -> IN_SET: by the owner.
 //! - IN_SET: it sleeps in the set of descriptors, or is about to.
 //!   - `wait_in` -> ASLEEP: by the owner, when it has left the set.
-//!   - `wake` -> AWAKE: by the thread that took it off the list, which then rings the bell.
+//!   - `wake` -> AWAKE: by the thread that took it out, which then rings the bell.
 //! - RETIRED: its kernel thread is to end.
 //!   - `reset` -> AWAKE: by the owner, last of all.
 //!   - `wake` -> AWAKE: at the end of the runtime.
@@ -44,13 +44,13 @@ impl IdleSleep {
         Self(AtomicU32::new(AWAKE))
     }
 
-    /// Marks the LWP as asleep, before it enters a list. Owner only.
+    /// Marks the LWP as asleep, before others can find it. Owner only.
     pub(crate) fn prepare(&self) {
-        // Relaxed: published by the list's lock.
+        // Relaxed: the set, or the lock of the list, publishes it.
         self.0.store(ASLEEP, Ordering::Relaxed);
     }
 
-    /// Marks the LWP as awake: it took itself off its list, and does not sleep after all. Owner only.
+    /// Marks the LWP as awake: it took itself out, and does not sleep after all. Owner only.
     pub(crate) fn cancel(&self) {
         self.0.store(AWAKE, Ordering::Relaxed);
     }
@@ -79,7 +79,7 @@ impl IdleSleep {
         if there { woken } else { self.wait(deadline) }
     }
 
-    /// Wakes an LWP that the caller took off its list. Returns `true` if the caller must ring the bell of the
+    /// Wakes an LWP that the caller took out. Returns `true` if the caller must ring the bell of the
     /// set for that.
     #[must_use]
     pub(crate) fn wake(&self) -> bool {

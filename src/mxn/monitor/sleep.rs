@@ -11,7 +11,7 @@
 //! - A monitor that never sleeps. It wakes the CPU 100 times a second in an idle process.
 //!
 //! **Protocol.** The monitor stores DEEP, does a fence, looks once more whether all sleep (or the runtime is
-//! closing), and only then sleeps. Another thread may take an LWP off the list of sleepers, leave that list,
+//! closing), and only then sleeps. Another thread may take an LWP out of the set of sleepers, leave that set,
 //! or end the runtime. It does so first, then does a fence, and then looks for DEEP. A thread that needs a
 //! round in any case says so (`called`), does a fence, and wakes the monitor.
 //!

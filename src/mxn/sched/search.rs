@@ -13,6 +13,10 @@
 //! searcher steals from an LWP that was last on its own CPU, it gives the CPU away. It steals if that LWP has
 //! not dispatched then.
 //!
+//! **A look is at a few.** It goes to eight of the LWPs that may have something, and the next look to those
+//! after them. The LWPs that search at once begin at different ones. (A look at 64 touched 193 lines that
+//! others write.)
+//!
 //! **On one CPU** a searcher gives the CPU away between two looks. Whatever makes a thread runnable needs
 //! that CPU, be it an LWP or a kernel thread of the program. To spin for 50 us there takes as long as a
 //! hundred hand-offs, for nothing.
@@ -115,7 +119,7 @@ impl Scheduler {
                     return None;
                 }
             }
-            // However the sleep ended, the sleeper left the list as a searcher.
+            // However the sleep ended, the sleeper left the set as a searcher.
             searching = true;
             now = self.clock.now();
         }
