@@ -123,8 +123,9 @@ impl Idle {
         self.counts.0.fetch_add(change, Ordering::Release);
         // Relaxed: a hint.
         self.last.store(lwp, Ordering::Relaxed);
-        let entered = self.sleepers.insert(lwp);
-        debug_assert!(entered, "it sleeps already");
+        // It is new there, but for this: at the end of the runtime, all are woken where they lie, and an LWP may
+        // begin another life in which it sees the end.
+        self.sleepers.insert(lwp);
         // Pairs with the fence of `wake_one`: see the proof.
         fence(Ordering::SeqCst);
     }
