@@ -90,6 +90,11 @@ pub(crate) fn cpu_clock(_tid: Tid) -> io::Result<u64> {
 }
 
 /// Returns an error.
+pub(crate) fn own_cpu_clock() -> io::Result<u64> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Returns an error.
 pub(crate) fn process_cpu_clock() -> io::Result<u64> {
     Err(io::ErrorKind::Unsupported.into())
 }
