@@ -40,6 +40,17 @@ fn note<T>(word: &T, writes: bool) {
     recorded.accesses.set(accesses);
 }
 
+/// Wraps compare-and-swaps.
+macro_rules! exchange {
+    ($T:ty: $($op:ident)*) => {
+        $(#[inline]
+        pub(crate) fn $op(&self, old: $T, new: $T, success: Ordering, failure: Ordering) -> Result<$T, $T> {
+            note(self, true);
+            self.0.$op(old, new, success, failure)
+        })*
+    };
+}
+
 /// Wraps what all of std's atomics have. `$T` is the value.
 macro_rules! counted {
     ($name:ident $(<$param:ident>)?, $T:ty) => {
@@ -98,30 +109,6 @@ macro_rules! counted {
             }
 
             #[inline]
-            pub(crate) fn compare_exchange(
-                &self,
-                old: $T,
-                new: $T,
-                success: Ordering,
-                failure: Ordering,
-            ) -> Result<$T, $T> {
-                note(self, true);
-                self.0.compare_exchange(old, new, success, failure)
-            }
-
-            #[inline]
-            pub(crate) fn compare_exchange_weak(
-                &self,
-                old: $T,
-                new: $T,
-                success: Ordering,
-                failure: Ordering,
-            ) -> Result<$T, $T> {
-                note(self, true);
-                self.0.compare_exchange_weak(old, new, success, failure)
-            }
-
-            #[inline]
             pub(crate) fn fetch_update(
                 &self,
                 set: Ordering,
@@ -131,6 +118,8 @@ macro_rules! counted {
                 note(self, true);
                 self.0.fetch_update(set, fetch, f)
             }
+
+            exchange!($T: compare_exchange compare_exchange_weak);
 
             pub(crate) fn get_mut(&mut self) -> &mut $T {
                 self.0.get_mut()

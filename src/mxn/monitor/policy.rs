@@ -221,8 +221,8 @@ pub(crate) fn pause(last: u64, acted: bool, next_slice: u64, longest: u64) -> (u
 }
 
 /// Returns the shortest pause after a round that looked at `lwps` LWPs and took `cost` of CPU time, in ns. So
-/// the monitor takes no more than a twentieth of a CPU, however many LWPs compute. If they are few, a round
-/// takes so little that threads need not wait for that.
+/// the monitor takes a twentieth of a CPU, as long as that pause is not the `longest`. If the LWPs are few, a
+/// round takes so little that threads need not wait for that.
 pub(crate) fn pause_for_cost(lwps: usize, cost: u64, longest: u64) -> u64 {
     if lwps <= FEW { 0 } else { cost.saturating_mul(PART - 1).min(longest) }
 }

@@ -164,6 +164,7 @@ impl Idle {
 
     /// Counts an LWP that was taken out of the set.
     fn count_as_searcher(&self) {
+        // Relaxed: the fences of `wake_one`, `enter` and `end_search` order it.
         self.counts.0.fetch_add(SEARCHING.wrapping_sub(SLEEPING), Ordering::Relaxed);
     }
 
