@@ -82,16 +82,16 @@ fn no_kernel_thread_is_hidden() {
     assert!(!listed(&stats).contains(&0));
 
     // While there are many, each with something else to do.
-    let pipe = Arc::new(Pipe::new());
+    let pipe = Pipe::new();
     let readers: Vec<_> = (0..20)
         .map(|_| {
-            let pipe = Arc::clone(&pipe);
+            let pipe = pipe.clone();
             rt.spawn(move || pipe.read())
         })
         .collect();
     let (announced, end) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     let blocking = {
-        let (announced, pipe) = (Arc::clone(&announced), Arc::clone(&pipe));
+        let (announced, pipe) = (Arc::clone(&announced), pipe.clone());
         rt.spawn(move || {
             thread::blocking(|| {
                 announced.store(true, Ordering::Release);

@@ -132,7 +132,7 @@ fn of_mounted(
     unwinder: &mut Unwinder,
 ) -> Option<Backtrace> {
     let sign = Sign::of(green);
-    let tid = lwp.tid().cast_signed();
+    let tid = lwp.life.tid().cast_signed();
     let is_there = || Sign::of(green) == sign && on().is_some_and(|it| std::ptr::eq(it, lwp));
     let call = Tasks::SHARED.in_kernel(tid);
     let found = match call {

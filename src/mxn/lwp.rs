@@ -7,6 +7,7 @@
 
 mod flags;
 pub(crate) mod idle_sleep;
+mod life;
 pub(crate) mod preempt_request;
 
 use std::cell::Cell;
@@ -17,6 +18,7 @@ use crossbeam_utils::CachePadded;
 
 use self::flags::Flags;
 use self::idle_sleep::IdleSleep;
+use self::life::LwpLife;
 use self::preempt_request::PreemptRequest;
 use super::counter::Counter;
 use super::green::{self, Green};
@@ -31,7 +33,7 @@ use crate::park::debugger::{Fact, Facts};
 use crate::park::owner::{self, LwpEntry, OwnerHint};
 use crate::park::queue_lock::{QueueLock, Rank};
 use crate::recorder::rings::RingCell;
-use crate::shim::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use crate::shim::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use crate::shim::cpu;
 use crate::sys::preempt::Mask;
 
@@ -112,14 +114,9 @@ pub(crate) struct Lwp {
     pub(crate) trace: RingCell,
     /// Its number in this runtime.
     pub(crate) index: u32,
-    /// Its kernel thread's id; 0 before that runs, and after.
-    tid: AtomicU32,
-    /// It has a kernel thread, or one is being started. Otherwise it is vacant.
-    lives: AtomicBool,
+    pub(crate) life: LwpLife,
     /// It has no work, and looks for some.
     searches: AtomicBool,
-    /// When it became a spare.
-    spare_since: AtomicU64,
     pub(crate) counters: Counters,
 }
 
@@ -131,7 +128,7 @@ unsafe impl Send for Lwp {}
 
 /// For debuggers.
 pub(super) static FACTS: Facts<2> = Facts::new([
-    Fact::number("lwp.tid", offset_of!(Lwp, tid)),
+    Fact::number("lwp.tid", offset_of!(Lwp, life) + LwpLife::TID),
     Fact::number("lwp.index", offset_of!(Lwp, index)),
 ]);
 
@@ -336,10 +333,8 @@ impl Lwp {
             stopped: Cell::default(),
             trace: RingCell::new(),
             index,
-            tid: AtomicU32::new(0),
-            lives: AtomicBool::new(false),
+            life: LwpLife::default(),
             searches: AtomicBool::new(false),
-            spare_since: AtomicU64::new(0),
             counters: Counters::default(),
         }
     }
@@ -395,38 +390,6 @@ impl Lwp {
         self.robbed_at.swap(0, Ordering::Relaxed)
     }
 
-    /// Returns its kernel thread's id; 0 if it has none.
-    pub(crate) fn tid(&self) -> u32 {
-        // Acquire: pairs with the start of that thread.
-        self.tid.load(Ordering::Acquire)
-    }
-
-    /// Sets what [`tid`](Self::tid) returns. Called by its kernel thread when it is ready.
-    pub(crate) fn show_tid(&self, tid: u32) {
-        // Release: pairs with `tid`.
-        self.tid.store(tid, Ordering::Release);
-    }
-
-    /// Returns `true` if it is not vacant.
-    pub(crate) fn lives(&self) -> bool {
-        // Relaxed: the lists of the pool order it.
-        self.lives.load(Ordering::Relaxed)
-    }
-
-    /// Notes that it is not vacant any more.
-    pub(crate) fn begin_life(&self) {
-        // Relaxed: see `lives`.
-        self.lives.store(true, Ordering::Relaxed);
-    }
-
-    /// Makes it vacant. Its kernel thread does not touch it after this.
-    pub(crate) fn end_life(&self) {
-        self.show_tid(0);
-        self.sleep.reset();
-        // Relaxed: see `lives`.
-        self.lives.store(false, Ordering::Relaxed);
-    }
-
     /// Returns `true` if it looks for work, at this moment.
     pub(crate) fn searches(&self) -> bool {
         // Relaxed: for looks from outside.
@@ -440,18 +403,6 @@ impl Lwp {
         let found = search();
         self.searches.store(false, Ordering::Relaxed);
         found
-    }
-
-    /// Returns when it became a spare.
-    pub(crate) fn spare_since(&self) -> u64 {
-        // Relaxed: the list of spares orders it.
-        self.spare_since.load(Ordering::Relaxed)
-    }
-
-    /// Sets what [`spare_since`](Self::spare_since) returns.
-    pub(crate) fn show_spare_since(&self, now: u64) {
-        // Relaxed: see `spare_since`.
-        self.spare_since.store(now, Ordering::Relaxed);
     }
 
     /// Returns `true` if a thread waits in its next-slot, at this moment.

@@ -329,7 +329,7 @@ impl Monitor {
         }
         let starved = Starved::go_on(self.starved, time);
         self.starved = Some(starved);
-        let tid = lwp.tid().cast_signed();
+        let tid = lwp.life.tid().cast_signed();
         let preemptible = now.slice != u64::MAX && scheduler.signals && !now.asked;
         let due = starved.due(scheduler.preempted.len());
         if !preemptible

@@ -99,7 +99,7 @@ fn decide(at: &mut Interrupted<'_>) {
         None => lwp::dispatches(),
     };
     let Some(lwp) = lwp else { return };
-    if !at.is_marked() && lwp.tid() != kthread::gettid().cast_unsigned() {
+    if !at.is_marked() && lwp.life.tid() != kthread::gettid().cast_unsigned() {
         // This is a forked child, and the request was for its parent.
         return;
     }

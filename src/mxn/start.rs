@@ -9,7 +9,7 @@ use super::kernel_threads::{Badge, Helper, Ready, Starting};
 use super::lwp::{self, Lwp, Tick};
 use super::preempt;
 use super::sched::{Scheduler, policy};
-use super::slots::reserve;
+use super::slots::pool;
 use super::slots::slot::InHand;
 use super::visit::Visit;
 use crate::fiber::stack;
@@ -137,7 +137,7 @@ impl Scheduler {
     /// Starts all that runs from the beginning, and waits until it does.
     fn start(&'static self) -> io::Result<()> {
         self.set_on_one_cpu(affinity::is_single());
-        let lwps = (self.settings.concurrency + reserve::RESERVE).min(self.settings.max_lwps);
+        let lwps = (self.settings.concurrency + pool::RESERVE).min(self.settings.max_lwps);
         let mut starting = Vec::with_capacity(lwps + 2);
         for index in 0..lwps {
             starting.push(self.add_lwp(index < self.settings.concurrency)?);
@@ -158,6 +158,8 @@ impl Scheduler {
         })?;
         if with_slot {
             self.pool.give(lwp, InHand::first_of_its_life());
+        } else {
+            lwp.life.show_awaited(true);
         }
         let name = format!("selvedge-{}", lwp.index);
         self.start_crew(&name, Some(lwp), move |scheduler, ready| scheduler.lwp_main(lwp, ready))
@@ -193,7 +195,7 @@ impl Scheduler {
         }
         lwp.mask.set(Some(sys::preempt::baseline_mask()));
         lwp.request.forget_signals();
-        lwp.show_tid(kthread::gettid().cast_unsigned());
+        lwp.life.show_tid(kthread::gettid().cast_unsigned());
         ready.tell(Ok(()));
         lwp::set_dispatches(Some(lwp));
         lwp.show_cpu(cpu::word());

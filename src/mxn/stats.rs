@@ -118,10 +118,10 @@ impl Scheduler {
 
     /// Returns the state of an LWP; `None`: it has no kernel thread.
     fn stats_of(&self, lwp: &Lwp) -> Option<LwpStats> {
-        if !lwp.lives() {
+        if !lwp.life.lives() {
             return None;
         }
-        let tid = lwp.tid();
+        let tid = lwp.life.tid();
         Some(LwpStats {
             number: lwp.index as usize,
             tid,

@@ -204,8 +204,8 @@ impl Lwp {
         let _ = (self.tick.get(), self.slot.is_held(), self.has_queued(), self.timers.next());
         let _ = (self.queue.next.filled_by(), self.flags.is_any());
         let _ = (self.robbed_at(), self.sleep.is_awake());
-        let _ = (self.lives(), self.searches());
-        let _ = (self.tid(), self.spare_since());
+        let _ = (self.life.lives(), self.life.is_awaited(), self.searches());
+        let _ = (self.life.tid(), self.life.spare_since());
         let _ = (self.is_to_sift(), self.running());
         let counters = &self.counters;
         for counter in [&counters.spawned, &counters.ended, &counters.steals, &counters.wakes] {

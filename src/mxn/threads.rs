@@ -142,7 +142,7 @@ impl View {
             let state = queued.or((!waits).then_some(ThreadState::Runnable));
             return Place { state, lwp, cpu: None, stack };
         }
-        let tid = self.runs_on(green).map(Lwp::tid).filter(|&tid| tid != 0);
+        let tid = self.runs_on(green).map(|lwp| lwp.life.tid()).filter(|&tid| tid != 0);
         Place { lwp, stack, ..Place::on_kernel_thread(tid, ask_kernel) }
     }
 
@@ -183,7 +183,7 @@ mod tests {
         let (scheduler, lwp, green) = (model.scheduler, model.lwp(1), model.green(0));
         let me = crate::sys::kthread::gettid().cast_unsigned();
         let place = || View::of(scheduler).place(green, false);
-        lwp.show_tid(me);
+        lwp.life.show_tid(me);
         green.core.owner_hint.set(OwnerHint::UNKNOWN);
         let runnable = |place: Place| (place.state == Some(ThreadState::Runnable)).then_some(place.lwp);
         assert_eq!(runnable(place()), Some(None));

@@ -155,10 +155,10 @@ pub(super) fn a_child_outlives_idleness() {
 
 pub(super) fn the_bound_is_reached() {
     let rt = builder(2).max_lwps(6).build().unwrap();
-    let pipe = Arc::new(Pipe::new());
+    let pipe = Pipe::new();
     let readers: Vec<_> = (0..12)
         .map(|_| {
-            let pipe = Arc::clone(&pipe);
+            let pipe = pipe.clone();
             rt.spawn(move || pipe.read())
         })
         .collect();
@@ -185,7 +185,7 @@ pub(super) fn the_bound_is_reached() {
     soon("all others spare", &rt, |stats| stats.count(LwpState::Spare) == 4);
     let again: Vec<_> = (0..6)
         .map(|_| {
-            let pipe = Arc::clone(&pipe);
+            let pipe = pipe.clone();
             rt.spawn(move || pipe.read())
         })
         .collect();
@@ -217,10 +217,10 @@ fn sleeps_of(tid: u32) -> u64 {
 pub(super) fn an_lwp_that_cannot_start_later_is_counted() {
     let rt = builder(2).build().unwrap();
     refuse::alternate_stacks();
-    let pipe = Arc::new(Pipe::new());
+    let pipe = Pipe::new();
     let readers: Vec<_> = (0..8)
         .map(|_| {
-            let pipe = Arc::clone(&pipe);
+            let pipe = pipe.clone();
             rt.spawn(move || pipe.read())
         })
         .collect();
@@ -244,12 +244,12 @@ const MOST_SLEEPS: u64 = 27;
 pub(super) fn what_cannot_be_done_is_tried_rarely() {
     let rt = builder(2).build().unwrap();
     refuse::alternate_stacks();
-    let pipe = Arc::new(Pipe::new());
+    let pipe = Pipe::new();
     let here = Arc::new(AtomicUsize::new(0));
     // One reader on each LWP, so that no thread waits for another.
     let readers: Vec<_> = (0..4)
         .map(|_| {
-            let (pipe, here) = (Arc::clone(&pipe), Arc::clone(&here));
+            let (pipe, here) = (pipe.clone(), Arc::clone(&here));
             rt.spawn(move || {
                 here.fetch_add(1, Ordering::Relaxed);
                 pipe.read();

@@ -107,7 +107,7 @@ pub(super) struct Memory {
 
 /// Returns `true` if an LWP is awake at this moment, as far as that can be found out.
 pub(super) fn is_awake(lwp: &Lwp, tasks: &Tasks) -> bool {
-    let tid = lwp.tid().cast_signed();
+    let tid = lwp.life.tid().cast_signed();
     // Two looks at a clock take a tenth of the time that the file takes. If it stands still, the LWP may wait
     // for a CPU.
     cpu_clock(tid).is_ok_and(|ran| runs(tid, ran)) || tasks.state(tid).is_ok_and(|state| !state.is_asleep())
@@ -188,7 +188,7 @@ impl Memory {
     /// cases another LWP may have its slot.
     pub(super) fn ask(&mut self, lwp: &Lwp, clock: Clock, tasks: &Tasks) -> Option<Task> {
         // If it does not run yet, or has ended, it does not sleep in the kernel.
-        let tid = lwp.tid().cast_signed();
+        let tid = lwp.life.tid().cast_signed();
         if is_napping(tid) {
             return None;
         }
@@ -231,7 +231,7 @@ impl Memory {
     /// was first asked about. For `Pinned`. (A thread that waits for a CPU with its LWP is not in the way of
     /// others: there are enough LWPs.)
     pub(super) fn has_computed(&mut self, lwp: &Lwp, tick: u32, time: u64, tasks: &Tasks) -> bool {
-        let tid = lwp.tid().cast_signed();
+        let tid = lwp.life.tid().cast_signed();
         // If neither source gives a CPU time, the thread may have computed.
         let Ok(ran) = cpu_clock(tid).or_else(|_| Ok::<_, std::io::Error>(tasks.cpu_time(tid)?.ran)) else {
             return true;
@@ -263,7 +263,7 @@ impl Memory {
         if at > 0 && clock.now() - at < window {
             return self.crowded;
         }
-        let tid = lwp.tid();
+        let tid = lwp.life.tid();
         let (Ok(now), Ok(process)) = (tasks.cpu_time(tid.cast_signed()), process_cpu_clock()) else {
             return false;
         };

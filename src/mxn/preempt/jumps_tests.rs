@@ -87,7 +87,7 @@ extern "C" fn ask_myself_to_leave() {
 fn shoot(scheduler: &'static Scheduler, over: &AtomicBool) {
     while !over.load(Ordering::Relaxed) {
         for lwp in scheduler.pool.lwps() {
-            let tid = lwp.tid().cast_signed();
+            let tid = lwp.life.tid().cast_signed();
             if tid != 0 && lwp.running().is_some() {
                 send(tid, libc::SIGUSR2);
             }

@@ -407,7 +407,7 @@ impl Scheduler {
         self.pool.leave_active(lwp);
         // What it will be given a slot for may be held up by a thread that was preempted.
         lwp.look_first.set(First::Preempted);
-        lwp.show_spare_since(self.clock.now());
+        lwp.life.show_spare_since(self.clock.now());
         let mut not_before = 0;
         loop {
             lwp.sleep.prepare();

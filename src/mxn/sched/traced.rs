@@ -57,7 +57,7 @@ impl Scheduler {
     /// Its kernel thread calls it.
     pub(in crate::mxn) fn join_trace(&'static self, lwp: &'static Lwp) {
         follow(observed::is_traced, |traced| self.trace_lwp(lwp, traced));
-        record_on(lwp, || Event::new(clock::now(), Kind::LwpStart, 0).numbered(lwp.tid()));
+        record_on(lwp, || Event::new(clock::now(), Kind::LwpStart, 0).numbered(lwp.life.tid()));
     }
 
     /// Notes that the kernel thread of an LWP ends. Called by that thread, before another can take its place.

@@ -16,7 +16,7 @@ impl Scheduler {
     pub(in crate::mxn) fn ask_to_leave(&'static self, lwp: &Lwp, asked: Preemption) -> bool {
         lwp.request.ask(asked);
         lwp.request.announce_signal();
-        let tid = lwp.tid();
+        let tid = lwp.life.tid();
         let sent = preempt::send(tid.cast_signed()).is_ok();
         if !sent {
             lwp.request.retract_signal();

@@ -9,7 +9,7 @@
 //! all point to it. So it is kept, with its number, and gets another kernel thread when one is needed.
 //! Meanwhile it is *vacant*.
 
-use std::io;
+use std::{io, mem};
 
 use super::slot::InHand;
 use crate::mxn::lwp::Lwp;
@@ -19,6 +19,8 @@ use crate::shim::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 /// A bit of the number of wanted slots: the program has not set it.
 const FOLLOWS: u32 = 1 << 31;
+/// How many spares wait, beyond the LWPs that have slots, in a runtime that has needed none.
+pub(crate) const RESERVE: usize = 2;
 
 /// All LWPs of a runtime, and the spares among them.
 #[derive(Debug)]
@@ -36,13 +38,20 @@ pub(crate) struct LwpPool {
     /// The LWPs with a slot, and those that have left something behind since they lost it: what others look
     /// through for threads.
     active: LwpSet,
-    /// LWPs without a slot, by number, asleep. The last to come is the first to get one.
-    spares: QueueLock<Vec<u32>>,
+    spares: QueueLock<Spares>,
     /// LWPs without a kernel thread, by number.
     vacant: QueueLock<Vec<u32>>,
     /// How many LWPs are vacant. Written with the lock of `vacant` held, read without it: in a child of a
     /// fork, that lock is never released.
     vacancies: AtomicU32,
+}
+
+/// LWPs without a slot, by number, asleep. The last to come is the first to get a slot.
+#[derive(Debug)]
+struct Spares {
+    numbers: Vec<u32>,
+    /// All LWPs that there may be are in use, and that has been counted.
+    exhausted: bool,
 }
 
 /// What [`LwpPool::aged`] found.
@@ -67,7 +76,10 @@ impl LwpPool {
             slots: AtomicU32::new(slots),
             wanted: AtomicU32::new(if follows { slots | FOLLOWS } else { slots }),
             active: LwpSet::new(max_lwps),
-            spares: QueueLock::new(Rank::Scheduler, Vec::with_capacity(max_lwps)),
+            spares: QueueLock::new(
+                Rank::Scheduler,
+                Spares { numbers: Vec::with_capacity(max_lwps), exhausted: false },
+            ),
             vacant: QueueLock::new(Rank::Scheduler, Vec::with_capacity(max_lwps)),
             vacancies: AtomicU32::new(0),
         }
@@ -204,7 +216,7 @@ impl LwpPool {
             Some(number) => self.lwp(number),
             None => self.add(Box::new(make(self.made.load(Ordering::Relaxed))?)),
         };
-        lwp.begin_life();
+        lwp.life.begin();
         // Release: pairs with the acquire of `first`.
         self.len.fetch_max(lwp.index + 1, Ordering::Release);
         Ok(lwp)
@@ -225,7 +237,8 @@ impl LwpPool {
     /// could be started.
     pub(crate) fn vacate(&self, lwp: &Lwp) {
         self.leave_active(lwp);
-        lwp.end_life();
+        lwp.life.end();
+        lwp.sleep.reset();
         // The lock hands what belongs to the owner to the next owner.
         self.vacant.with(|vacant| {
             vacant.push(lwp.index);
@@ -237,7 +250,7 @@ impl LwpPool {
     /// of `enlist`.
     pub(crate) fn forget_vacant(&self) {
         let mut len = self.len.load(Ordering::Relaxed);
-        while len > 0 && !self.lwp(len - 1).lives() {
+        while len > 0 && !self.lwp(len - 1).life.lives() {
             len -= 1;
         }
         self.len.store(len, Ordering::Release);
@@ -247,17 +260,35 @@ impl LwpPool {
     /// Returns the number of spares.
     pub(crate) fn enter_spares(&self, lwp: &Lwp) -> usize {
         self.spares.with(|spares| {
-            spares.push(lwp.index);
-            spares.len()
+            lwp.life.show_awaited(false);
+            spares.numbers.push(lwp.index);
+            // Not with the first that comes back: it goes out again at once.
+            if spares.numbers.len() >= RESERVE {
+                spares.exhausted = false;
+            }
+            spares.numbers.len()
         })
+    }
+
+    /// Notes whether all LWPs that there may be are in use. Returns `true` if they are, and were not when it
+    /// last looked. Called by the thread that starts spares.
+    #[must_use]
+    pub(crate) fn becomes_exhausted(&self) -> bool {
+        // With the list locked: a spare that comes for the first time is awaited until it is on the list.
+        !self.has_room()
+            && self.spares.with(|spares| {
+                spares.numbers.is_empty()
+                    && !self.lwps().any(|lwp| lwp.life.is_awaited())
+                    && !mem::replace(&mut spares.exhausted, true)
+            })
     }
 
     /// Leaves the list of spares. Owner only. Returns `false` if it was taken off, and is being woken.
     #[must_use]
     pub(crate) fn leave_spares(&self, lwp: &Lwp) -> bool {
         self.spares.with(|spares| {
-            let Some(at) = spares.iter().rposition(|&s| s == lwp.index) else { return false };
-            spares.remove(at);
+            let Some(at) = spares.numbers.iter().rposition(|&s| s == lwp.index) else { return false };
+            spares.numbers.remove(at);
             true
         })
     }
@@ -268,9 +299,9 @@ impl LwpPool {
         // `take` is one compare-and-swap, so it runs with the list locked. If a spare were taken off and put
         // back, it could miss a deadline of its own meanwhile, and then sleep without one.
         let moved = self.spares.with(|spares| {
-            let index = *spares.last()?;
+            let index = *spares.numbers.last()?;
             let slot = take()?;
-            spares.pop();
+            spares.numbers.pop();
             // With the list locked: an LWP that finds itself off the list has the slot.
             let lwp = self.lwp(index);
             self.give(lwp, slot);
@@ -286,13 +317,13 @@ impl LwpPool {
     /// the highest number.
     pub(crate) fn aged(&self, keep: usize, before: u64) -> Aged {
         self.spares.with(|spares| {
-            if spares.len() <= keep {
+            if spares.numbers.len() <= keep {
                 return Aged::Kept;
             }
-            let since = |number: &u32| self.lwp(*number).spare_since();
-            match spares.iter().filter(|number| since(number) <= before).max() {
+            let since = |number: &u32| self.lwp(*number).life.spare_since();
+            match spares.numbers.iter().filter(|number| since(number) <= before).max() {
                 Some(number) => Aged::One(self.lwp(*number), since(number)),
-                None => Aged::NotBefore(spares.iter().map(since).min().unwrap_or(before)),
+                None => Aged::NotBefore(spares.numbers.iter().map(since).min().unwrap_or(before)),
             }
         })
     }
@@ -302,9 +333,9 @@ impl LwpPool {
     pub(crate) fn retire(&self, lwp: &Lwp, since: u64) -> bool {
         let taken = self.spares.with(|spares| {
             // Off the list first, so that no slot is given to an LWP that ends.
-            let at = spares.iter().position(|&s| s == lwp.index);
-            let at = at.filter(|_| lwp.spare_since() == since);
-            at.map(|at| spares.remove(at)).is_some()
+            let at = spares.numbers.iter().position(|&s| s == lwp.index);
+            let at = at.filter(|_| lwp.life.spare_since() == since);
+            at.map(|at| spares.numbers.remove(at)).is_some()
         });
         if taken {
             lwp.sleep.retire();
@@ -315,12 +346,12 @@ impl LwpPool {
     /// Takes a spare off the list, for a model of what may not be done.
     #[cfg(all(test, loom))]
     pub(crate) fn take_spare(&self) -> Option<u32> {
-        self.spares.with(Vec::pop)
+        self.spares.with(|spares| spares.numbers.pop())
     }
 
     /// Returns how many spares sleep.
     pub(crate) fn spares(&self) -> usize {
-        self.spares.with(|spares| spares.len())
+        self.spares.with(|spares| spares.numbers.len())
     }
 }
 
@@ -343,3 +374,6 @@ impl Drop for LwpPool {
 
 #[cfg(all(test, loom))]
 mod loom_active;
+
+#[cfg(test)]
+mod tests;

@@ -21,11 +21,10 @@ mod keeper;
 use std::time::Instant;
 
 use crate::mxn::counter::Counter;
-use crate::shim::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::mxn::slots::pool::RESERVE;
+use crate::shim::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::shim::futex;
 
-/// How many spares wait, beyond the LWPs that have slots, in a runtime that has needed none.
-pub(crate) const RESERVE: usize = 2;
 /// For this long, in ns, after an LWP could not be started, threads are preempted without a reserve. Then a
 /// start is tried again.
 const REFUSED: u64 = 1_000_000_000;
@@ -37,9 +36,7 @@ pub(crate) struct ReserveState {
     refill: AtomicU32,
     /// How many spares are to stand by, if more than at the start.
     width: AtomicUsize,
-    /// There is neither a spare LWP nor room for one more, and that has been counted.
-    at_bound: AtomicBool,
-    /// How often that was so.
+    /// How often there was neither a spare LWP nor room for one more.
     pub(crate) bounded: Counter,
     /// When a start last failed, by the runtime's clock; 0: never.
     failed_at: AtomicU64,
@@ -102,24 +99,10 @@ impl ReserveState {
         refused
     }
 
-    /// Notes that all LWPs that there may be are in use. Returns `true` the first time.
-    fn notice_bound(&self) -> bool {
-        // Relaxed: about a figure.
-        !self.at_bound.swap(true, Ordering::Relaxed) && self.bounded.add() == 0
-    }
-
-    /// Notes that there are so many spares again.
-    fn notice_spares(&self, spares: usize) {
-        // Relaxed: about a figure. Not with the first that comes back: it goes out again at once.
-        if spares >= RESERVE && self.at_bound.load(Ordering::Relaxed) {
-            self.at_bound.store(false, Ordering::Relaxed);
-        }
-    }
-
     /// Creates loom's objects before the model's threads start.
     #[cfg(all(test, loom))]
     pub(crate) fn touch(&self) {
-        let _ = (self.refill.load(Ordering::Relaxed), self.at_bound.load(Ordering::Relaxed));
+        let _ = self.refill.load(Ordering::Relaxed);
         let _ = (self.bounded.get(), self.aged.get());
     }
 }

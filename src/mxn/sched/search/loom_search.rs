@@ -475,7 +475,7 @@ fn a_spare_is_retired(retire: fn(&'static Scheduler, &'static Lwp) -> bool) {
 #[test]
 fn a_spare_that_ends_gets_no_slot() {
     a_spare_is_retired(|scheduler, spare| {
-        let since = spare.spare_since();
+        let since = spare.life.spare_since();
         scheduler.pool.retire(spare, since)
     });
 }

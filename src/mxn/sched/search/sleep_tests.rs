@@ -210,7 +210,7 @@ fn a_spare_waits_until_it_is_given_a_slot_or_told_to_end() {
     assert!(is_given(|scheduler, _| {
         scheduler.pool.hand_off(|| Some(InHand::first_of_its_life())).is_some()
     }));
-    assert!(!is_given(|scheduler, lwp| scheduler.pool.retire(lwp, lwp.spare_since())));
+    assert!(!is_given(|scheduler, lwp| scheduler.pool.retire(lwp, lwp.life.spare_since())));
     let stop = |scheduler: &'static Scheduler, _: &'static Lwp| {
         scheduler.stop();
         true

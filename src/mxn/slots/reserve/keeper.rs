@@ -2,12 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use super::RESERVE;
 use crate::fiber::stack;
 use crate::mxn::kernel_threads::Starting;
 use crate::mxn::lwp::Lwp;
 use crate::mxn::sched::{Scheduler, policy};
-use crate::mxn::slots::pool::Aged;
+use crate::mxn::slots::pool::{Aged, RESERVE};
 use crate::mxn::timer::{BATCH, NEVER};
 use crate::runtime::registry;
 use crate::sys::{children, message};
@@ -50,7 +49,6 @@ impl Scheduler {
     /// Notes that there is another spare. If it is the first too many, the reserve's thread must end it in
     /// time.
     pub(crate) fn notice_spare(&self, spares: usize) {
-        self.reserve_state.notice_spares(spares);
         // The second condition: a slot may still have to be made, and this spare can hold it.
         if spares == self.reserve_state.width() + 1 || self.pool.slots() < self.pool.wanted() {
             self.reserve_state.ask();
@@ -147,22 +145,20 @@ impl Reserve {
             run += usize::from(scheduler.see_started(starting));
         }
         self.batch = if run < tried { 1 } else { (2 * self.batch).min(LARGEST_BATCH) };
-        if tried == 0 && !scheduler.pool.has_room() && scheduler.pool.spares() == 0 {
-            self.notice_bound();
+        if tried == 0 && scheduler.pool.becomes_exhausted() && scheduler.reserve_state.bounded.add() == 0 {
+            self.say_exhausted();
         }
     }
 
-    /// Notes that all LWPs that there may be are in use.
+    /// Says that all LWPs that there may be are in use.
     #[cold]
-    fn notice_bound(&self) {
-        if self.scheduler.reserve_state.notice_bound() {
-            let most = self.scheduler.pool.most();
-            message::to_standard_error(format_args!(
-                "selvedge: all {most} kernel threads (LWPs) that a runtime may have are in use; while its \
-                 threads sleep in the kernel on all of them, others wait. To allow more: \
-                 mxn::Builder::max_lwps or SELVEDGE_MAX_LWPS. (This is said once.)\n"
-            ));
-        }
+    fn say_exhausted(&self) {
+        let most = self.scheduler.pool.most();
+        message::to_standard_error(format_args!(
+            "selvedge: all {most} kernel threads (LWPs) that a runtime may have are in use; while its threads \
+             sleep in the kernel on all of them, others wait. To allow more: mxn::Builder::max_lwps or \
+             SELVEDGE_MAX_LWPS. (This is said once.)\n"
+        ));
     }
 
     /// Ends kernel threads that have been spare for long enough. Returns when the next may be.
@@ -184,7 +180,7 @@ impl Reserve {
                     }
                 }
                 // As if it had become a spare only now.
-                Aged::One(lwp, _) => lwp.show_spare_since(now),
+                Aged::One(lwp, _) => lwp.life.show_spare_since(now),
             }
         }
         scheduler.pool.forget_vacant();
@@ -196,7 +192,7 @@ impl Reserve {
         let scheduler = self.scheduler;
         let mut next = NEVER;
         // This thread has joined the last kernel thread of each. So it sees all that were armed there.
-        for lwp in scheduler.pool.all().filter(|lwp| !lwp.lives()) {
+        for lwp in scheduler.pool.all().filter(|lwp| !lwp.life.lives()) {
             if lwp.timers.next() == NEVER {
                 continue;
             }
@@ -214,7 +210,7 @@ impl Reserve {
 /// Returns `true` if nothing depends on a spare's kernel thread.
 fn may_end(lwp: &Lwp) -> bool {
     // It is a spare, so it makes no children now.
-    children::any(lwp.tid()).is_ok_and(|any| !any)
+    children::any(lwp.life.tid()).is_ok_and(|any| !any)
 }
 
 fn earlier(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {

@@ -1,0 +1,22 @@
+use crate::mxn::tests::Model;
+
+/// Once a newcomer was missed: the bound was counted, and counted again when it had come and gone.
+#[test]
+fn a_spare_that_is_yet_to_come_is_not_in_use() {
+    let model = Model::new(1, 2, 0);
+    let (pool, first, second) = (&model.scheduler.pool, model.lwp(1), model.lwp(2));
+    for lwp in [first, second] {
+        lwp.life.show_awaited(true);
+        assert!(!pool.becomes_exhausted(), "this one is yet to come");
+        assert_eq!(pool.enter_spares(lwp), 1);
+        assert!(!pool.becomes_exhausted(), "it has come");
+        assert!(pool.leave_spares(lwp));
+    }
+    assert!(pool.becomes_exhausted());
+    assert!(!pool.becomes_exhausted(), "it was before");
+    pool.enter_spares(first);
+    assert!(pool.leave_spares(first) && !pool.becomes_exhausted(), "it came back, and went out again");
+    pool.enter_spares(first);
+    pool.enter_spares(second);
+    assert!(pool.leave_spares(first) && pool.leave_spares(second) && pool.becomes_exhausted());
+}
