@@ -172,16 +172,22 @@ impl Scheduler {
     }
 
     /// Takes the next thread where [`pick_next`](Self::pick_next) has found none, if it must run on this LWP
-    /// (`Pinned`), or if the only reason was the trace.
-    fn pick_at_home_or_traced(&self, lwp: &'static Lwp) -> Option<&'static Green> {
+    /// (`Pinned`), or if the only reason was that times are counted.
+    fn pick_at_home_or_noted(&'static self, lwp: &'static Lwp) -> Option<&'static Green> {
         let at_home = self.placement.has_homes() && !lwp.flags.is_any();
-        if !(at_home || lwp.flags.only_traces())
+        if !(at_home || lwp.flags.only_notes())
             || self.is_dispatcher_due(lwp, lwp.tick.get())
             || lwp.pinned.has_high()
         {
             return None;
         }
-        lwp.queue.pop().or_else(|| lwp.pinned.pop(Priority::Normal)).map(deref)
+        self.count_if_told(lwp);
+        let next = deref(lwp.queue.pop().or_else(|| lwp.pinned.pop(Priority::Normal))?);
+        if self.is_one_behind(next.ran()) {
+            self.put_first(lwp, next);
+            return None;
+        }
+        Some(next)
     }
 
     /// Returns `true` if the dispatcher has to choose the next thread, whatever the flags say.

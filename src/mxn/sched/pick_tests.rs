@@ -105,13 +105,21 @@ fn a_thread_of_this_lwp_follows_directly_unless_the_dispatcher_is_due() {
             None,
             "it is on no queue that can be stolen from"
         );
-        number(&model, scheduler.pick_at_home_or_traced(lwp))
+        number(&model, scheduler.pick_at_home_or_noted(lwp))
     };
     assert_eq!(follows(|_, _| ()), Some(0));
     assert_eq!(follows(|model, lwp| lwp.pinned.push(set(model.green(1), High).ptr(), || High)), None);
     assert_eq!(follows(|model, _| model.scheduler.queue_shared(set(model.green(1), High))), None);
     assert_eq!(follows(|_, lwp| lwp.flags.look()), None);
     assert_eq!(follows(|_, lwp| lwp.flags.trace(true)), Some(0));
+    assert_eq!(follows(|_, lwp| lwp.flags.count(true)), Some(0));
+    let is_noting_and_one_is_behind = |model: &Model, lwp: &'static Lwp| {
+        lwp.flags.trace(true);
+        lwp.flags.count(true);
+        model.green(0).set_ran(1 + HEAD_START);
+        model.scheduler.queue_preempted(model.green(1));
+    };
+    assert_eq!(follows(is_noting_and_one_is_behind), None);
     assert_eq!(follows(|_, lwp| lwp.slot.retake_unannounced().unwrap().retire()), None);
     let is_before_fair_tick = |_: &Model, lwp: &'static Lwp| {
         while !(lwp.tick.get() + 1).is_multiple_of(FAIR_TICK) {

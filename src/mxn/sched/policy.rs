@@ -77,8 +77,8 @@ pub(crate) const CANDIDATES: usize = 32;
 /// If a thread has run for more than the mean by this much, in ns, it waits among the preempted threads when
 /// it wakes up. (Half a millisecond gave the same shares.)
 pub(crate) const AHEAD: u64 = 2_000_000;
-/// At each count, the mean moves towards the run time of the thread by one part in this many. That is about
-/// the number of threads that compete. (8 gave the same shares.)
+/// With each portion, the mean moves towards the run time of the thread by one part in this many. That is
+/// about the number of threads that compete. (8 gave the same shares.)
 pub(crate) const INERTIA: i64 = 32;
 /// A fresh thread goes before a preempted thread that has run for less, up to this much less, in ns. It is
 /// served nearly on arrival, and pays later.

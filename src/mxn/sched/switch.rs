@@ -105,7 +105,7 @@ impl Scheduler {
         me: &'static Green,
         parting: impl FnOnce(Option<&'static Green>),
     ) -> Option<usize> {
-        match self.pick_at_home_or_traced(lwp) {
+        match self.pick_at_home_or_noted(lwp) {
             Some(next) if std::ptr::eq(next, me) => {
                 parting(None);
                 Self::show_owner(lwp, me);

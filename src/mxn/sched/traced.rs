@@ -3,8 +3,8 @@
 //! **Problem.** While the trace is off, it may cost nothing, and a switch is 12 ns.
 //!
 //! **Solution.** Two tests that exist anyway say that the trace is on. Each dispatch tests the LWP's flags.
-//! If one is set, threads switch by way of the dispatcher, and that calls the hooks. Each wake-up tests
-//! `wakes_here`, which also says that threads always move; if it is not set, the wake-up is out of line.
+//! If one is set, threads switch another way, which calls the hooks. Each wake-up tests `wakes_here`, which
+//! also says that threads always move; if it is not set, the wake-up is out of line.
 //!
 //! The dispatcher that stops a thread, and the one that runs it again, are the keepers of its account
 //! (`recorder/account.rs`). Both have the thread to themselves until `mounted` is cleared, or since it was

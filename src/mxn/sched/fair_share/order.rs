@@ -46,14 +46,19 @@ impl Scheduler {
         self.pop_of(1, u64::MAX)
     }
 
+    /// Returns `true` if a preempted thread is to go before a fresh thread that has run for `ran`.
+    #[inline]
+    pub(in crate::mxn::sched) fn is_one_behind(&self, ran: u64) -> bool {
+        self.preempted.len() > 0 && self.shares.least() < self.shares.goes_behind(ran)
+    }
+
     /// Takes a preempted thread if one is to go before a fresh thread that has run for `ran`.
     #[inline]
     pub(in crate::mxn::sched) fn pop_behind(&'static self, ran: u64) -> Option<NonNull<Green>> {
-        if self.preempted.len() == 0 {
+        if !self.is_one_behind(ran) {
             return None;
         }
-        let most = self.shares.goes_behind(ran);
-        if self.shares.least() < most { self.pop_of(CANDIDATES, most) } else { None }
+        self.pop_of(CANDIDATES, self.shares.goes_behind(ran))
     }
 
     /// Returns `true` if the next preempted thread has had its share.
