@@ -1,7 +1,6 @@
 //! Bound threads, and calls that block in the kernel.
 
 use std::collections::HashSet;
-use std::fs;
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -37,8 +36,18 @@ fn a_bound_thread_is_a_thread<L: Leg>() {
 }
 
 /// The number that the kernel knows the running kernel thread by.
+#[cfg(unix)]
 fn kernel_number() -> String {
-    fs::read_link("/proc/thread-self").expect("a Linux kernel").to_string_lossy().into_owned()
+    std::fs::read_link("/proc/thread-self").expect("a Linux kernel").to_string_lossy().into_owned()
+}
+
+/// The number that the kernel knows the running kernel thread by.
+#[cfg(windows)]
+fn kernel_number() -> u32 {
+    unsafe extern "system" {
+        safe fn GetCurrentThreadId() -> u32;
+    }
+    GetCurrentThreadId()
 }
 
 fn a_bound_thread_has_a_kernel_thread_of_its_own<L: Leg>() {
@@ -55,7 +64,7 @@ fn a_bound_thread_has_a_kernel_thread_of_its_own<L: Leg>() {
                 })
             })
             .collect();
-        let join = |waiter: std::io::Result<thread::JoinHandle<String>>| {
+        let join = |waiter: std::io::Result<thread::JoinHandle<_>>| {
             let waiter = waiter.unwrap();
             waiter.thread().unpark();
             waiter.join().unwrap()

@@ -1,11 +1,14 @@
 //! Forms of waits that have what they wait for, or do without: by a deadline. (`interrupt.rs` has those
 //! that are interrupted.)
 
+#[cfg(unix)]
+mod shared;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use selvedge::channel::{Select, unbounded};
-use selvedge::sync::{Barrier, process_shared};
+use selvedge::sync::Barrier;
 use selvedge::{Runtime, Wait, WaitError, thread};
 
 use crate::legs::Leg;
@@ -18,7 +21,6 @@ both! {
     joins_in_a_scope_end_in_time,
     a_panic_is_told_by_every_join_in_a_scope,
     what_is_ready_is_told_in_time,
-    shared_conditions_are_waited_for_so_long,
 }
 
 const LONG: Duration = Duration::from_secs(1000);
@@ -180,34 +182,4 @@ fn what_is_ready_is_told_in_time<L: Leg>() {
         drop(sender.join().unwrap());
         assert_eq!((r.try_recv(), select.ready_with(endless)), (Ok(1), Ok(receives)), "gone is ready");
     });
-}
-
-fn shared_conditions_are_waited_for_so_long<L: Leg>() {
-    let rt = L::new();
-    let both = Arc::new((process_shared::Mutex::new(0), process_shared::Condvar::new()));
-    rt.run(|| {
-        let (count, changed) = &*both;
-        let guard = count.lock().unwrap().unwrap();
-        let (guard, result) = timed(|| changed.wait_while_for(guard, |count| *count == 0, SHORT)).unwrap();
-        assert!(result.timed_out());
-        let guard = guard.unwrap();
-        let (guard, result) = timed(|| changed.wait_while_until(guard, |count| *count == 0, soon())).unwrap();
-        assert!(result.timed_out());
-        // What is so already is not waited for, whatever the time.
-        let (guard, result) =
-            changed.wait_while_for(guard.unwrap(), |count| *count > 0, Duration::ZERO).unwrap();
-        assert!(!result.timed_out() && *guard.unwrap() == 0);
-    });
-    let theirs = Arc::clone(&both);
-    let counts = rt.spawn(move || {
-        for _ in 0..3 {
-            *theirs.0.lock().unwrap().unwrap() += 1;
-            theirs.1.notify_all();
-        }
-    });
-    let (count, changed) = &*both;
-    let guard = count.lock().unwrap().unwrap();
-    let (guard, result) = changed.wait_while_for(guard, |count| *count < 3, LONG).unwrap();
-    assert!(!result.timed_out() && *guard.unwrap() == 3);
-    counts.join().unwrap();
 }

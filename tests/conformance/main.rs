@@ -1,7 +1,11 @@
 //! What a program may rely on, on either runtime: each scenario is written once, generic over the
 //! runtime, and runs on every leg.
 
+#[cfg(unix)]
 #[path = "../support/unseen.rs"]
+mod unseen;
+#[cfg(windows)]
+#[path = "../support/unseen_windows.rs"]
 mod unseen;
 #[path = "../support/watchdog.rs"]
 mod watchdog;
@@ -10,6 +14,7 @@ mod watchdog;
 mod legs;
 mod subprocess;
 
+#[cfg(target_os = "linux")]
 mod affinity;
 mod as_std;
 mod blocking;
@@ -24,21 +29,27 @@ mod channel_select;
 mod channel_time;
 mod checked;
 mod condvar;
+#[cfg(unix)]
 mod forked;
 mod forms;
 mod futures;
 mod futures_join;
 mod interrupt;
+#[cfg(unix)]
 mod io;
 mod join;
+#[cfg(unix)]
 mod keys;
 mod lifetime;
+#[cfg(unix)]
 mod limits;
 mod locals;
 mod mixed;
 mod mutexes;
 mod names;
+#[cfg(unix)]
 mod net;
+#[cfg(unix)]
 mod net_ends;
 mod no_time;
 mod once;
@@ -47,6 +58,7 @@ mod once_lock;
 mod parking;
 mod poison;
 mod priorities;
+#[cfg(unix)]
 mod pthread;
 mod reentrant;
 mod robust;
@@ -62,3 +74,5 @@ mod threads;
 mod time;
 mod tsd;
 mod wait_group;
+#[cfg(windows)]
+mod windows;

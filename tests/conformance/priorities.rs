@@ -208,6 +208,9 @@ fn the_highest_gets_the_lock_first<L: Leg>() {
 
 /// Kernel threads that wait for a lock itself: the kernel tells when they sleep.
 fn the_highest_kernel_thread_gets_the_lock_first<L: Leg>() {
+    if !cfg!(target_os = "linux") {
+        return println!("skipped: only on Linux does the kernel tell which of its threads sleep");
+    }
     let mut threads = Everywhere::new(L::new());
     for (round, order) in ORDERS.into_iter().enumerate() {
         let served = Arc::new(Mutex::new(Vec::new()));

@@ -2,13 +2,10 @@
 //! how that went.
 
 use std::env;
-use std::os::unix::process::ExitStatusExt;
-use std::process::{Command, Output};
+use std::process::{Command, ExitStatus, Output};
 
 /// Set in the process that plays the scenario.
 const CHILD: &str = "SELVEDGE_TEST_CHILD";
-
-const SIGABRT: i32 = 6;
 
 /// Returns `true` if this is the process that plays the scenario.
 pub(crate) fn is_child() -> bool {
@@ -27,7 +24,22 @@ pub(crate) fn again_with(name: &str, value: &str) -> Output {
     play(command)
 }
 
+/// Returns `true` if the process has ended itself by `abort`.
+#[cfg(unix)]
+fn is_aborted(status: ExitStatus) -> bool {
+    std::os::unix::process::ExitStatusExt::signal(&status) == Some(libc::SIGABRT)
+}
+
+/// Returns `true` if the process has ended itself by `abort`.
+#[cfg(windows)]
+fn is_aborted(status: ExitStatus) -> bool {
+    /// `STATUS_STACK_BUFFER_OVERRUN`: how a program ends at once (`__fastfail`).
+    const FAST_FAIL: u32 = 0xC000_0409;
+    status.code() == Some(FAST_FAIL.cast_signed())
+}
+
 /// Plays the calling test again, in a process that has set a limit by the shell command `limit`.
+#[cfg(unix)]
 pub(crate) fn again_limited(limit: &str) -> Output {
     let mut shell = Command::new("sh");
     shell.args(["-c", &format!("{limit} && exec \"$@\""), "sh"]);
@@ -51,7 +63,7 @@ pub(crate) fn errors(output: &Output) -> String {
 #[track_caller]
 pub(crate) fn assert_aborted(output: &Output, what: &str) {
     let errors = errors(output);
-    assert_eq!(output.status.signal(), Some(SIGABRT), "{:?}\n{errors}", output.status);
+    assert!(is_aborted(output.status), "{:?}\n{errors}", output.status);
     assert!(errors.contains(what), "does not say {what:?}:\n{errors}");
 }
 

@@ -1,9 +1,10 @@
 //! Thread-specific data: each thread has its own values, wherever it runs; `ends` says what becomes of them.
 
 mod ends;
+#[cfg(unix)]
+mod forked;
 
 use std::cell::{Cell, RefCell};
-use std::ffi::c_int;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -15,7 +16,6 @@ use selvedge::tsd::Key;
 use selvedge::{Runtime, thread};
 
 use crate::legs::Leg;
-use crate::subprocess::{again, assert_passed, is_child};
 
 both! {
     values_are_each_threads_own,
@@ -28,7 +28,6 @@ both! {
     thousands_of_keys,
     ten_thousand_threads,
     keys_come_and_go_in_all_threads_at_once,
-    a_forked_child_has_the_values_of_its_thread,
 }
 
 /// Counts one more when it is dropped.
@@ -291,34 +290,4 @@ fn keys_come_and_go_in_all_threads_at_once<L: Leg>() {
         .collect();
     handles.into_iter().for_each(|handle| handle.join().unwrap());
     assert_eq!(live.load(SeqCst), 0, "values are left when their threads are gone");
-}
-
-fn a_forked_child_has_the_values_of_its_thread<L: Leg>() {
-    static KEYS: [Key<usize>; 40] = [const { Key::new() }; 40];
-    if !is_child() {
-        return assert_passed(&again());
-    }
-    let rt = L::new();
-    for bound in [false, true] {
-        rt.spawn_with(Builder::new().bound(bound), || {
-            KEYS.iter().enumerate().for_each(|(n, key)| key.set(n));
-            // SAFETY: the child looks at memory of its own, and leaves by _exit.
-            let pid = unsafe { libc::fork() };
-            if pid == 0 {
-                let kept = KEYS.iter().enumerate().all(|(n, key)| key.get() == Some(n));
-                KEYS.iter().for_each(|key| key.set(1));
-                let changed = KEYS.iter().all(|key| key.replace(2) == Some(1) && key.take() == Some(2));
-                // SAFETY: no preconditions.
-                unsafe { libc::_exit(c_int::from(!(kept && changed))) };
-            }
-            let mut status = 0;
-            // SAFETY: a child of this process and a place for its status.
-            assert_eq!(thread::blocking(|| unsafe { libc::waitpid(pid, &mut status, 0) }), pid);
-            assert_eq!(status, 0, "the child has not found what its thread had");
-            assert!(KEYS.iter().enumerate().all(|(n, key)| key.get() == Some(n)));
-        })
-        .unwrap()
-        .join()
-        .unwrap();
-    }
 }

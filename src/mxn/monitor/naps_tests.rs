@@ -1,6 +1,7 @@
 //! A thread that waits for a lock of the runtime is not taken for blocked. One LWP that is stuck brings one
 //! more.
 
+#[cfg(unix)]
 mod survey;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};

@@ -1,0 +1,10 @@
+/* std's hash maps take their random numbers from `bcryptprimitives.dll`, which Wine has from version 9 on. For
+ * older versions, this is built as that library. */
+#include <stddef.h>
+
+__declspec(dllimport) unsigned char __stdcall SystemFunction036(void *buffer, unsigned long length);
+
+__declspec(dllexport) int __stdcall ProcessPrng(unsigned char *data, size_t length)
+{
+    return SystemFunction036(data, (unsigned long)length);
+}
