@@ -15,6 +15,7 @@ mod life;
 mod lwp;
 mod lwp_set;
 mod monitor;
+mod near;
 mod preempt;
 mod run_queue;
 mod sched;

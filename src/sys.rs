@@ -7,6 +7,7 @@
 #[cfg_attr(not(target_os = "linux"), path = "sys/affinity_other.rs")]
 pub(crate) mod affinity;
 pub(crate) mod bytes;
+pub(crate) mod caches;
 #[cfg(test)]
 #[cfg_attr(windows, path = "sys/windows/child_tests.rs")]
 pub(crate) mod child_tests;

@@ -218,15 +218,18 @@ pub(crate) struct SearchState {
     pub(crate) stole_at: Cell<u64>,
     /// Where the kernel keeps the CPU number of its kernel thread.
     pub(crate) cpu: Cell<Option<NonNull<cpu::Word>>>,
-    /// The number of the LWP to look at next, if that is active.
+    /// The number of the LWP to look at next, if that is active; and the same of those that are not near.
     pub(crate) next_victim: Cell<u32>,
+    pub(crate) next_far: Cell<u32>,
+    /// The group that its CPU belonged to when it last looked (`mxn::near`).
+    pub(crate) group: Cell<Option<u8>>,
     /// It keeps the CPU from an LWP that it looks at.
     pub(crate) in_the_way: Cell<bool>,
 }
 
 impl SearchState {
     /// Returns the CPU that it is on, if that is known. Called by its own kernel thread.
-    fn cpu(&self) -> Option<u32> {
+    pub(crate) fn cpu(&self) -> Option<u32> {
         // SAFETY: the area belongs to the LWP's own kernel thread, and that thread calls this.
         // Relaxed: the kernel writes it.
         self.cpu.get().map(|word| unsafe { word.as_ref() }.load(Ordering::Relaxed))
@@ -321,6 +324,8 @@ impl Lwp {
                 stole_at: Cell::new(0),
                 cpu: Cell::new(None),
                 next_victim: Cell::new(0),
+                next_far: Cell::new(0),
+                group: Cell::new(None),
                 in_the_way: Cell::new(false),
             },
             queue,

@@ -91,14 +91,17 @@ impl LwpSet {
         self.word(word) & bit != 0
     }
 
-    /// Takes an LWP out: this one if it is in the set, or else the one of the lowest number.
+    /// Takes an LWP out: `first` if it is in the set, or else the one of the lowest number. LWPs in `near` go
+    /// before the others, if that is given.
     #[must_use]
-    pub(crate) fn take(&self, first: u32) -> Option<u32> {
+    pub(crate) fn take(&self, first: u32, near: Option<&LwpSet>) -> Option<u32> {
+        let is_near = |lwp| near.is_none_or(|near| near.contains(lwp));
         // A look before the change: the line may be others'.
-        if self.contains(first) && self.remove(first) {
+        if is_near(first) && self.contains(first) && self.remove(first) {
             return Some(first);
         }
-        self.from(0).find(|&lwp| self.remove(lwp))
+        let nearest = self.from(0).find(|&lwp| is_near(lwp) && self.remove(lwp));
+        nearest.or_else(|| if near.is_some() { self.take(first, None) } else { None })
     }
 
     /// Returns the LWPs of the set, each once: from this number on, and then those below.
@@ -153,7 +156,18 @@ mod tests {
     fn the_one_that_is_asked_for_is_taken_or_else_the_first() {
         let set = LwpSet::new(100);
         assert!([3, 70, 99].into_iter().all(|lwp| set.insert(lwp)));
-        assert_eq!((set.take(70), set.take(70), set.take(98)), (Some(70), Some(3), Some(99)));
-        assert!(set.take(3).is_none() && !set.remove(3) && !set.contains(3));
+        let take = |first| set.take(first, None);
+        assert_eq!((take(70), take(70), take(98)), (Some(70), Some(3), Some(99)));
+        assert!(take(3).is_none() && !set.remove(3) && !set.contains(3));
+    }
+
+    #[test]
+    fn those_that_are_near_are_taken_before_the_others() {
+        let (set, near) = (LwpSet::new(100), LwpSet::new(100));
+        assert!([3, 70, 98, 99].into_iter().all(|lwp| set.insert(lwp)));
+        assert!([2, 70, 99].into_iter().all(|lwp| near.insert(lwp)));
+        let take = |first| set.take(first, Some(&near));
+        assert_eq!([take(99), take(3), take(98), take(98)], [Some(99), Some(70), Some(98), Some(3)]);
+        assert!(take(2).is_none() && near.contains(70), "it sleeps no more, and is still near");
     }
 }

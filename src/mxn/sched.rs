@@ -40,6 +40,7 @@ use super::kernel_threads::KernelThreads;
 use super::life::Life;
 use super::lwp::{First, Lwp};
 use super::monitor::sleep::MonitorState;
+use super::near::Near;
 use super::run_queue::inject::Inject;
 use super::run_queue::local_queue;
 use super::slots::counts::{Moves, SlotCounts};
@@ -55,6 +56,7 @@ use crate::reactor::poller::Poller;
 use crate::recorder::rings::RingCell;
 use crate::runtime::registry;
 use crate::shim::atomic::{AtomicBool, Ordering};
+use crate::sys::caches::Caches;
 use crate::thread::kernel::Reaper;
 
 /// What the LWPs of one runtime share.
@@ -88,6 +90,7 @@ pub(crate) struct Scheduler {
     one_cpu: AtomicBool,
     /// The time slice of threads that have none of their own, in ns.
     pub(crate) slice: u64,
+    pub(crate) near: Near,
     pub(crate) levels: CachePadded<PriorityQueues>,
     pub(crate) idle: CachePadded<Idle>,
     /// The descriptors that its green threads wait for.
@@ -109,6 +112,8 @@ impl Scheduler {
     /// Makes a scheduler without kernel threads. `signals`: threads are preempted by signal.
     pub(super) fn new(settings: Settings, rung: ThreadRegister, signals: bool) -> io::Result<Self> {
         let number = registry::take_number();
+        // Few LWPs are all looked at anyway.
+        let caches = if settings.concurrency > policy::VICTIMS { Caches::of_this_machine() } else { None };
         Ok(Self {
             number,
             stack_class: SizeClass::of(settings.stack_size)?,
@@ -125,6 +130,7 @@ impl Scheduler {
             one_cpu: AtomicBool::new(false),
             slice: settings.slice(),
             levels: CachePadded::new(PriorityQueues::new()),
+            near: Near::new(settings.max_lwps, caches),
             idle: CachePadded::new(Idle::new(settings.max_lwps)),
             poller: CachePadded::new(Poller::new(number)),
             pool: LwpPool::new(settings.max_lwps, settings.concurrency, settings.follows_cpus),

@@ -95,7 +95,7 @@ impl Model {
         let scheduler = self.scheduler;
         let _ = (scheduler.idle.look(), scheduler.idle.quiet_until(), scheduler.idle.watch());
         scheduler.idle.unwatch();
-        assert!(scheduler.idle.take_sleeper().is_none());
+        assert!(scheduler.idle.take_sleeper(None).is_none());
         scheduler.watch.notice_activity();
         let moves = &scheduler.moves;
         let _ = (moves.compensated.get(), moves.handed_off.get(), moves.starved.get());

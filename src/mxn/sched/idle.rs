@@ -142,23 +142,23 @@ impl Idle {
     }
 
     /// Returns the LWP that the caller must wake, if any, after it put a thread where no LWP is sure to look
-    /// soon. That LWP counts as a searcher already.
+    /// soon. That LWP counts as a searcher already. One of those that are `near` goes before the others.
     #[must_use]
-    pub(crate) fn wake_one(&self) -> Option<u32> {
+    pub(crate) fn wake_one(&self, near: Option<&LwpSet>) -> Option<u32> {
         // Pairs with the fence of `enter`: see the proof.
         fence(Ordering::SeqCst);
         let look = self.look();
         if look.sleeping == 0 || look.searching > 0 {
             return None;
         }
-        self.take_sleeper()
+        self.take_sleeper(near)
     }
 
-    /// Takes a sleeper out of the set, even if another LWP searches.
+    /// Takes a sleeper out of the set, even if another LWP searches: one of those that are `near`, if it can.
     #[must_use]
-    pub(crate) fn take_sleeper(&self) -> Option<u32> {
+    pub(crate) fn take_sleeper(&self, near: Option<&LwpSet>) -> Option<u32> {
         // Relaxed: a hint.
-        let taken = self.sleepers.take(self.last.load(Ordering::Relaxed));
+        let taken = self.sleepers.take(self.last.load(Ordering::Relaxed), near);
         taken.inspect(|_| self.count_as_searcher())
     }
 

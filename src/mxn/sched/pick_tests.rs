@@ -431,7 +431,7 @@ fn an_lwp_that_loses_its_slot_while_it_sleeps_joins_the_spares() {
     let model = Model::new(2, 0, 0);
     let (scheduler, lwp) = (model.scheduler, model.lwp(1));
     let dispatcher = spawn(move || scheduler.dispatch(lwp));
-    wait_until(|| scheduler.idle.look().sleeping == 1);
+    wait_until(|| scheduler.idle.sleepers().contains(lwp.index));
     assert!(scheduler.shrink());
     wait_until(|| dispatcher.is_finished() || scheduler.pool.spares() == 1);
     assert!(!dispatcher.is_finished(), "it has not been told to end");

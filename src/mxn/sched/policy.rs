@@ -46,6 +46,8 @@ pub(crate) const TRIAL: u64 = 5 * MIN_AGE;
 /// How many other LWPs a searching LWP looks at before it looks at its own and the shared queues again. Each
 /// costs three cache lines of that LWP. With 64, a look would take 10 us.
 pub(crate) const VICTIMS: usize = 8;
+/// How many of these are not near, if others are (`mxn::near`).
+pub(crate) const FAR_VICTIMS: usize = 2;
 /// PAUSE instructions between two looks.
 pub(crate) const PAUSES: u32 = crate::shim::SEARCH_PAUSES;
 /// The first nap of the sleeper that watches, in ns. It doubles up to `MAX_NAP`.

@@ -15,7 +15,8 @@
 //!
 //! **A look is at a few.** It goes to eight of the LWPs that may have something, and the next look to those
 //! after them. The LWPs that search at once begin at different ones. (A look at 64 touched 193 lines that
-//! others write.)
+//! others write.) If the processors have more than one last cache, six of the eight are LWPs that share the
+//! thief's (`mxn::near`), and come first.
 //!
 //! **On one CPU** a searcher gives the CPU away between two looks. Whatever makes a thread runnable needs
 //! that CPU, be it an LWP or a kernel thread of the program. To spin for 50 us there takes as long as a
@@ -31,6 +32,7 @@
 //! last to sleep sleeps deeply, until its own next deadline. Then the monitor may sleep deeply too. So the
 //! thread that makes an LWP run again wakes the monitor (`notice_activity`).
 
+use std::cell::Cell;
 use std::ptr::NonNull;
 
 use super::{Scheduler, deref, policy};
@@ -63,6 +65,7 @@ impl Scheduler {
         // Not all that search at once look at the same LWPs first.
         let chance = lwp.tick.get().wrapping_add(lwp.index).wrapping_mul(0x9E37_79B9) >> 16;
         lwp.search.next_victim.set(self.pool.start_in_turn(chance));
+        lwp.search.next_far.set(self.pool.start_in_turn(chance));
         let mut next_poll = 0;
         loop {
             let until = now + spin;
@@ -146,7 +149,7 @@ impl Scheduler {
             if sleeping == 0 || self.inject.len() <= running as usize {
                 return;
             }
-            let Some(index) = self.idle.take_sleeper() else { return };
+            let Some(index) = self.idle.take_sleeper(self.near.here()) else { return };
             self.wake_lwp(self.pool.lwp(index));
         }
     }
@@ -202,13 +205,20 @@ impl Scheduler {
         self.take_low(lwp)
     }
 
-    /// Returns the LWPs to look at next: the ones after those that this LWP has looked at last. The search
-    /// repeats the look, and so comes to all of them.
+    /// Returns the LWPs to look at next: the ones after those that this LWP has looked at last, and first
+    /// those that are near. The search repeats the look, and so comes to all of them.
     fn victims(&self, lwp: &'static Lwp) -> impl Iterator<Item = &'static Lwp> {
-        let victims = self.pool.active(lwp.search.next_victim.get());
-        victims.filter(move |victim| !std::ptr::eq(*victim, lwp)).take(policy::VICTIMS).inspect(|victim| {
-            lwp.search.next_victim.set(victim.index + 1);
-        })
+        let near = self.near.settle(lwp);
+        let after = move |next: &'static Cell<u32>, are_near: bool, most: usize| {
+            let is_wanted = move |victim: &&'static Lwp| {
+                near.is_none_or(|near| near.contains(victim.index) == are_near) && !std::ptr::eq(*victim, lwp)
+            };
+            let wanted = self.pool.active(next.get()).filter(is_wanted).take(most);
+            wanted.inspect(|victim| next.set(victim.index + 1))
+        };
+        let far = if near.is_some() { policy::FAR_VICTIMS } else { 0 };
+        let nearest = after(&lwp.search.next_victim, true, policy::VICTIMS - far);
+        nearest.chain(after(&lwp.search.next_far, false, far))
     }
 
     /// Takes what needs no stealing and is not of low priority.
@@ -254,6 +264,8 @@ impl Scheduler {
     /// Takes some of the threads that wait on another LWP, if more than twice as many wait there. Called at a
     /// fair tick of an LWP that never runs dry. It looks at the other LWPs in turn.
     pub(super) fn balance(&'static self, lwp: &'static Lwp, turn: u32) {
+        // It searches never, and may have moved.
+        self.near.settle(lwp);
         let first = self.pool.active(self.pool.start_in_turn(turn)).next();
         let Some(victim) = first.filter(|first| !std::ptr::eq(*first, lwp)) else { return };
         let (theirs, ours) = (victim.queue.ring.len(), lwp.queue.ring.len());
@@ -468,6 +480,9 @@ mod loom_search;
 
 #[cfg(test)]
 mod lines_tests;
+
+#[cfg(test)]
+mod near_tests;
 
 #[cfg(test)]
 mod tests;

@@ -354,7 +354,7 @@ impl Scheduler {
     /// Wakes a sleeping LWP to search, unless one searches already. If none sleeps idle, takes the slot of an
     /// LWP that announced blocking, or rests.
     pub(crate) fn wake_searcher(&'static self) {
-        match self.idle.wake_one() {
+        match self.idle.wake_one(self.near.here()) {
             Some(index) => {
                 self.watch.notice_activity();
                 self.wake_lwp(self.pool.lwp(index));

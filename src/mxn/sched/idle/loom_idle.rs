@@ -61,7 +61,7 @@ impl Model {
         };
         // Atomics come into being at their first use, so this is before the model's threads.
         assert_eq!((model.idle.look().sleeping, model.queue.len()), (0, 0));
-        assert!(model.idle.take_sleeper().is_none());
+        assert!(model.idle.take_sleeper(None).is_none());
         model.queue.push(NonNull::from(&model.jobs[0]));
         assert!(model.queue.pop(0, |_| ()).is_some());
         for word in &model.words {
@@ -79,9 +79,9 @@ impl Model {
     fn wake_searcher(&self) {
         let sleeper = if self.wrong == Wrong::FenceOfWakeOne {
             let look = self.idle.look();
-            if look.sleeping == 0 || look.searching > 0 { None } else { self.idle.take_sleeper() }
+            if look.sleeping == 0 || look.searching > 0 { None } else { self.idle.take_sleeper(None) }
         } else {
-            self.idle.wake_one()
+            self.idle.wake_one(None)
         };
         if let Some(lwp) = sleeper {
             let word = &self.words[lwp as usize];

@@ -107,7 +107,7 @@ fn is_woken_to_search(wake: fn(&'static Scheduler)) -> bool {
         Slept::Over => false,
         Slept::Found(_) | Slept::Napped => unreachable!("there is nothing, and it does not nap"),
     });
-    wait_until(|| scheduler.idle.look().sleeping == 1);
+    wait_until(|| scheduler.idle.sleepers().contains(lwp.index));
     wake(scheduler);
     let woken = end(sleeper);
     assert_eq!(counts(scheduler), (0, 1));
@@ -157,7 +157,7 @@ fn is_held_up() -> bool {
     let sleeper = spawn(move || matches!(scheduler.sleep(lwp, false, &mut MIN_NAP.clone()), Slept::Woken));
     let is_taken = Cell::new(false);
     wait_until(|| {
-        is_taken.set(scheduler.idle.take_sleeper().is_some());
+        is_taken.set(scheduler.idle.take_sleeper(None).is_some());
         is_taken.get() || sleeper.is_finished()
     });
     if is_taken.get() {

@@ -62,10 +62,10 @@ fn an_lwp_that_was_woken_for_nothing_asks_for_quiet() {
         let (scheduler, lwp, green) = (model.scheduler, model.lwp(0), model.green(0));
         lwp.search.age.set(age);
         let searcher = spawn(move || scheduler.search(lwp));
-        wait_until(|| scheduler.idle.look().sleeping == 1);
+        wait_until(|| scheduler.idle.sleepers().contains(lwp.index));
         let before = scheduler.clock.now();
         scheduler.wake_searcher();
-        wait_until(|| scheduler.idle.look().sleeping == 1);
+        wait_until(|| scheduler.idle.sleepers().contains(lwp.index));
         let after = scheduler.clock.now();
         scheduler.ready_elsewhere(green);
         assert!(searcher.join().unwrap().is_some_and(|found| ptr::eq(found, green)));
