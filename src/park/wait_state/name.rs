@@ -1,23 +1,32 @@
-//! A thread's name, and the lock under which looks from outside read it.
+//! A thread's name, and the locks under which looks from outside read it.
 
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
+use crossbeam_utils::CachePadded;
+
 use crate::park::queue_lock::{QueueLock, Rank};
-use crate::shim::global;
+use crate::shim::{BUCKET_BITS, bucket_of, global};
+
+/// How many locks there are. With one, all threads that start with a name met at its cache line.
+const LOCKS: usize = if BUCKET_BITS < 4 { 1 } else { 16 };
 
 global! {
-    /// Held while the name of a core is changed, and while it is read without a reference.
-    static NAMES: QueueLock<()> = QueueLock::new(Rank::Pool, ());
+    /// Held while the name of a core is changed, and while it is read without a reference: by the address of
+    /// the name.
+    static NAMES: [CachePadded<QueueLock<()>>; LOCKS] =
+        [const { CachePadded::new(QueueLock::new(Rank::Pool, ())) }; LOCKS];
 }
 
-/// Frees the lock from a holder that is not there.
+/// Frees the locks from holders that are not there.
 ///
 /// # Safety
 /// In the child of a fork, by its only thread.
 pub(in crate::park) unsafe fn forget_holder() {
-    // SAFETY: the caller's promise.
-    unsafe { NAMES.mend(|(), _| ()) };
+    for lock in NAMES.iter() {
+        // SAFETY: the caller's promise.
+        unsafe { lock.mend(|(), _| ()) };
+    }
 }
 
 /// The name that a thread was given at its start, or gave itself if it had none. Changed with the lock held.
@@ -34,6 +43,10 @@ pub(in crate::park) struct Name {
 impl Name {
     pub(in crate::park) fn new() -> Self {
         Self { text: AtomicPtr::new(ptr::null_mut()), len: AtomicUsize::new(0) }
+    }
+
+    fn lock(&self) -> &'static QueueLock<()> {
+        &NAMES[bucket_of(ptr::from_ref(self).addr()) % LOCKS]
     }
 
     /// Returns the name. It stays as long as the thread has references, because one that is there is not
@@ -66,7 +79,7 @@ impl Name {
     /// The caller has the core to itself.
     #[cold]
     unsafe fn change(&self, name: Option<Box<str>>) {
-        let last = NAMES.with(|()| {
+        let last = self.lock().with(|()| {
             let last = self.get().map(ptr::from_ref);
             match name {
                 Some(name) => self.put(name),
@@ -81,7 +94,7 @@ impl Name {
     /// Gives the thread, to which the caller has a reference, a name if it has none.
     pub(in crate::park) fn give(&self, name: Box<str>) {
         let mut name = Some(name);
-        NAMES.with(|()| {
+        self.lock().with(|()| {
             if self.get().is_none()
                 && let Some(name) = name.take()
             {
@@ -103,7 +116,7 @@ impl Name {
     pub(in crate::park) fn look(&self) -> Option<String> {
         let mut text = String::new();
         loop {
-            let needed = NAMES.with(|()| {
+            let needed = self.lock().with(|()| {
                 // Sound: it changes only with the lock held.
                 let name = self.get()?;
                 if name.len() <= text.capacity() {
