@@ -244,8 +244,7 @@ impl Overflow {
     /// Prints what happened and how to avoid it, and aborts.
     fn die(self) -> ! {
         message::to_standard_error(format_args!("\n{self}; aborting\n"));
-        // SAFETY: it never returns, and is allowed in a handler.
-        unsafe { libc::abort() }
+        super::process::abort()
     }
 }
 

@@ -14,8 +14,8 @@ use std::ffi::c_void;
 mod holes;
 mod modules;
 
-fn glibc() -> &'static Glibc {
-    Glibc::get().expect("this machine has a glibc that fits")
+fn glibc() -> &'static Library {
+    Library::get().expect("this machine has a glibc that fits")
 }
 
 /// Tells that this process is a child that runs one test.
