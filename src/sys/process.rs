@@ -18,10 +18,11 @@ use super::text::Text;
 /// thread with that id. glibc asks the kernel; musl would crash by another signal.
 pub(crate) fn abort() -> ! {
     #[cfg(target_os = "linux")]
-    // SAFETY: no memory is involved.
-    unsafe {
-        libc::syscall(libc::SYS_tgkill, libc::getpid(), super::system::gettid(), libc::SIGABRT)
-    };
+    {
+        let (process, thread) = (std::process::id(), super::system::gettid());
+        // SAFETY: no memory is involved.
+        unsafe { libc::syscall(libc::SYS_tgkill, process, thread, libc::SIGABRT) };
+    }
     // SAFETY: never returns, and is allowed in a handler.
     unsafe { libc::abort() }
 }

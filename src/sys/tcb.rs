@@ -85,6 +85,10 @@ use musl as library;
 
 pub(crate) use library::{Library, SUPPORTED, check_library, hwcap2};
 
+/// `true` if threads that belong to no runtime are green. On musl they are not: a green thread that calls
+/// `setuid` there would change the user of one kernel thread only.
+pub(crate) const DEFAULT: bool = SUPPORTED && !cfg!(target_env = "musl");
+
 /// How code runs on a context of its own, on the stack of the calling thread and below its frames, so that it
 /// can be left from any depth.
 #[derive(Debug)]

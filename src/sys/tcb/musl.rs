@@ -33,6 +33,8 @@ mod cradle;
 mod keys;
 mod modules;
 mod shape;
+#[cfg(test)]
+mod tests;
 
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -189,8 +191,8 @@ impl Library {
         // SAFETY: takes nothing. Returns null, or a text that stays until the next call.
         while !unsafe { libc::dlerror() }.is_null() {}
         // SAFETY: takes nothing.
-        let errors = unsafe { [libc::__errno_location(), __h_errno_location()] };
-        for error in errors {
+        let errno = unsafe { libc::__errno_location() };
+        for error in [errno, __h_errno_location()] {
             // SAFETY: the calling thread's own.
             unsafe { error.write(0) };
         }
@@ -207,5 +209,5 @@ impl Library {
 }
 
 unsafe extern "C" {
-    fn __h_errno_location() -> *mut std::ffi::c_int;
+    safe fn __h_errno_location() -> *mut std::ffi::c_int;
 }

@@ -16,6 +16,9 @@ use super::super::super::{futex, pthread};
 /// The stack of the thread, in bytes. It makes a few system calls.
 const STACK: usize = 16 << 10;
 
+/// How often the CPU is given up before the maker of a block sleeps.
+const YIELDS: u32 = 10_000;
+
 /// What is found in a block, by its thread.
 #[derive(Debug)]
 pub(super) struct Born {
@@ -57,9 +60,18 @@ pub(super) fn make(value: Option<(libc::pthread_key_t, usize)>) -> Result<Born, 
     if failed == 0 {
         // SAFETY: lives until it is freed below.
         let lives = unsafe { &(*cradle).lives };
+        // It makes a few system calls. A sleep here would look as if the thread that spawns were blocked, and
+        // its LWP would be replaced.
+        let mut yields = 0;
         // Acquire: the kernel's store comes after all that the thread wrote.
         while lives.load(Ordering::Acquire) != 0 {
-            let _ = futex::wait_shared(lives, 1, None);
+            if yields < YIELDS {
+                yields += 1;
+                // SAFETY: no memory is involved.
+                unsafe { libc::sched_yield() };
+            } else {
+                let _ = futex::wait_shared(lives, 1, None);
+            }
         }
     }
     // SAFETY: made above. The thread is gone, if there was one.

@@ -83,7 +83,7 @@ impl Modules {
             // SAFETY: the module's thread-locals in this block are this long.
             unsafe { std::ptr::copy_nonoverlapping(image, place, module.len) };
             // SAFETY: the module's thread-locals in this block are this long.
-            unsafe { std::ptr::write_bytes(place.add(module.len), 0, module.zeros) };
+            unsafe { std::ptr::write_bytes(place.wrapping_add(module.len), 0, module.zeros) };
         }
         renewed
     }
