@@ -9,9 +9,9 @@
 //! **Rejected.**
 //!
 //! - To link hidden functions. That works only in static programs.
-//! - A block outside the ring. `__tls_get_addr` checks no bounds, so thread-locals of a module that was loaded
-//!   later would be read past the end of the vector. A kernel thread that a green thread starts would be
-//!   missing in the ring, too.
+//! - A block outside the ring. `__tls_get_addr` checks no bounds, so thread-locals of a module that was
+//!   loaded later would be read past the end of the vector. A kernel thread that a green thread starts would
+//!   be missing in the ring, too.
 //!
 //! **The way.** `pthread_create` makes the block and links it. The new thread takes its end out of the
 //! library's hands (`set_tid_address`), and ends by the system call (`cradle.rs`). What stays is a complete

@@ -2,8 +2,8 @@
 //!
 //! The kernel would clear the lock of musl's ring when the thread ends. That is how the library's own
 //! `pthread_exit` releases it. This thread never took the lock, so it names another word first. The kernel
-//! clears that one and wakes its waiter once nothing of the thread runs any more. Then the stack is unused, and
-//! the block belongs to the waiter.
+//! clears that one and wakes its waiter once nothing of the thread runs any more. Then the stack is unused,
+//! and the block belongs to the waiter.
 
 use std::ffi::{c_int, c_void};
 use std::mem::MaybeUninit;
