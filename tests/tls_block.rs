@@ -96,7 +96,8 @@ impl Module {
         let folder = tempfile::tempdir().unwrap();
         let (from, to) = (folder.path().join("module.c"), folder.path().join("module.so"));
         std::fs::write(&from, source).unwrap();
-        let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
+        let own = if cfg!(target_env = "musl") { "musl-gcc" } else { "cc" };
+        let compiler = std::env::var_os("CC").unwrap_or_else(|| own.into());
         let made = Command::new(compiler)
             .args(dialect.option())
             .args(["-shared", "-fPIC", "-o"])
