@@ -143,9 +143,9 @@ impl Library {
     /// Notes in a block without a thread which process it belongs to. A child of a fork has its own ring, in
     /// which the parent's blocks are not.
     fn mark(&self, tp: usize) {
-        let number = Generation::now().number() as usize;
-        // SAFETY: the block has no thread, and this value of it is ours.
-        unsafe { self.shape.set_value(tp, self.keys.own(), number + 1) };
+        let mark = keys::mark(Generation::now().number());
+        // SAFETY: the block has no thread, or is the caller's at its end. This value of it is ours.
+        unsafe { self.shape.set_value(tp, self.keys.own(), mark) };
     }
 
     /// Gives every thread-local of block `tp` its first value again.
@@ -157,9 +157,8 @@ impl Library {
     /// `tp` came from [`create`](Self::create). Its last thread has done [`exit`](Self::exit) and left it
     /// (I8), and the caller alone uses it.
     pub(crate) unsafe fn renew(&self, tp: usize) -> io::Result<Renewed> {
-        let number = Generation::now().number() as usize;
         // SAFETY: the block has no thread.
-        if unsafe { self.shape.value(tp, self.keys.own()) } != number + 1 {
+        if unsafe { self.shape.value(tp, self.keys.own()) } != keys::mark(Generation::now().number()) {
             return Err(io::ErrorKind::Unsupported.into());
         }
         // SAFETY: the caller's promise.

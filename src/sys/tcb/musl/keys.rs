@@ -18,12 +18,18 @@ use super::super::Aside;
 use super::super::unfit::Unfit;
 use super::shape::{KEYS, Shape};
 
-/// The value while a thread runs in a block: to leave is a mistake.
+/// The value while a thread runs in a block: to leave is a mistake. No pointer of a program is so large.
 const ARMED: *const c_void = ptr::without_provenance(usize::MAX);
 /// How many rounds one call of `pthread_exit` makes: `PTHREAD_DESTRUCTOR_ITERATIONS`.
 const ROUNDS: u32 = 4;
 /// How often it is called, if values are set again and again. The last round of a call may be cut short.
 const CALLS: u32 = 2;
+
+/// Returns the value that marks a block without a thread, of process `number`. Like [`ARMED`], it is larger than
+/// any pointer, and not the same.
+pub(super) fn mark(number: u64) -> usize {
+    usize::MAX - 1 - number as usize
+}
 
 /// The key of this crate.
 #[derive(Debug)]
@@ -118,7 +124,7 @@ unsafe extern "C" fn exit(data: *mut (), way: *mut ()) -> ! {
 
 /// The destructor of this crate's key.
 unsafe extern "C" fn leave(value: *mut c_void) {
-    if ptr::eq(value, ARMED) {
+    if value.addr() > isize::MAX as usize {
         report();
     }
     // SAFETY: `run_destructors` lends it until `back`.
