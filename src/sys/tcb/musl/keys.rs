@@ -25,8 +25,8 @@ const ROUNDS: u32 = 4;
 /// How often it is called, if values are set again and again. The last round of a call may be cut short.
 const CALLS: u32 = 2;
 
-/// Returns the value that marks a block without a thread, of process `number`. Like [`ARMED`], it is larger than
-/// any pointer, and not the same.
+/// Returns the value that marks a block without a thread, of process `number`. Like [`ARMED`], it is larger
+/// than any pointer, and not the same.
 pub(super) fn mark(number: u64) -> usize {
     usize::MAX - 1 - number as usize
 }
