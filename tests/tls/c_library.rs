@@ -91,7 +91,7 @@ pub(crate) fn static_buffers_are_per_thread() -> usize {
     let own = || inet_ntoa(libc::in_addr { s_addr: 0 }).addr();
     if own() == std::thread::spawn(own).join().expect("an address") {
         println!("skipped: this C library has one buffer for all threads");
-        return crew(2, |member| member.hop());
+        return crew(16, |member| (0..HOPS).for_each(|_| member.hop()));
     }
     crew(16, |member| {
         for round in 0..HOPS {
