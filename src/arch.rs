@@ -55,7 +55,13 @@ mod tests;
 #[cfg(all(test, target_pointer_width = "64", unix, target_arch = "x86_64"))]
 mod valgrind_tests;
 
-#[cfg(all(test, target_pointer_width = "64", target_os = "linux", target_arch = "x86_64"))]
+#[cfg(all(
+    test,
+    target_pointer_width = "64",
+    target_os = "linux",
+    target_env = "gnu",
+    target_arch = "x86_64"
+))]
 pub(crate) use isa::jump_probe;
 pub(crate) use isa::{
     FRAME_BELOW, HAS_COUNTER, SUPPORTED, counter, fetch_to_write, init, is_start, suspended, switch,

@@ -51,7 +51,7 @@ pub(crate) fn spawner() -> io::Result<&'static dyn Spawner> {
     if let Some(spawner) = DEFAULT.get() {
         return Ok(&**spawner);
     }
-    let fresh: Arc<dyn Spawner + Send> = match Model::from_env(&settings::process, tcb::SUPPORTED)? {
+    let fresh: Arc<dyn Spawner + Send> = match Model::from_env(&settings::process, tcb::DEFAULT)? {
         Model::Mxn => start_mxn(MxnBuilder::default().resolve()?)?,
         Model::OneToOne => start_onetoone(OneToOneBuilder::default().resolve()?)?,
     };

@@ -108,6 +108,9 @@ impl Default for Condvar {
 #[derive(Debug)]
 pub(crate) struct Thread(libc::pthread_t);
 
+// SAFETY: any thread may join another. (musl has a pointer there.)
+unsafe impl Send for Thread {}
+
 type Body = Box<dyn FnOnce() + Send>;
 
 extern "C" fn main(body: *mut c_void) -> *mut c_void {
@@ -236,7 +239,7 @@ fn deadline(time: Duration) -> libc::timespec {
     // SAFETY: on success it has been written.
     let libc::timespec { tv_sec, tv_nsec } = unsafe { now.assume_init() };
     let then = Duration::new(tv_sec as u64, tv_nsec as u32) + time;
-    libc::timespec { tv_sec: then.as_secs() as libc::time_t, tv_nsec: then.subsec_nanos().into() }
+    libc::timespec { tv_sec: then.as_secs() as _, tv_nsec: then.subsec_nanos().into() }
 }
 
 fn wait_until<T>(condvar: &Condvar, guard: &MutexGuard<'_, T>, deadline: libc::timespec) {

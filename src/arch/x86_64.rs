@@ -46,7 +46,7 @@ use crate::sys::registers::Registers;
 
 #[cfg(target_os = "linux")]
 pub(crate) mod inject;
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(all(test, target_os = "linux", target_env = "gnu"))]
 pub(crate) mod jump_probe;
 #[cfg(test)]
 pub(super) mod probe;

@@ -17,6 +17,7 @@
 //! A rung is used only after a test of it in this process (`self_test`). What the blocks rest on is private
 //! to the C library. A surprise should be an error from `build`, not a wrong value in another thread.
 
+mod aside;
 mod self_test;
 
 use std::io;
@@ -25,7 +26,8 @@ use super::ThreadRegister;
 use super::stack::Stack;
 use crate::arch::{self, SavedSp};
 use crate::sys::once::OnceLock;
-use crate::sys::tcb::{self, Glibc};
+use crate::sys::tcb::{self, Library};
+use aside::ASIDE;
 
 /// Chooses the rung for what a program asks for; `None`: the best that works, and never `Pinned`.
 ///
@@ -67,18 +69,18 @@ fn works(rung: ThreadRegister) -> Result<ThreadRegister, &'static str> {
         if !possible {
             return Err("the processor or the kernel does not allow it".into());
         }
-        let glibc = Glibc::get().map_err(|unfit| unfit.to_string())?;
+        let library = Library::get().map_err(|unfit| unfit.to_string())?;
         let write = if rung == ThreadRegister::Switched { arch::tp::write } else { arch::tp::write_syscall };
-        glibc.relay_setxid(write).map_err(|unfit| unfit.to_string())?;
-        self_test::run(rung, glibc).map_err(|what| format!("in the self-test, {what} was wrong"))
+        library.relay_setxid(write).map_err(|unfit| unfit.to_string())?;
+        self_test::run(rung, library).map_err(|what| format!("in the self-test, {what} was wrong"))
     });
     result.as_ref().map(|()| rung).map_err(String::as_str)
 }
 
 /// Returns the C library's part. `Switched` and `Syscall` exist only if `choose` has found it.
 #[inline]
-fn glibc() -> &'static Glibc {
-    match Glibc::get() {
+fn library() -> &'static Library {
+    match Library::get() {
         Ok(glibc) => glibc,
         Err(_) => unreachable!("a rung was chosen without it"),
     }
@@ -86,7 +88,7 @@ fn glibc() -> &'static Glibc {
 
 /// Returns how many bytes of a span a thread's block takes.
 pub(crate) fn reserve() -> usize {
-    Glibc::get().map_or(0, Glibc::reserve)
+    Library::get().map_or(0, Library::reserve)
 }
 
 /// Frees what a block owns outside of its span.
@@ -96,7 +98,7 @@ pub(crate) fn reserve() -> usize {
 /// `tp` is the register of a block that [`prepare`] made, and no thread has it.
 pub(crate) unsafe fn destroy(tp: usize) {
     // SAFETY: the caller's contract.
-    unsafe { glibc().destroy(tp) };
+    unsafe { library().destroy(tp) };
 }
 
 /// Gives a stack a block for a new thread, if it has none. Returns the thread register. Called by the
@@ -112,17 +114,18 @@ fn prepare_block(stack: Stack) -> io::Result<usize> {
     match stack.tls().get() {
         0 => {
             // SAFETY: the span is the caller's, and this part of it was reserved for a block.
-            let tp = unsafe { glibc().create(stack.tls_end(), stack.limit()) }?;
+            let tp = unsafe { library().create(stack.tls_end(), stack.limit()) }?;
             stack.tls().set(tp);
             Ok(tp)
         }
         tp => {
             // SAFETY: made above for a thread that has ended. Its stack was given back from another one (I8).
-            if let Err(error) = unsafe { glibc().renew(tp) } {
-                stack.tls().set(0);
-                return Err(error);
+            if unsafe { library().renew(tp) }.is_ok() {
+                return Ok(tp);
             }
-            Ok(tp)
+            // There is no block here any more: no memory, or it is that of a parent process.
+            stack.tls().set(0);
+            prepare_block(stack)
         }
     }
 }
@@ -136,7 +139,7 @@ fn prepare_block(stack: Stack) -> io::Result<usize> {
 pub(crate) unsafe fn enter(rung: ThreadRegister) {
     if rung != ThreadRegister::Pinned {
         // SAFETY: `prepare` made or renewed the block.
-        unsafe { glibc().enter() };
+        unsafe { library().enter() };
     }
 }
 
@@ -150,7 +153,7 @@ pub(crate) unsafe fn enter(rung: ThreadRegister) {
 pub(crate) unsafe fn exit(rung: ThreadRegister) {
     if rung != ThreadRegister::Pinned {
         // SAFETY: the caller's contract.
-        unsafe { glibc().exit() };
+        unsafe { library().exit(&ASIDE) };
     }
 }
 

@@ -11,7 +11,7 @@
 //! # The answer
 //!
 //! Each green thread has a thread register of its own for its whole life, and a thread control block made by
-//! glibc's own functions. The context switch changes the register together with the stack pointer. So
+//! the C library's own functions. The context switch changes the register together with the stack pointer. So
 //! `thread_local!`, `errno`, `std::thread::current().id()`, the lock of standard output, and C libraries find
 //! the same variables on whichever kernel thread the green thread runs. That is why `spawn` is safe.
 //!
@@ -26,11 +26,12 @@
 //! On `pinned`, a thread stays on the kernel thread where it first ran, and shares its thread-locals with the
 //! other threads there. While one of them sleeps in the kernel, the others wait.
 //!
-//! At start, the runtime looks glibc's functions up by name, calibrates against real threads, and tests a
-//! block before it relies on any. [`build`](crate::mxn::Builder::build) takes the best way that passes
-//! these tests. If none does, it returns an error that says what is missing, and names
-//! [`OneToOne`](crate::OneToOne). [`thread_register`](crate::mxn::Builder::thread_register) forces one
-//! way; if that is missing, `build` fails.
+//! At start, the runtime looks glibc's functions up by name (on musl, a real thread makes each block),
+//! calibrates against real threads, and tests a block before it relies on any.
+//! [`build`](crate::mxn::Builder::build) takes the best way that passes these tests. If none does, it returns
+//! an error that says what is missing, and names [`OneToOne`](crate::OneToOne).
+//! [`thread_register`](crate::mxn::Builder::thread_register) forces one way; if that is missing, `build`
+//! fails.
 //!
 //! ```
 //! use selvedge::{Mxn, Runtime};

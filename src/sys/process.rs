@@ -12,6 +12,21 @@ use std::os::unix::fs::MetadataExt;
 use super::short_file::{ROOT, after_name, read};
 use super::text::Text;
 
+/// Ends this process by `SIGABRT`.
+///
+/// The C library addresses that to the id in the calling thread's block. For a green thread, the kernel has no
+/// thread with that id. glibc asks the kernel; musl would crash by another signal.
+pub(crate) fn abort() -> ! {
+    #[cfg(target_os = "linux")]
+    {
+        let (process, thread) = (std::process::id(), super::system::gettid());
+        // SAFETY: no memory is involved.
+        unsafe { libc::syscall(libc::SYS_tgkill, process, thread, libc::SIGABRT) };
+    }
+    // SAFETY: never returns, and is allowed in a handler.
+    unsafe { libc::abort() }
+}
+
 /// A process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Process {

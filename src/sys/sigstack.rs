@@ -138,8 +138,9 @@ struct KernelStack {
 /// The thread needs an alternate stack. Std gives its threads one; a raw one makes an [`AltStack`].
 pub(crate) fn watched<R>(name: Option<&str>, id: Option<u64>, body: impl FnOnce() -> R) -> R {
     let Some((guard, size)) = system::own_stack() else { return body() };
-    // The size that was asked for: the C library's share was added to it.
-    let size = size.saturating_sub(system::own_share_of_stacks());
+    // The size that was asked for: the C library's share was added to it. musl leaves the rest of a page to the
+    // stack.
+    let size = size.saturating_sub(system::own_share_of_stacks()) & !(page_size() - 1);
     // SAFETY: the handler reads the pointer on this very thread, between here and the end of this function.
     // The caller's borrow lasts that long.
     let name = name.map(|name| unsafe { mem::transmute::<&str, &'static str>(name) });
@@ -243,8 +244,7 @@ impl Overflow {
     /// Prints what happened and how to avoid it, and aborts.
     fn die(self) -> ! {
         message::to_standard_error(format_args!("\n{self}; aborting\n"));
-        // SAFETY: it never returns, and is allowed in a handler.
-        unsafe { libc::abort() }
+        super::process::abort()
     }
 }
 

@@ -7,18 +7,20 @@
 //!
 //! **Rejected.**
 //!
-//! - To harvest blocks from real pthreads that then sleep forever: a kernel task for each green thread.
+//! - To harvest blocks from real pthreads that then sleep forever: a kernel task for each green thread. (On
+//!   musl the kernel task can end. On glibc the kernel then tells the library.)
 //! - To copy one kernel thread's block: its thread-locals are in use.
 //! - To write the layout of `struct pthread` down for each version: wrong on the next one.
 //! - To link the private entry points. The binary then names `GLIBC_PRIVATE` in its version needs, which
 //!   distributions refuse. It fails at load, where this fails at start, with a message.
 //!
-//! **The way.** Two private functions of the loader, `_dl_allocate_tls` and `_dl_deallocate_tls`, have kept
-//! their signatures since 2.17. (`_dl_allocate_tls_init` has not, and is never called.) They and everything
-//! else are bound by name at the first use (`symbols.rs`). Offsets of private fields come from the tables
-//! that glibc exports for debuggers, and from observing two real threads with known values (`calibrate.rs`).
-//! Every one of them is checked against those threads. If anything is missing or does not fit, [`Glibc::get`]
-//! returns an error that says which.
+//! **The way, on glibc** (musl has one of its own: `musl.rs`). Two private functions of the loader,
+//! `_dl_allocate_tls` and `_dl_deallocate_tls`, have kept their signatures since 2.17.
+//! (`_dl_allocate_tls_init` has not, and is never called.) They and everything else are bound by name at the
+//! first use (`symbols.rs`). Offsets of private fields come from the tables that glibc exports for debuggers,
+//! and from observing two real threads with known values (`calibrate.rs`). Every one of them is checked
+//! against those threads. If anything is missing or does not fit, [`Library::get`] returns an error that says
+//! which.
 //!
 //! **A block's life**: `create` by the spawner; `enter`, user code and `exit` by the thread, on its own
 //! register; `renew` by the next spawner, as often as needed; `destroy`. Some of the block is the C library's
@@ -44,21 +46,71 @@
 //!   a block, they never return. Call them before the runtime starts.
 //! - `pthread_exit` and cancellation end the process, with a message.
 
-#[cfg_attr(
-    not(all(
+#[cfg(any(
+    all(
         target_os = "linux",
         target_env = "gnu",
         target_pointer_width = "64",
         any(target_arch = "x86_64", target_arch = "aarch64")
-    )),
-    path = "tcb/absent.rs"
-)]
+    ),
+    all(target_os = "linux", target_env = "musl", target_pointer_width = "64", target_arch = "x86_64")
+))]
+mod common;
+#[cfg(all(
+    target_os = "linux",
+    target_env = "gnu",
+    target_pointer_width = "64",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+))]
 mod glibc;
+#[cfg(not(any(
+    all(
+        target_os = "linux",
+        target_env = "gnu",
+        target_pointer_width = "64",
+        any(target_arch = "x86_64", target_arch = "aarch64")
+    ),
+    all(target_os = "linux", target_env = "musl", target_pointer_width = "64", target_arch = "x86_64")
+)))]
+#[path = "tcb/absent.rs"]
+mod library;
+#[cfg(all(target_os = "linux", target_env = "musl", target_pointer_width = "64", target_arch = "x86_64"))]
+mod musl;
 mod unfit;
 
-pub(crate) use glibc::{Glibc, SUPPORTED, check_library, hwcap2};
+#[cfg(all(
+    target_os = "linux",
+    target_env = "gnu",
+    target_pointer_width = "64",
+    any(target_arch = "x86_64", target_arch = "aarch64")
+))]
+use glibc as library;
+#[cfg(all(
+    target_os = "linux",
+    target_env = "musl",
+    target_pointer_width = "64",
+    target_arch = "x86_64"
+))]
+use musl as library;
 
-/// What [`Glibc::renew`] had to do.
+pub(crate) use library::{Library, SUPPORTED, check_library, hwcap2};
+
+/// `true` if threads that belong to no runtime are green. On musl they are not: a green thread that calls
+/// `setuid` there would change the user of one kernel thread only.
+pub(crate) const DEFAULT: bool = SUPPORTED && !cfg!(target_env = "musl");
+
+/// How code runs on a context of its own, on the stack of the calling thread and below its frames, so that it
+/// can be left from any depth.
+#[derive(Debug)]
+pub(crate) struct Aside {
+    /// Runs a function with its argument and a way back. Returns once [`back`](Self::back) has been called with
+    /// that.
+    pub(crate) call: unsafe fn(unsafe extern "C" fn(*mut (), *mut ()) -> !, *mut ()),
+    /// Leaves everything that `call` has begun.
+    pub(crate) back: unsafe fn(*mut ()) -> !,
+}
+
+/// What [`Library::renew`] had to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Renewed {
     /// Copied the first values of the thread-locals into place.

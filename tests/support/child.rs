@@ -31,7 +31,11 @@ impl Ended {
     /// It was ended by `abort`, and each of `words` was said.
     #[track_caller]
     pub(crate) fn expect_abort(&self, words: &[&str]) {
-        assert_eq!(self.status.signal(), Some(libc::SIGABRT), "{}\n{}", self.status, self.said);
+        let signal = self.status.signal();
+        // musl sends it to the id in the thread's block. The kernel knows no such thread if that is green, and
+        // musl then crashes on purpose.
+        let crashed = cfg!(target_env = "musl") && signal == Some(libc::SIGSEGV);
+        assert!(crashed || signal == Some(libc::SIGABRT), "{}\n{}", self.status, self.said);
         for word in words {
             assert!(self.said.contains(word), "no {word:?} in:\n{}", self.said);
         }

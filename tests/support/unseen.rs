@@ -26,7 +26,9 @@ pub(crate) fn read(descriptor: &impl AsRawFd) -> bool {
     let part = libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
     loop {
         // SAFETY: room for one byte.
-        match unsafe { libc::preadv2(descriptor.as_raw_fd(), &raw const part, 1, -1, 0) } {
+        match unsafe {
+            libc::syscall(libc::SYS_preadv2, descriptor.as_raw_fd(), &raw const part, 1, -1_i64, 0, 0)
+        } {
             0 => return false,
             result if done(result) => return true,
             _ => {}

@@ -134,8 +134,7 @@ pub(crate) fn naps<L: Library>(sleepers: u32, time: Duration) -> io::Result<Dura
 
 /// Sleeps by the system call, to the end.
 fn nanosleep(time: Duration) {
-    let mut left =
-        libc::timespec { tv_sec: time.as_secs() as libc::time_t, tv_nsec: time.subsec_nanos().into() };
+    let mut left = libc::timespec { tv_sec: time.as_secs() as _, tv_nsec: time.subsec_nanos().into() };
     // SAFETY: both are alive, and the kernel reads the first before it writes the second.
     while unsafe { libc::syscall(libc::SYS_nanosleep, &raw const left, &raw mut left) } != 0 {
         assert_eq!(io::Error::last_os_error().kind(), io::ErrorKind::Interrupted);

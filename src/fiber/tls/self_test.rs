@@ -5,7 +5,7 @@ use std::cell::Cell;
 use crate::arch::{self, SavedSp};
 use crate::fiber::ThreadRegister;
 use crate::sys::mmap::{Mapping, page_size};
-use crate::sys::tcb::{self, Glibc};
+use crate::sys::tcb::{self, Library};
 
 /// Stack for the self-test, in bytes; it runs nothing but the C library.
 const TEST_STACK: usize = 128 << 10;
@@ -20,24 +20,25 @@ struct Trial {
     tp: usize,
     outside: SavedSp,
     outside_tp: usize,
-    glibc: &'static Glibc,
+    library: &'static Library,
     /// What was wrong inside, if anything was.
     verdict: Result<(), &'static str>,
 }
 
 /// Runs one thread on a block of its own, twice, on `rung`.
-pub(super) fn run(rung: ThreadRegister, glibc: &'static Glibc) -> Result<(), &'static str> {
-    let len = (TEST_STACK + glibc.reserve()).next_multiple_of(page_size());
+pub(super) fn run(rung: ThreadRegister, library: &'static Library) -> Result<(), &'static str> {
+    let len = (TEST_STACK + library.reserve()).next_multiple_of(page_size());
     let span = Mapping::reserve(len).map_err(|_| "memory")?;
     // SAFETY: this is the end of the mapping.
     let top = unsafe { span.start().add(span.len()) };
     // SAFETY: the span's end is aligned to pages, the reserve lies in it, and the span outlives the block.
-    let tp = unsafe { glibc.create(top, span.start()) }.map_err(|_| "memory")?;
+    let tp = unsafe { library.create(top, span.start()) }.map_err(|_| "memory")?;
     // SAFETY: within the span, and above the test's stack.
-    let stack = unsafe { top.sub(glibc.reserve()) };
+    let stack = unsafe { top.sub(library.reserve()) };
     let before = PROBE.replace(1);
     let outside_tp = arch::tp::read();
-    let mut trial = Trial { rung, tp, outside: SavedSp::NONE, outside_tp, glibc, verdict: Err("the switch") };
+    let mut trial =
+        Trial { rung, tp, outside: SavedSp::NONE, outside_tp, library, verdict: Err("the switch") };
     let mut result = Ok(());
     for _life in 0..2 {
         let data = &raw mut trial;
@@ -49,13 +50,13 @@ pub(super) fn run(rung: ThreadRegister, glibc: &'static Glibc) -> Result<(), &'s
         unsafe { super::switch(rung, save, start, tp, 0) };
         result = result.and(trial.verdict);
         // SAFETY: the thread has left the block for good.
-        let renewed = unsafe { glibc.renew(tp) };
+        let renewed = unsafe { library.renew(tp) };
         if renewed.is_err() {
             return Err("memory");
         }
     }
     // SAFETY: the thread has left the block for good.
-    unsafe { glibc.destroy(tp) };
+    unsafe { library.destroy(tp) };
     if PROBE.replace(before) != 1 || arch::tp::read() != outside_tp {
         result = result.and(Err("the way back"));
     }
@@ -69,10 +70,10 @@ unsafe extern "C" fn inside(_arg: usize, data: *mut ()) -> ! {
     // SAFETY: `run` lends it until it is switched back to, and waits meanwhile.
     let trial = unsafe { &mut *trial };
     // SAFETY: the register is that of a block that was just made or renewed.
-    unsafe { trial.glibc.enter() };
+    unsafe { trial.library.enter() };
     trial.verdict = check(trial.tp);
     // SAFETY: nothing of `check` is left.
-    unsafe { trial.glibc.exit() };
+    unsafe { trial.library.exit(&super::ASIDE) };
     let mut spent = SavedSp::NONE;
     // SAFETY: `outside` was saved by the switch that came here, and its kernel thread is this one.
     unsafe { super::switch(trial.rung, &mut spent, trial.outside, trial.outside_tp, 0) };

@@ -3,17 +3,17 @@
 
 use std::io;
 
-use super::Renewed;
 use super::unfit::Unfit;
+use super::{Aside, Renewed};
 
 /// `true` if this target has a C library and an instruction set for which blocks can be made.
 pub(crate) const SUPPORTED: bool = false;
 
 /// A type without values.
 #[derive(Debug)]
-pub(crate) enum Glibc {}
+pub(crate) enum Library {}
 
-impl Glibc {
+impl Library {
     pub(crate) fn get() -> Result<&'static Self, Unfit> {
         Err(Unfit::Missing("_dl_allocate_tls"))
     }
@@ -46,7 +46,7 @@ impl Glibc {
 
     /// # Safety
     /// Cannot be called.
-    pub(crate) unsafe fn exit(&self) {
+    pub(crate) unsafe fn exit(&self, _aside: &Aside) {
         match *self {}
     }
 

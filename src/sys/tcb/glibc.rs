@@ -18,8 +18,10 @@ use std::io;
 use std::ptr;
 
 use super::super::once::OnceLock;
-use super::Renewed;
+use super::common::LC_GLOBAL_LOCALE;
+pub(crate) use super::common::{check_library, hwcap2};
 use super::unfit::Unfit;
+use super::{Aside, Renewed};
 use block::Note;
 use calibrate::Shape;
 use carry_over::{Estate, Estates};
@@ -32,31 +34,28 @@ use words::{own_descriptor, peek, poke};
 pub(crate) const SUPPORTED: bool = true;
 
 /// Everything that a block's life needs, bound and calibrated.
-pub(crate) struct Glibc {
+pub(crate) struct Library {
     functions: Functions,
     shape: Shape,
     modules: Modules,
     estates: Estates,
 }
 
-impl std::fmt::Debug for Glibc {
+impl std::fmt::Debug for Library {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Glibc").field("shape", &self.shape).finish_non_exhaustive()
+        f.debug_struct("Library").field("shape", &self.shape).finish_non_exhaustive()
     }
 }
 
 /// The end of a slot, aligned to pages. Any such address gives the same distances.
 const ANY_TOP: usize = 1 << 30;
 
-/// The locale that `setlocale` sets. It is public: a cast of -1.
-const LC_GLOBAL_LOCALE: libc::locale_t = ptr::without_provenance_mut(usize::MAX);
-
-impl Glibc {
+impl Library {
     /// Returns the one of this process. The first call starts two short-lived threads. It must come from a
     /// thread that the C library made.
     pub(crate) fn get() -> Result<&'static Self, Unfit> {
-        static GLIBC: OnceLock<Result<Glibc, Unfit>> = OnceLock::new();
-        GLIBC.get_or_init(Self::find).as_ref().map_err(|unfit| *unfit)
+        static LIBRARY: OnceLock<Result<Library, Unfit>> = OnceLock::new();
+        LIBRARY.get_or_init(Self::find).as_ref().map_err(|unfit| *unfit)
     }
 
     fn find() -> Result<Self, Unfit> {
@@ -250,7 +249,7 @@ impl Glibc {
     /// The thread register is that of a block. Its thread has nothing left to run, and nothing borrowed from
     /// a thread-local.
     #[inline(always)]
-    pub(crate) unsafe fn exit(&self) {
+    pub(crate) unsafe fn exit(&self, _aside: &Aside) {
         let descriptor = own_descriptor();
         // SAFETY: they are registered to run at the end of this thread, which is now.
         unsafe { (self.functions.run_destructors)() };
@@ -324,45 +323,4 @@ impl Glibc {
 #[inline]
 fn at<T>(address: usize) -> *mut T {
     ptr::with_exposed_provenance_mut(address)
-}
-
-/// Returns `AT_HWCAP2`: what the kernel lets programs use of the processor.
-pub(crate) fn hwcap2() -> usize {
-    // SAFETY: takes a number and returns one; zero for what it does not know.
-    unsafe { libc::getauxval(libc::AT_HWCAP2) as usize }
-}
-
-/// Uses what the C library keeps in a block, on one that has just been entered. `Err` names what was wrong.
-pub(crate) fn check_library() -> Result<(), &'static str> {
-    // SAFETY: takes nothing.
-    let errno = unsafe { libc::__errno_location() };
-    // SAFETY: the calling thread's own `errno`.
-    if unsafe { errno.read() } != 0 {
-        return Err("errno");
-    }
-    // SAFETY: a descriptor that never exists, so nothing is closed.
-    let failed = unsafe { libc::close(-1) } == -1;
-    // SAFETY: the calling thread's own `errno`.
-    if !failed || unsafe { errno.read() } != libc::EBADF {
-        return Err("errno");
-    }
-    // SAFETY: takes a byte.
-    let (letter, digit) = (unsafe { libc::isalpha(b'x'.into()) }, unsafe { libc::isalpha(b'7'.into()) });
-    if letter == 0 || digit != 0 {
-        return Err("the table of characters");
-    }
-    // SAFETY: any size may be asked for.
-    let memory = unsafe { libc::malloc(100) };
-    if memory.is_null() {
-        return Err("malloc");
-    }
-    // SAFETY: allocated above.
-    unsafe { libc::free(memory) };
-    let mut text = [0_u8; 16];
-    // SAFETY: the buffer is as long as the argument says. The function checks the canary when it returns.
-    let len = unsafe { libc::snprintf(text.as_mut_ptr().cast(), text.len(), c"%d".as_ptr(), 4711) };
-    if len != 4 || !text.starts_with(b"4711\0") {
-        return Err("snprintf");
-    }
-    Ok(())
 }

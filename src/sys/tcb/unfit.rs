@@ -21,9 +21,12 @@ impl fmt::Display for Unfit {
         match self {
             Unfit::Missing(name) => write!(
                 f,
-                "the C library has no symbol {name} (it takes glibc 2.22 or newer, linked dynamically, on x86-64 or aarch64)"
+                "the C library has no symbol {name} (it takes glibc 2.22 or newer, linked dynamically, on x86-64 or \
+                 aarch64, or musl on x86-64)"
             ),
-            Unfit::Unexpected(what) => write!(f, "this glibc keeps {what} where this crate does not find it"),
+            Unfit::Unexpected(what) => {
+                write!(f, "this C library keeps {what} where this crate does not find it")
+            }
             Unfit::ShadowStack => f.write_str("shadow stacks are on in this process"),
             Unfit::NoThread(errno) => {
                 write!(f, "no thread for calibration: {}", io::Error::from_raw_os_error(*errno))

@@ -28,13 +28,23 @@ macro_rules! one_slot {
                         }
                         rt => {
                             let _watchdog = crate::watchdog::Watchdog::start(what);
-                            super::$scenario(&rt.expect("an M:N runtime"));
+                            let rt = rt.expect("an M:N runtime");
+                            crate::priorities::one_slot::warm_up(&rt);
+                            super::$scenario(&rt);
                         }
                     }
                 }
             )*
         }
     };
+}
+
+/// Has threads made before the order of threads counts. On musl, a new block takes a kernel thread. The LWP may
+/// sleep meanwhile, and lose its slot.
+pub(super) fn warm_up(rt: &Mxn) {
+    if cfg!(target_env = "musl") {
+        rt.run(|| join_all((0..2 * MANY).map(|_| selvedge::thread::spawn(|| ())).collect::<Vec<_>>()));
+    }
 }
 
 /// What ran, in order.

@@ -73,7 +73,7 @@ pub(crate) fn reached() -> impl Iterator<Item = Limit> {
 pub(crate) fn all() -> impl Iterator<Item = Limit> {
     let own = [
         limit("vm.max_map_count", Counts::Own, mappings(), number_in("/proc/sys/vm/max_map_count")),
-        limit("ulimit -v", Counts::OwnBytes, Some(usage().address_space), resource(libc::RLIMIT_AS))
+        limit("ulimit -v", Counts::OwnBytes, Some(usage().address_space), resource(libc::RLIMIT_AS as _))
             .map(|limit| Limit { step: HEAP, ..limit }),
     ];
     own.into_iter().flatten().chain(shared())
@@ -88,7 +88,7 @@ pub(crate) fn shared() -> impl Iterator<Item = Limit> {
         limit("kernel.threads-max", Counts::Threads, threads, number_in("/proc/sys/kernel/threads-max")),
         limit("kernel.pid_max", Counts::Threads, threads, number_in("/proc/sys/kernel/pid_max")),
         of_groups("pids.max of the control group", Counts::Threads, &PIDS),
-        limit("ulimit -u", Counts::Threads, own_threads(), resource(libc::RLIMIT_NPROC)),
+        limit("ulimit -u", Counts::Threads, own_threads(), resource(libc::RLIMIT_NPROC as _)),
         limit("memory", Counts::Memory, Some(total - free), Some(total).filter(|&total| total > 0)),
         of_groups("memory of the control group", Counts::Memory, &MEMORY),
     ];
@@ -128,10 +128,10 @@ fn own_threads() -> Option<u64> {
     words.next().and_then(|number| number.parse().ok()).filter(|_| !root)
 }
 
-fn resource(which: libc::__rlimit_resource_t) -> Option<u64> {
+fn resource(which: u32) -> Option<u64> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: a limit to write.
-    let failed = unsafe { libc::getrlimit(which, &mut limit) };
+    let failed = unsafe { libc::getrlimit(which as _, &mut limit) };
     (failed == 0 && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
 }
 

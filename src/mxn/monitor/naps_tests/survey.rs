@@ -18,7 +18,9 @@ fn read_in_kernel(pipe: &PipeReader) {
     let mut byte = 0_u8;
     let part = libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
     // SAFETY: room for one byte.
-    assert_eq!(unsafe { libc::preadv2(pipe.as_raw_fd(), &raw const part, 1, -1, 0) }, 1);
+    let read =
+        unsafe { libc::syscall(libc::SYS_preadv2, pipe.as_raw_fd(), &raw const part, 1, -1_i64, 0, 0) };
+    assert_eq!(read, 1);
 }
 
 /// If many LWPs have ended, one that is left may have a higher number than there are LWPs. Its thread, back

@@ -14,8 +14,11 @@ use std::ffi::c_void;
 mod holes;
 mod modules;
 
-fn glibc() -> &'static Glibc {
-    Glibc::get().expect("this machine has a glibc that fits")
+/// glibc needs no context aside.
+const NOWHERE: Aside = Aside { call: |_, _| unreachable!(), back: |_| unreachable!() };
+
+fn glibc() -> &'static Library {
+    Library::get().expect("this machine has a glibc that fits")
 }
 
 /// Tells that this process is a child that runs one test.
@@ -92,7 +95,7 @@ impl Slot {
             unsafe { glibc().enter() };
             let result = catch_unwind(AssertUnwindSafe(body));
             // SAFETY: nothing of the body is left.
-            unsafe { glibc().exit() };
+            unsafe { glibc().exit(&NOWHERE) };
             result
         })
         .unwrap_or_else(|panic| resume_unwind(panic))
@@ -190,7 +193,7 @@ fn a_borrow_survives_a_change_of_kernel_thread() {
         });
     });
     // SAFETY: the life ends here.
-    slot.0.with(|| unsafe { glibc().exit() });
+    slot.0.with(|| unsafe { glibc().exit(&NOWHERE) });
 }
 
 #[test]
@@ -300,7 +303,7 @@ fn what_a_run_costs() {
     // SAFETY: fresh, and nothing else runs on it.
     let enter = slot.with(|| timed(&|| unsafe { glibc().enter() }));
     // SAFETY: fresh, and nothing else runs on it.
-    let exit = slot.with(|| timed(&|| unsafe { glibc().exit() }));
+    let exit = slot.with(|| timed(&|| unsafe { glibc().exit(&NOWHERE) }));
     let create = timed(&|| {
         // SAFETY: the block has ended, and its memory is reused at once.
         unsafe { glibc().destroy(slot.tp) };
