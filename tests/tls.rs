@@ -18,6 +18,9 @@ use selvedge::ThreadRegister;
 use selvedge::{Mxn, OneToOne, Runtime};
 use watchdog::Watchdog;
 
+/// How often a scenario is played until it has seen a migration.
+const TIMES: usize = 50;
+
 /// Why this machine has no instructions that write the thread register, if it has none.
 fn no_user_writes() -> Option<&'static str> {
     // SAFETY: no preconditions.
@@ -33,8 +36,10 @@ fn on_mxn(rung: ThreadRegister, name: &str, scenario: fn() -> usize) {
         return;
     }
     let runtime = Mxn::builder().concurrency(4).thread_register(rung).migrate_always(true).build();
-    let migrations = runtime.expect("the runtime starts").run(scenario);
-    assert!(migrations > 0, "no thread ever changed its LWP");
+    let runtime = runtime.expect("the runtime starts");
+    // On a busy machine, one LWP may have had the CPU all the time.
+    let migrated = (0..TIMES).any(|_| runtime.run(scenario) > 0);
+    assert!(migrated, "no thread ever changed its LWP");
 }
 
 fn on_onetoone(name: &str, scenario: fn() -> usize) {

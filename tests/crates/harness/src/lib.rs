@@ -50,8 +50,10 @@ pub fn on_mxn(rung: ThreadRegister, name: &str, scenario: fn() -> usize) {
         return;
     }
     let runtime = Mxn::builder().concurrency(4).thread_register(rung).migrate_always(true).build();
-    let migrations = runtime.expect("the runtime starts").run(scenario);
-    assert!(migrations > 0, "no thread ever changed its LWP");
+    let runtime = runtime.expect("the runtime starts");
+    // On a busy machine, one LWP may have had the CPU all the time.
+    let migrated = (0..50).any(|_| runtime.run(scenario) > 0);
+    assert!(migrated, "no thread ever changed its LWP");
 }
 
 /// Runs `scenario` on the 1:1 runtime.
