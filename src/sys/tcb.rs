@@ -101,6 +101,7 @@ pub(crate) const DEFAULT: bool = SUPPORTED && !cfg!(target_env = "musl");
 
 /// How code runs on a context of its own, on the stack of the calling thread and below its frames, so that it
 /// can be left from any depth.
+#[allow(dead_code, reason = "glibc runs its destructors where it is asked to")]
 #[derive(Debug)]
 pub(crate) struct Aside {
     /// Runs a function with its argument and a way back. Returns once [`back`](Self::back) has been called with
