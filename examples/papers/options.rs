@@ -49,7 +49,7 @@ impl Size {
 
     /// Samples of each contender.
     pub(crate) fn rounds(self) -> usize {
-        self.pick(1, 3, 5)
+        self.pick(1, 2, 5)
     }
 
     /// How long a measured run should last.

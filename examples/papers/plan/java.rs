@@ -36,7 +36,7 @@ const EACH: usize = 2;
 
 fn throughput(size: Size) -> Experiment {
     let crowds: [u32; 2] = size.pick([20, 50], [400, 2_000], [400, 2_000]);
-    let turns: [u64; 2] = size.pick([2, 2], [25, 5], [500, 100]);
+    let turns: [u64; 2] = size.pick([2, 2], [15, 3], [500, 100]);
     let ask = |number: usize| {
         let threads = crowds[number];
         let name = format!("throughput of {threads} threads");
