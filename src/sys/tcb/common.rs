@@ -1,4 +1,4 @@
-//! What all C libraries with blocks have in public.
+//! What all C libraries with blocks have in public, and plain reads and writes in a block.
 
 /// The locale that `setlocale` sets. It is public: a cast of -1.
 pub(super) const LC_GLOBAL_LOCALE: libc::locale_t = std::ptr::without_provenance_mut(usize::MAX);
@@ -42,4 +42,24 @@ pub(crate) fn check_library() -> Result<(), &'static str> {
         return Err("snprintf");
     }
     Ok(())
+}
+
+/// Reads a field.
+///
+/// # Safety
+/// `at` is the address of a readable `T`, aligned for it, that no other thread writes meanwhile.
+#[inline]
+pub(in crate::sys::tcb) unsafe fn peek<T: Copy>(at: usize) -> T {
+    // SAFETY: the caller's promise.
+    unsafe { std::ptr::with_exposed_provenance::<T>(at).read() }
+}
+
+/// Writes a field.
+///
+/// # Safety
+/// `at` is the address of a writable `T`, aligned for it, that no other thread uses meanwhile.
+#[inline]
+pub(in crate::sys::tcb) unsafe fn poke<T: Copy>(at: usize, value: T) {
+    // SAFETY: the caller's promise.
+    unsafe { std::ptr::with_exposed_provenance_mut::<T>(at).write(value) };
 }

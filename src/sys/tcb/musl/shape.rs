@@ -3,6 +3,7 @@
 //! The second word is the vector of modules: musl's header calls it ABI. The others are private, and are
 //! searched for. Only a place that fits both blocks, and is the only one, counts.
 
+pub(super) use super::super::common::{peek, poke};
 use super::super::unfit::Unfit;
 use super::cradle::{self, Born};
 use super::modules::Modules;
@@ -106,24 +107,4 @@ impl Shape {
         // SAFETY: the first word of the vector.
         (unsafe { peek(vector) }, vector)
     }
-}
-
-/// Reads a field.
-///
-/// # Safety
-/// `at` is the address of a readable `T`, aligned for it, that no other thread writes meanwhile.
-#[inline]
-pub(super) unsafe fn peek<T: Copy>(at: usize) -> T {
-    // SAFETY: the caller's promise.
-    unsafe { std::ptr::with_exposed_provenance::<T>(at).read() }
-}
-
-/// Writes a field.
-///
-/// # Safety
-/// `at` is the address of a writable `T`, aligned for it, that no other thread uses meanwhile.
-#[inline]
-pub(super) unsafe fn poke<T: Copy>(at: usize, value: T) {
-    // SAFETY: the caller's promise.
-    unsafe { std::ptr::with_exposed_provenance_mut::<T>(at).write(value) };
 }
