@@ -15,7 +15,8 @@ skip() {
     exit 0
 }
 
-wine=$(command -v wine64 || ls /usr/lib/wine/wine64 2>/dev/null) || skip "there is no wine64 (Debian's package wine64)"
+wine=$(command -v wine64 || ls /usr/lib/wine/wine64 2>/dev/null) ||
+    skip "there is no wine64 (Debian's package wine64)"
 compiler=x86_64-w64-mingw32-gcc
 command -v "$compiler" >/dev/null || skip "there is no $compiler (Debian's package gcc-mingw-w64-x86-64)"
 rustup target add "$target" || skip "std for $target cannot be had"
@@ -31,8 +32,9 @@ trap '"$(dirname "$wine")/wineserver" --kill 2>/dev/null || true' EXIT
 play() {
     local program
     program=$(sed -n "s/^ *Executable .*$1.*(\(.*\))\$/\1/p" <<<"$built")
-    [ -e "$(dirname "$program")/bcryptprimitives.dll" ] ||
-        "$compiler" -shared -o "$(dirname "$program")/bcryptprimitives.dll" ci/wine/bcryptprimitives.c -ladvapi32
+    local missing
+    missing=$(dirname "$program")/bcryptprimitives.dll
+    [ -e "$missing" ] || "$compiler" -shared -o "$missing" ci/wine/bcryptprimitives.c -ladvapi32
     timeout --kill-after=10 "$limit" "$wine" "$program" "${@:2}"
 }
 

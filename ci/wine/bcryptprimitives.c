@@ -1,5 +1,5 @@
-/* std's hash maps take their random numbers from `bcryptprimitives.dll`, which Wine has from version 9 on. For
- * older versions, this is built as that library. */
+/* std's hash maps take their random numbers from `bcryptprimitives.dll`, which Wine 8 lacks. Where it
+ * is missing, this is built as that library. */
 #include <stddef.h>
 
 __declspec(dllimport) unsigned char __stdcall SystemFunction036(void *buffer, unsigned long length);

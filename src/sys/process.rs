@@ -14,8 +14,8 @@ use super::text::Text;
 
 /// Ends this process by `SIGABRT`.
 ///
-/// The C library addresses that to the id in the calling thread's block. For a green thread, the kernel has no
-/// thread with that id. glibc asks the kernel; musl would crash by another signal.
+/// The C library addresses that to the id in the calling thread's block. For a green thread, the kernel has
+/// no thread with that id. glibc asks the kernel; musl would crash by another signal.
 pub(crate) fn abort() -> ! {
     #[cfg(target_os = "linux")]
     {

@@ -138,8 +138,8 @@ struct KernelStack {
 /// The thread needs an alternate stack. Std gives its threads one; a raw one makes an [`AltStack`].
 pub(crate) fn watched<R>(name: Option<&str>, id: Option<u64>, body: impl FnOnce() -> R) -> R {
     let Some((guard, size)) = system::own_stack() else { return body() };
-    // The size that was asked for: the C library's share was added to it. musl leaves the rest of a page to the
-    // stack.
+    // The size that was asked for: the C library's share was added to it. musl leaves the rest of a page to
+    // the stack.
     let size = size.saturating_sub(system::own_share_of_stacks()) & !(page_size() - 1);
     // SAFETY: the handler reads the pointer on this very thread, between here and the end of this function.
     // The caller's borrow lasts that long.

@@ -104,8 +104,8 @@ pub(crate) const DEFAULT: bool = SUPPORTED && !cfg!(target_env = "musl");
 #[allow(dead_code, reason = "glibc runs its destructors where it is asked to")]
 #[derive(Debug)]
 pub(crate) struct Aside {
-    /// Runs a function with its argument and a way back. Returns once [`back`](Self::back) has been called with
-    /// that.
+    /// Runs a function with its argument and a way back. Returns once [`back`](Self::back) has been called
+    /// with that.
     pub(crate) call: unsafe fn(unsafe extern "C" fn(*mut (), *mut ()) -> !, *mut ()),
     /// Leaves everything that `call` has begun.
     pub(crate) back: unsafe fn(*mut ()) -> !,

@@ -28,8 +28,8 @@ pub(crate) fn again_with(name: &str, value: &str) -> Output {
 #[cfg(unix)]
 fn is_aborted(status: ExitStatus) -> bool {
     let signal = std::os::unix::process::ExitStatusExt::signal(&status);
-    // musl sends it to the id in the thread's block. The kernel knows no such thread if that is green, and musl
-    // then crashes on purpose.
+    // musl sends it to the id in the thread's block. The kernel knows no such thread if that is green, and
+    // musl then crashes on purpose.
     let crashed = cfg!(target_env = "musl") && signal == Some(libc::SIGSEGV);
     crashed || signal == Some(libc::SIGABRT)
 }

@@ -32,8 +32,8 @@ impl Ended {
     #[track_caller]
     pub(crate) fn expect_abort(&self, words: &[&str]) {
         let signal = self.status.signal();
-        // musl sends it to the id in the thread's block. The kernel knows no such thread if that is green, and
-        // musl then crashes on purpose.
+        // musl sends it to the id in the thread's block. The kernel knows no such thread if that is green,
+        // and musl then crashes on purpose.
         let crashed = cfg!(target_env = "musl") && signal == Some(libc::SIGSEGV);
         assert!(crashed || signal == Some(libc::SIGABRT), "{}\n{}", self.status, self.said);
         for word in words {

@@ -39,8 +39,8 @@ macro_rules! one_slot {
     };
 }
 
-/// Has threads made before the order of threads counts. On musl, a new block takes a kernel thread. The LWP may
-/// sleep meanwhile, and lose its slot.
+/// Has threads made before the order of threads counts. On musl, a new block takes a kernel thread. The LWP
+/// may sleep meanwhile, and lose its slot.
 pub(super) fn warm_up(rt: &Mxn) {
     if cfg!(target_env = "musl") {
         rt.run(|| join_all((0..2 * MANY).map(|_| selvedge::thread::spawn(|| ())).collect::<Vec<_>>()));

@@ -86,17 +86,22 @@ pub(super) fn own() -> usize {
 }
 
 extern "C" fn leave_it(cradle: *mut c_void) -> *mut c_void {
-    // SAFETY: `make` lends it until the kernel thread has ended.
-    let cradle = unsafe { &mut *cradle.cast::<Cradle>() };
-    if let Some((key, value)) = cradle.value {
+    let cradle = cradle.cast::<Cradle>();
+    // No reference to the whole: the maker looks at the word meanwhile.
+    // SAFETY: `make` lends it until the kernel thread has ended, and wrote this before.
+    if let Some((key, value)) = unsafe { (*cradle).value } {
         // SAFETY: the key exists.
         unsafe { libc::pthread_setspecific(key, ptr::without_provenance(value)) };
     }
     // SAFETY: takes nothing.
     let tid = unsafe { libc::syscall(libc::SYS_gettid) } as u32;
-    cradle.born = Born { tp: own(), tid, stack: stack() };
+    let born = Born { tp: own(), tid, stack: stack() };
+    // SAFETY: lent. The maker reads it once the kernel thread is gone.
+    unsafe { (*cradle).born = born };
+    // SAFETY: lent. Both sides use it as an atomic.
+    let lives = unsafe { (*cradle).lives.as_ptr() };
     // SAFETY: the word outlives the kernel thread.
-    unsafe { libc::syscall(libc::SYS_set_tid_address, cradle.lives.as_ptr()) };
+    unsafe { libc::syscall(libc::SYS_set_tid_address, lives) };
     // SAFETY: ends this kernel thread. Nothing on its stack has a destructor.
     unsafe { libc::syscall(libc::SYS_exit, 0) };
     unreachable!("a kernel thread outlived its end")
