@@ -196,11 +196,12 @@ impl Scheduler {
     }
 
     /// Queues the running thread `me`, because its slice is over. The caller leaves for the dispatcher next.
-    fn queue_for_lost_slice(&'static self, me: &'static Green) {
+    pub(in crate::mxn) fn queue_for_lost_slice(&'static self, me: &'static Green) {
         let lwp = Self::lwp_of(me);
         lwp.flags.look();
         lwp.counters.preempted.add_alone();
         let now = self.clock.now();
+        self.shares.want(now);
         if lwp.evicted.replace(false) {
             // It slept, and that is no share of anything. A preempted thread may hold the lock that holds up
             // all, so the preempted threads take turns with the others.

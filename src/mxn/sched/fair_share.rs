@@ -17,9 +17,12 @@
 //! - To keep all threads in one queue, ordered by the time that they have run. Each dispatch of any LWP would
 //!   take that queue's lock.
 //!
-//! **When it counts.** While a preempted thread waits, the monitor tells the LWPs to count. At each switch,
-//! they then add the time since the last one to the thread that leaves. It is wall-clock time, so it includes
-//! what other processes took.
+//! **When it counts.** While a preempted thread waits, and after a thread has lost its slice, the monitor
+//! tells the LWPs to count. At each switch, they then add the time since the last one to the thread that
+//! leaves. It is wall-clock time, so it includes what other processes took. (The monitor need not see a thread
+//! that waits. A thread that is behind goes on at once, and nothing else waits there when the monitor looks.
+//! On sixteen idle CPUs it never saw one. The count then ended, so that thread stayed behind, and kept its LWP
+//! for ever.)
 //!
 //! **Virtual time.** [`FairShare::fair`] is the run time, by now, of a thread that has had exactly its share.
 //! While `n` threads compete, each nanosecond that an LWP runs moves it by `1/n`. A new thread starts there.
@@ -73,7 +76,8 @@ pub(crate) struct FairShare {
     least: AtomicU64,
     /// `u64::MAX`: not at all.
     since: AtomicU64,
-    /// When the monitor last found that it matters; `u64::MAX`: never.
+    /// When it last mattered; `u64::MAX`: never. Written by the monitor, and by LWPs whose thread loses its
+    /// slice.
     wanted: AtomicU64,
 }
 
@@ -89,15 +93,21 @@ impl FairShare {
         }
     }
 
+    /// Notes that it matters `now`: a thread loses its slice, or has lost it and waits.
+    pub(crate) fn want(&self, now: u64) {
+        // Relaxed: a figure.
+        self.wanted.store(now, Ordering::Relaxed);
+    }
+
     /// Decides for the monitor, in each round, whether run times are counted. `wanted`: a preempted thread
     /// waits `now`.
     pub(crate) fn count(&self, wanted: bool, now: u64) -> bool {
-        // Relaxed, all: figures. Only the monitor writes.
         if wanted {
-            self.wanted.store(now, Ordering::Relaxed);
+            self.want(now);
         }
-        let ago = now.checked_sub(self.wanted.load(Ordering::Relaxed));
-        let counts = ago.is_some_and(|ago| ago < COUNTED_ON);
+        // Relaxed, all: figures. Only the monitor writes `since`.
+        let last = self.wanted.load(Ordering::Relaxed);
+        let counts = last != u64::MAX && now.saturating_sub(last) < COUNTED_ON;
         if counts != (self.counted_since() != u64::MAX) {
             self.since.store(if counts { now } else { u64::MAX }, Ordering::Relaxed);
         }

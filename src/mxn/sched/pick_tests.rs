@@ -254,6 +254,32 @@ fn a_preempted_thread_goes_before_a_fresh_one_if_it_has_run_for_much_less() {
     assert_eq!(order(HEAD_START + 1), [Some(0), Some(1)], "the fresh one is not lost");
 }
 
+/// It is behind, so it goes on at once, and the monitor finds no thread that waits for having lost its slice.
+/// If that time were not counted, it would stay behind, and the other thread would never run.
+#[test]
+fn a_thread_that_loses_each_slice_and_goes_on_catches_up() {
+    let model = Model::new(1, 0, 2);
+    let (scheduler, lwp) = (model.scheduler, model.lwp(0));
+    let behind = has_run(model.green(0), 0);
+    put_next(lwp, has_run(model.green(1), OWED));
+    for _ in 0..10_000 {
+        behind.lwp.set(Some(lwp));
+        lwp.show_running(Some(behind));
+        scheduler.queue_for_lost_slice(behind);
+        // It was told to look at the queue of those that lost their slices.
+        lwp.look_first.set(First::Own);
+        let next = number(&model, scheduler.pick(lwp));
+        if next == Some(1) {
+            return;
+        }
+        assert_eq!((next, scheduler.preempted.len()), (Some(0), 0));
+        let now = scheduler.clock.now();
+        lwp.flags.count(scheduler.shares.count(scheduler.preempted.len() > 0, now));
+        while scheduler.clock.now() < now + OWED / 1_000 {}
+    }
+    panic!("the other thread had no turn: {:?}", scheduler.shares);
+}
+
 #[test]
 fn the_time_since_the_last_dispatch_is_added_to_the_thread_and_to_the_fair_share() {
     let model = Model::new(1, 0, 1);

@@ -72,7 +72,7 @@ pub(crate) const MOST_PUSHES: u32 = 64;
 pub(crate) const LOW_AGE: u64 = 50_000_000;
 /// An LWP runs high threads for this long on end, in ns, before it takes a normal one that waits there.
 pub(crate) const HIGH_RUN: u64 = 50_000_000;
-/// Shares are counted for this long, in ns, after a thread that lost its slice was last seen to wait.
+/// Shares are counted for this long, in ns, after a thread lost its slice, or was last seen to wait for that.
 pub(crate) const COUNTED_ON: u64 = 100_000_000;
 /// Of this many threads that lost their slice, the oldest, the one that has run least is next.
 pub(crate) const CANDIDATES: usize = 32;
