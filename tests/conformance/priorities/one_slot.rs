@@ -1,5 +1,6 @@
 //! Runtimes with one slot, where the order of threads is certain; on every rung.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
@@ -18,30 +19,50 @@ macro_rules! one_slot {
     };
     (@rung $name:ident, $builder:expr, $($scenario:ident),*) => {
         mod $name {
-                        $(
+            $(
                 #[test]
                 fn $scenario() {
                     let what = concat!(module_path!(), "::", stringify!($scenario));
-                    match $builder.concurrency(1).time_slice(None).build() {
-                        Err(error) if error.kind() == std::io::ErrorKind::Unsupported => {
-                            println!("skipped: {what}: {error}");
-                        }
-                        rt => {
-                            let _watchdog = crate::watchdog::Watchdog::start(what);
-                            let rt = rt.expect("an M:N runtime");
-                            crate::priorities::one_slot::warm_up(&rt);
-                            super::$scenario(&rt);
-                        }
-                    }
+                    crate::priorities::one_slot::play(what, || $builder, super::$scenario);
                 }
             )*
         }
     };
 }
 
+/// How often a scenario is played whose LWP lost its slot.
+const ATTEMPTS: usize = 20;
+
+/// Plays a scenario. Plays it again if it failed and the LWP had lost its slot meanwhile: it slept in the
+/// kernel, for a page or behind another thread that maps memory, and the order of threads was not certain.
+pub(super) fn play(what: &'static str, builder: impl Fn() -> selvedge::mxn::Builder, scenario: fn(&Mxn)) {
+    let _watchdog = crate::watchdog::Watchdog::start(what);
+    for attempt in 1.. {
+        let rt = match builder().concurrency(1).time_slice(None).build() {
+            Err(error) if error.kind() == std::io::ErrorKind::Unsupported => {
+                println!("skipped: {what}: {error}");
+                return;
+            }
+            rt => rt.expect("an M:N runtime"),
+        };
+        warm_up(&rt);
+        let moved = || {
+            let stats = rt.stats();
+            stats.compensated + stats.handed_off
+        };
+        let before = moved();
+        let Err(failure) = catch_unwind(AssertUnwindSafe(|| scenario(&rt))) else { return };
+        let moves = moved() - before;
+        if moves == 0 || attempt == ATTEMPTS {
+            resume_unwind(failure);
+        }
+        println!("{what}: again, the slot has moved {moves} times");
+    }
+}
+
 /// Has threads made before the order of threads counts. On musl, a new block takes a kernel thread. The LWP
 /// may sleep meanwhile, and lose its slot.
-pub(super) fn warm_up(rt: &Mxn) {
+fn warm_up(rt: &Mxn) {
     if cfg!(target_env = "musl") {
         rt.run(|| join_all((0..2 * MANY).map(|_| selvedge::thread::spawn(|| ())).collect::<Vec<_>>()));
     }
