@@ -33,8 +33,8 @@
 //!   wake no other thread, except one in every [`MAX_SKIPPED_WAKES`] unlocks. The owner of the bit may be
 //!   waiting for a CPU, and the others would sleep for nothing meanwhile.
 //! - *Broadcasts*: a condition variable moves its waiters here. They are granted in batches: up to
-//!   [`MOST`](company::MOST) of them together with the one that owns `WOKEN`. They try as if they had not waited. The
-//!   owner of `WOKEN` is on its way before them, and its unlock grants the next.
+//!   [`MOST`](company::MOST) of them together with the one that owns `WOKEN`. They try as if they had not
+//!   waited. The owner of `WOKEN` is on its way before them, and its unlock grants the next.
 //! - *Starvation*: if a waiter is woken and finds the lock taken again and again for [`HANDOFF_AFTER`], it
 //!   queues as urgent. The next unlock hands the lock over: `LOCKED` stays set.
 //!
@@ -85,7 +85,7 @@ use crate::park::turns::{self, TURNS};
 use crate::park::wait::{Wait, WaitError};
 use crate::park::wait_queue::{self, OWNER_DIED, Options, Order, PASSED_ON, Token, Woken};
 use crate::shim::atomic::{AtomicU8, Ordering};
-use crate::shim::{MAX_SKIPPED_WAKES, fork};
+use crate::shim::{MAX_SKIPPED_WAKES, fetch_to_write, fork};
 use crate::time;
 
 /// How long a waiter lets others pass before it asks for the lock to be handed over. parking_lot uses
@@ -169,6 +169,10 @@ impl RawMutex {
         // wait for both. Nor is it followed by a load that can come before it: the stores after that
         // load, and so the unlock, would wait for it.
         let cached = cached_hint();
+        if cached.is_kernel() {
+            // It tries in any case. The look at the owner would fetch the line without the right to write it.
+            fetch_to_write(std::ptr::from_ref(self).cast());
+        }
         let known = self.owner() == cached;
         // The last owner tries without a look. So does a kernel thread: beside its wait, a failed attempt
         // costs nothing.
@@ -316,7 +320,7 @@ impl RawMutex {
             if seen & LOCKED == 0 {
                 if spin.is_free_at_last() && self.word.try_take(seen, *mine) {
                     self.set_owner_at(here);
-                    if may_be_back(seen, &spin) {
+                    if spin.has_left_alone() {
                         spin::show_it_is_taken();
                     }
                     return true;
@@ -457,13 +461,6 @@ fn may_claim_way(mine: u8, seen: u8) -> bool {
 #[inline]
 fn may_yield_cpu(here: OwnerHint, owner: OwnerHint, yielded: bool) -> bool {
     here.is_kernel() && owner.is_kernel() && !yielded
-}
-
-/// Returns `true` if the last owner may want the lock back at once. It has left nothing behind in the
-/// state, so it was there a moment ago; or the caller has waited for it.
-#[inline]
-fn may_be_back(seen: u8, spin: &Spin) -> bool {
-    seen == 0 || spin.has_paused()
 }
 
 /// While a thread waits at a condition variable with it.
