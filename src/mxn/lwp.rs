@@ -225,6 +225,8 @@ pub(crate) struct SearchState {
     pub(crate) group: Cell<Option<u8>>,
     /// It keeps the CPU from an LWP that it looks at.
     pub(crate) in_the_way: Cell<bool>,
+    /// Threads were left in a ring when it last stole from one.
+    pub(crate) left_some: Cell<bool>,
 }
 
 impl SearchState {
@@ -327,6 +329,7 @@ impl Lwp {
                 next_far: Cell::new(0),
                 group: Cell::new(None),
                 in_the_way: Cell::new(false),
+                left_some: Cell::new(false),
             },
             queue,
             pinned: CachePadded::new(ByPriority::new()),

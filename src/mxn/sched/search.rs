@@ -6,6 +6,9 @@
 //! only what still waits `age` later. That is the next-slot if the LWP has not dispatched meanwhile, or half
 //! of the ring.
 //!
+//! **A thief wakes the next** (rule 8). Otherwise, of four threads that met at a barrier on sixteen CPUs, one
+//! waited in a ring for most of each round, while twelve LWPs slept.
+//!
 //! **An LWP that waits for this CPU goes first.** If other processes have the other CPUs, two LWPs share one.
 //! While the searcher looks, the other cannot move, so all that it has looks stale. A thief that fell for
 //! that tore a pair apart at each of its naps. One half was left on a stack that the other LWP stood on. That
@@ -132,9 +135,14 @@ impl Scheduler {
     fn found(&'static self, lwp: &Lwp, green: NonNull<Green>) -> &'static Green {
         let was_last = self.idle.end_search();
         self.wake_for_backlog();
+        let left_some = lwp.search.left_some.take();
         // The second condition: the watcher has found something, or was woken, so no other LWP looks at
         // what was stolen with it.
-        if was_last && (self.has_shared() || !lwp.queue.ring.is_empty() && !self.idle.is_watched()) {
+        if was_last
+            && (self.has_shared()
+                || !lwp.queue.ring.is_empty() && !self.idle.is_watched()
+                || left_some && lwp.search.age.get() <= policy::SPIN)
+        {
             self.wake_searcher();
         }
         deref(green)
@@ -196,6 +204,7 @@ impl Scheduler {
             }
             if let Some(green) = self.steal(victim, lwp, now, age) {
                 lwp.search.stole_at.set(now);
+                lwp.search.left_some.set(!victim.queue.ring.is_empty() || !lwp.queue.ring.is_empty());
                 victim.was_robbed(now);
                 lwp.counters.steals.add_alone();
                 self.trace_steal(lwp, victim);

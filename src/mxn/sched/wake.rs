@@ -21,6 +21,8 @@
 //!    that are queued already. Either goes to the next-slot only if no thread is queued. So a thread that
 //!    creates ten threads and joins them sleeps once, not ten times. Of several threads that are woken at
 //!    once, the first goes by rule 1, and the others by this one: none pushes out the one before it.
+//! 8. A thief that leaves threads in a ring wakes the next sleeper, if no LWP searches, and its own steals
+//!    pay (`search`). It does so even while the last thief has asked for quiet.
 //!
 //! Cost: no read-modify-write to fill an empty next-slot; one to push a thread out of it.
 //!

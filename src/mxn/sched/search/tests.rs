@@ -130,6 +130,26 @@ fn the_last_to_search_wakes_another_if_it_leaves_work_behind() {
 }
 
 #[test]
+fn a_thief_wakes_the_next_if_it_leaves_threads_and_its_steals_pay() {
+    let wakes = |threads, age| {
+        let model = Model::new(3, 0, threads);
+        let (scheduler, lwp, victim) = (model.scheduler, model.lwp(0), model.lwp(1));
+        assert!(scheduler.idle.begin_search(3) && scheduler.idle.watch());
+        lay(scheduler, model.lwp(2));
+        (0..threads).for_each(|index| scheduler.queue_behind(victim, model.green(index)));
+        lwp.search.age.set(age);
+        assert_eq!(scheduler.look_around(lwp, 100, 10), None);
+        let stolen = scheduler.look_around(lwp, 110, 10).expect("they have waited for long enough");
+        scheduler.found(lwp, stolen);
+        counts(scheduler).0 == 0
+    };
+    assert!(!wakes(1, MIN_AGE), "there is no more");
+    assert!(wakes(2, MIN_AGE), "one is left in the other ring");
+    assert!(wakes(3, SPIN), "one was stolen with it");
+    assert!(!wakes(3, SPIN + 1), "its last steals did not pay");
+}
+
+#[test]
 fn a_search_that_ends_in_vain_leaves_nothing_in_the_shared_queues() {
     let ends = |searchers, shared| wakes_another(searchers, shared, false, false, false);
     assert!(ends(1, true) && !ends(1, false) && !ends(2, true));
