@@ -9,6 +9,7 @@ mod layout;
 mod modules;
 mod setxid;
 mod symbols;
+mod unexported;
 mod words;
 
 #[cfg(test)]

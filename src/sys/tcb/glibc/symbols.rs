@@ -6,6 +6,7 @@ use std::ptr::NonNull;
 
 use super::super::super::system;
 use super::super::unfit::Unfit;
+use super::unexported;
 
 /// The head of `struct __res_state`, which is public.
 #[repr(C)]
@@ -89,7 +90,8 @@ impl Static {
 
 /// Returns where `name` is. For a thread-local, that of the calling thread.
 pub(super) fn symbol(name: &'static CStr) -> Result<NonNull<c_void>, Unfit> {
-    system::symbol(name).ok_or(Unfit::Missing(name.to_str().unwrap_or("?")))
+    let at = system::symbol(name).or_else(|| unexported::symbol(name));
+    at.ok_or(Unfit::Missing(name.to_str().unwrap_or("?")))
 }
 
 /// Returns the function `name`.
