@@ -15,11 +15,11 @@ use std::thread;
 use super::super::super::kthread::{self, Attributes, Mask, Options};
 use super::super::super::pthread;
 use super::super::unfit::Unfit;
-use super::exit::ExitFields;
+use super::exit::{ExitFields, Scramble};
 use super::kept::{self, Makers};
 use super::keys::Keys;
 use super::layout;
-use super::symbols::{Field, Functions, Static, field, symbol};
+use super::symbols::{Functions, Static, field, symbol};
 use super::words::{own_descriptor, peek};
 
 /// Offsets, in bytes, of fields of `struct pthread` unless said otherwise.
@@ -80,13 +80,14 @@ impl Shape {
         let from_register = |address: usize| address.wrapping_sub(own_register).cast_signed();
         let mut keys = Keys::ask()?;
 
-        let given = Observed::thread(functions, &sizes, true)?;
-        let own = Observed::thread(functions, &sizes, false)?;
+        // The word before the state of cancellation.
+        let jump = field(c"_thread_db_pthread_cancelhandling")?.offset.wrapping_sub(8);
+        let given = Observed::thread(functions, &sizes, jump, true)?;
+        let own = Observed::thread(functions, &sizes, jump, false)?;
 
         let tid = field(c"_thread_db_pthread_tid")?;
         let list = field(c"_thread_db_pthread_list")?;
         let robust = given.find_robust_list().ok_or(Unfit::Unexpected("the list of robust mutexes"))?;
-        let cancel = field(c"_thread_db_pthread_cancelhandling")?;
         let vector = field(c"_thread_db_pthread_dtvp")?;
         let slot = field(c"_thread_db_dtv_dtv")?;
         let value = field(c"_thread_db_dtv_t_pointer_val")?;
@@ -99,10 +100,11 @@ impl Shape {
                 .ok_or(Unfit::Unexpected("the mark of a stack that is the program's"))?,
             detached: own.find_detached().ok_or(Unfit::Unexpected("the mark of a detached thread"))?,
             kept: given.find_kept(&keys)?,
-            exit: given
-                .find_stack()
-                .zip(given.find_exit_jump(cancel))
-                .map(|(stack, jump)| ExitFields { jump, stack }),
+            exit: given.find_stack().zip(given.find_scramble()).map(|(stack, scramble)| ExitFields {
+                jump,
+                scramble,
+                stack,
+            }),
             robust,
             robust_futex_offset: given.word(robust + 8).cast_signed(),
             resolver: given.resolver.wrapping_sub(given.descriptor),
@@ -182,6 +184,8 @@ struct Observed {
     resolver: usize,
     /// The address of a local variable: somewhere on its stack.
     local: usize,
+    /// The jump of its end.
+    jump: Option<layout::Jump>,
     /// The stack that it was given.
     stack: std::ops::Range<usize>,
     cpu_id: Option<(isize, i32)>,
@@ -194,6 +198,8 @@ struct Task<'a> {
     key: libc::pthread_key_t,
     rseq: Option<isize>,
     sizes: Static,
+    /// The field with the address of the jump of a thread's end.
+    jump: usize,
     /// The thread detaches itself.
     detaches: bool,
     seen: Observed,
@@ -203,7 +209,7 @@ struct Task<'a> {
 
 impl Observed {
     /// Starts a thread and lets it look. `given`: on a stack of this crate's.
-    fn thread(functions: &Functions, sizes: &Static, given: bool) -> Result<Self, Unfit> {
+    fn thread(functions: &Functions, sizes: &Static, jump: usize, given: bool) -> Result<Self, Unfit> {
         let mut stack: Vec<[u8; 4096]> = Vec::new();
         if given {
             stack.resize((sizes.size + sizes.descriptor + (256 << 10)) / 4096, [0; 4096]);
@@ -218,6 +224,7 @@ impl Observed {
             detached: vec![0; sizes.descriptor],
             resolver: 0,
             local: 0,
+            jump: None,
             stack: range.start.addr().next_multiple_of(4096)..range.end.addr() & !4095,
             cpu_id: None,
         };
@@ -227,7 +234,8 @@ impl Observed {
         });
         let makers = Makers::bind()?;
         let done = AtomicBool::new(false);
-        let mut task = Task { functions, makers, key: 0, rseq, sizes: *sizes, detaches: !given, seen, done };
+        let sizes = *sizes;
+        let mut task = Task { functions, makers, key: 0, rseq, sizes, jump, detaches: !given, seen, done };
         // SAFETY: the key is a local variable, and has no destructor.
         ok(unsafe { libc::pthread_key_create(&mut task.key, None) })?;
         let result = spawn_and_wait(&mut task);
@@ -271,11 +279,10 @@ impl Observed {
         hits.next().filter(|_| hits.next().is_none())
     }
 
-    /// Finds the word before the state of cancellation. In a real thread, it points to a buffer of its first
-    /// frame.
-    fn find_exit_jump(&self, cancel: Field) -> Option<usize> {
-        let at = cancel.offset.checked_sub(8).filter(|&at| at % 8 == 0 && at + 8 <= self.before.len())?;
-        (self.local..self.stack.end).contains(&self.word(at)).then_some(at)
+    /// Finds how the library scrambles the jump of a thread's end, which leads to its first frame.
+    fn find_scramble(&self) -> Option<Scramble> {
+        let sp = self.jump?[layout::JUMP_SP];
+        Scramble::known().find(|scramble| (self.local..self.stack.end).contains(&scramble.undo(sp)))
     }
 
     /// Finds what the thread has changed by detaching itself, and what it was before.
@@ -373,6 +380,14 @@ extern "C" fn look(task: *mut c_void) -> *mut c_void {
         unsafe { pthread::pthread_detach(own) };
     }
     copy(&mut seen.detached);
+    if task.jump % 8 == 0 && task.jump < task.sizes.descriptor {
+        // SAFETY: a field of the thread's own descriptor.
+        let jump = unsafe { peek(seen.descriptor + task.jump) };
+        if (seen.local..seen.stack.end).contains(&jump) {
+            // SAFETY: a buffer in a frame above this one.
+            seen.jump = Some(unsafe { peek(jump) });
+        }
+    }
     if let Some(rseq) = task.rseq {
         let register = layout::register(seen.descriptor, &task.sizes);
         let at = rseq + 4;
