@@ -2,8 +2,8 @@
 //!
 //! Thread `given` runs on a stack of this crate's, thread `own` on one that the library made. Both have an
 //! empty robust list. Each takes these steps: it sets a thread-specific value, makes the library allocate for
-//! it, and detaches itself if it is `own`. It copies its own `struct pthread` before the first and after each.
-//! A field is found by what differs between the copies, or by a value that only this crate knows.
+//! it, and, if it is `own`, detaches itself. It copies its own `struct pthread` before and after each step. A
+//! field is found by what differs between the copies, or by a value that only this crate knows.
 //! Offsets that glibc exports are checked against the same copies: a table that lies is as bad as none.
 
 use std::ffi::{c_int, c_void};

@@ -100,7 +100,7 @@ fn lists() -> Result<[usize; 2], Unfit> {
         let loader = address(c"_rtld_global")?;
         return Ok([loader + used.offset, loader + user.offset]);
     }
-    // Before glibc 2.33 they are not the loader's.
+    // In glibc 2.31, they are those of the library of threads.
     Ok([address(c"stack_used")?, address(c"__stack_user")?])
 }
 
