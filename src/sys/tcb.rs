@@ -19,8 +19,8 @@
 //! seen (`docs/glibc.md`). (`_dl_allocate_tls_init` has not, and is never called.) They and everything else
 //! are bound by name at the first use (`symbols.rs`). Offsets of private fields come from the tables that
 //! glibc has for debuggers, and from observing two real threads with known values (`calibrate.rs`). Every one
-//! of them is checked against those threads. If anything is missing or does not fit, [`Library::get`] returns an error that says
-//! which.
+//! of them is checked against those threads. If anything is missing or does not fit, [`Library::get`] returns
+//! an error that says which.
 //!
 //! **A block's life**: `create` by the spawner; `enter`, user code and `exit` by the thread, on its own
 //! register; `renew` by the next spawner, as often as needed; `destroy`. Some of the block is the C library's

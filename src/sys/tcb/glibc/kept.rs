@@ -2,7 +2,7 @@
 //! unknown error and signal (in glibc 2.35, not in 2.31), and the state of random numbers (since 2.41).
 //!
 //! The library frees it when a thread ends, in functions that it does not export. So it stays with a block
-//! from one thread to the next, and outlives the block (`carry_over.rs`). The fields have no names to look up.
+//! from one thread to the next, and outlives the block (`carry_over.rs`). No names tell where the fields are.
 //! They are those that are null until the library has been asked for such things.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};

@@ -124,7 +124,8 @@ pub(super) struct Field {
 /// Returns the description of a field.
 pub(super) fn field(name: &'static CStr) -> Result<Field, Unfit> {
     let at = symbol(name)?.cast::<[u32; 3]>();
-    // SAFETY: `_thread_db_*` that describe a field are constants: size in bits, number of elements, offset in bytes.
+    // SAFETY: `_thread_db_*` that describe a field are constants: size in bits, number of elements, and offset
+    // in bytes.
     let [bits, _, offset] = unsafe { at.read() };
     Ok(Field { offset: offset as usize, size: bits as usize / 8 })
 }
