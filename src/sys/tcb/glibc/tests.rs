@@ -13,6 +13,7 @@ use std::ffi::c_void;
 
 mod holes;
 mod modules;
+mod unexported;
 
 /// glibc needs no context aside.
 const NOWHERE: Aside = Aside { call: |_, _| unreachable!(), back: |_| unreachable!() };

@@ -66,7 +66,7 @@ fn is_build_id(notes: &[u8]) -> bool {
 }
 
 /// Returns the value of the symbol with this name and the zero after it, in a file of the ELF format.
-fn value(file: &[u8], name: &[u8]) -> Option<usize> {
+pub(super) fn value(file: &[u8], name: &[u8]) -> Option<usize> {
     let sections = number(file, offset_of!(Header, e_shoff), 8)?;
     let count = number(file, offset_of!(Header, e_shnum), 2)?;
     let section = |index: usize| sections.checked_add(index.checked_mul(size_of::<Section>())?);
