@@ -139,8 +139,10 @@ pub(super) fn own_share_of_stacks() -> usize {
         // SAFETY: glibc has `size_t __pthread_get_minstack (const pthread_attr_t *)` since 2.15. std relies
         // on it, too.
         let ask = unsafe { mem::transmute::<NonNull<libc::c_void>, AskMinimum>(ask) };
-        // SAFETY: it does not look at the attributes.
-        unsafe { ask(ptr::null()) }.next_multiple_of(page_size())
+        // SAFETY: plain data. No guard, which glibc 2.23 would add.
+        let attributes: libc::pthread_attr_t = unsafe { mem::zeroed() };
+        // SAFETY: it reads the size of the guard, or nothing.
+        unsafe { ask(&raw const attributes) }.next_multiple_of(page_size())
     });
     SHARE.store(share, Ordering::Relaxed);
     share

@@ -1,6 +1,6 @@
 //! What the loader has loaded: the main program and libraries.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::ops::Range;
 use std::slice;
 
@@ -18,6 +18,26 @@ impl Object<'_> {
     fn addresses(&self, part: &libc::Elf64_Phdr) -> Range<usize> {
         let start = self.0.dlpi_addr.wrapping_add(part.p_vaddr) as usize;
         start..start.saturating_add(part.p_memsz as usize)
+    }
+
+    /// Returns the path under which the loader found it. Empty for the main program.
+    pub(super) fn path(&self) -> &CStr {
+        // SAFETY: a string that ends with a zero byte, as long as the object is shown.
+        unsafe { CStr::from_ptr(self.0.dlpi_name) }
+    }
+
+    /// Returns what its addresses are relative to.
+    pub(super) fn base(&self) -> usize {
+        self.0.dlpi_addr as usize
+    }
+
+    /// Returns its notes, each with its place in the file.
+    pub(super) fn notes(&self) -> impl Iterator<Item = (usize, &[u8])> {
+        self.headers().iter().filter(|part| part.p_type == libc::PT_NOTE).map(|part| {
+            let start = std::ptr::with_exposed_provenance(self.addresses(part).start);
+            // SAFETY: notes are loaded with the object that is shown, and never written.
+            (part.p_offset as usize, unsafe { slice::from_raw_parts(start, part.p_filesz as usize) })
+        })
     }
 
     /// Returns where its code is.

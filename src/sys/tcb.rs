@@ -15,12 +15,12 @@
 //!   distributions refuse. It fails at load, where this fails at start, with a message.
 //!
 //! **The way, on glibc** (musl has one of its own: `musl.rs`). Two private functions of the loader,
-//! `_dl_allocate_tls` and `_dl_deallocate_tls`, have kept their signatures since 2.17.
-//! (`_dl_allocate_tls_init` has not, and is never called.) They and everything else are bound by name at the
-//! first use (`symbols.rs`). Offsets of private fields come from the tables that glibc exports for debuggers,
-//! and from observing two real threads with known values (`calibrate.rs`). Every one of them is checked
-//! against those threads. If anything is missing or does not fit, [`Library::get`] returns an error that says
-//! which.
+//! `_dl_allocate_tls` and `_dl_deallocate_tls`, have the same signatures from 2.23 to 2.44, as far as was
+//! seen (`docs/glibc.md`). (`_dl_allocate_tls_init` has not, and is never called.) They and everything else
+//! are bound by name at the first use (`symbols.rs`). Offsets of private fields come from the tables that
+//! glibc has for debuggers, and from observing two real threads with known values (`calibrate.rs`). Every one
+//! of them is checked against those threads. If anything is missing or does not fit, [`Library::get`] returns
+//! an error that says which.
 //!
 //! **A block's life**: `create` by the spawner; `enter`, user code and `exit` by the thread, on its own
 //! register; `renew` by the next spawner, as often as needed; `destroy`. Some of the block is the C library's
@@ -42,8 +42,6 @@
 //!   renewed later has them right.
 //! - A module must not be unloaded while a green thread runs in it, lazy binding included.
 //! - A library that replaces the alternate signal stack of its thread replaces that of the kernel thread.
-//! - With glibc before 2.34, `setuid` and its kin wait for every busy thread to leave its block. If called on
-//!   a block, they never return. Call them before the runtime starts.
 //! - `pthread_exit` and cancellation end the process, with a message.
 
 #[cfg(any(

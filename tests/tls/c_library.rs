@@ -88,12 +88,14 @@ pub(crate) fn characters_tokens_and_numbers() -> usize {
 }
 
 pub(crate) fn static_buffers_are_per_thread() -> usize {
-    let own = || inet_ntoa(libc::in_addr { s_addr: 0 }).addr();
-    if own() == std::thread::spawn(own).join().expect("an address") {
+    let is_shared = |own: fn() -> usize| own() == std::thread::spawn(own).join().expect("an address");
+    if is_shared(|| inet_ntoa(libc::in_addr { s_addr: 0 }).addr()) {
         println!("skipped: this C library has one buffer for all threads");
         return crew(16, |member| (0..HOPS).for_each(|_| member.hop()));
     }
-    crew(16, |member| {
+    // Up to glibc 2.31, this one is.
+    let message_is_shared = is_shared(|| strerror(100_000).addr());
+    crew(16, move |member| {
         for round in 0..HOPS {
             let octets = [10, member.index as u8, round as u8, 1];
             let code = 100_000 + member.index as c_int;
@@ -102,7 +104,9 @@ pub(crate) fn static_buffers_are_per_thread() -> usize {
             let message = strerror(code);
             member.hop();
             assert_eq!(text(address), format!("10.{}.{}.1", member.index, round as u8));
-            assert!(text(message).ends_with(&code.to_string()), "{:?}", text(message));
+            if !message_is_shared {
+                assert!(text(message).ends_with(&code.to_string()), "{:?}", text(message));
+            }
         }
     })
 }

@@ -4,11 +4,13 @@ mod block;
 mod calibrate;
 mod carry_over;
 mod exit;
+mod kept;
 mod keys;
 mod layout;
 mod modules;
 mod setxid;
 mod symbols;
+mod unexported;
 mod words;
 
 #[cfg(test)]
@@ -103,9 +105,8 @@ impl Library {
         // SAFETY: the note lies within the slot.
         unsafe { note.write(Note { signature, tid, way_out: WayOut::default() }) };
         if let Some(library) = library {
-            let (offset, len) = self.modules.library;
-            // SAFETY: the loader has just put the library's thread-locals there, and they are this long.
-            unsafe { ptr::copy_nonoverlapping(library.as_ptr(), at(tp.wrapping_add_signed(offset)), len) };
+            // SAFETY: the loader has just made the block's thread-locals.
+            unsafe { self.give_library(tp, &library) };
         }
         // SAFETY: this call has just made the block.
         unsafe { self.fill(tp, tid) };
@@ -135,8 +136,11 @@ impl Library {
             // SAFETY: a field of the descriptor.
             unsafe { poke(descriptor + link, descriptor + shape.list) };
         }
+        let (user_stack, mark) = shape.user_stack;
         // SAFETY: a field of the descriptor.
-        unsafe { poke::<u8>(descriptor + shape.user_stack, 1) };
+        unsafe { poke(descriptor + user_stack, mark) };
+        // SAFETY: the descriptor is that of the caller's block.
+        unsafe { self.clear_detached(descriptor) };
         // Without it the destructors of the first keys would not be found.
         // SAFETY: a field of the descriptor.
         unsafe { poke(descriptor + shape.keys.blocks, descriptor + shape.keys.first_block) };
@@ -165,6 +169,18 @@ impl Library {
         unsafe { poke(head - 8, head) };
         // SAFETY: a field of the descriptor: `robust_head.list`.
         unsafe { poke(head, head) };
+    }
+
+    /// Makes a thread joinable, as it was before it detached itself.
+    ///
+    /// # Safety
+    /// `descriptor` is that of a block that the caller alone uses.
+    #[inline]
+    unsafe fn clear_detached(&self, descriptor: usize) {
+        for &(part, joinable) in &self.shape.detached {
+            // SAFETY: a field of the descriptor.
+            unsafe { poke(descriptor + part, joinable) };
+        }
     }
 
     /// Gives every thread-local of block `tp` its first value again, except the C library's own.
@@ -213,13 +229,12 @@ impl Library {
             self.estates.leave(Estate { tid: note.tid, library: Some(library) });
             return Err(io::ErrorKind::OutOfMemory.into());
         }
-        let (offset, len) = self.modules.library;
-        // SAFETY: the library's thread-locals are where they were.
-        unsafe { ptr::copy_nonoverlapping(library.as_ptr(), at(tp.wrapping_add_signed(offset)), len) };
+        // SAFETY: the loader has just made the block's thread-locals, at the same place.
+        unsafe { self.give_library(tp, &library) };
         Ok(())
     }
 
-    /// Returns a copy of the C library's own thread-locals in block `tp`.
+    /// Returns a copy of what the C library keeps for itself in block `tp`: its thread-locals, and fields.
     ///
     /// # Safety
     /// The block is complete, and no thread writes it.
@@ -227,7 +242,31 @@ impl Library {
         let (offset, len) = self.modules.library;
         let bytes = at::<u8>(tp.wrapping_add_signed(offset));
         // SAFETY: the library's thread-locals are there in every block.
-        unsafe { std::slice::from_raw_parts(bytes, len) }.into()
+        let mut copy = unsafe { std::slice::from_raw_parts(bytes, len) }.to_vec();
+        let descriptor = layout::descriptor(tp, &self.shape.sizes);
+        for field in &self.shape.kept {
+            // SAFETY: a field of the descriptor.
+            let word: usize = unsafe { peek(descriptor + field) };
+            copy.extend_from_slice(&word.to_ne_bytes());
+        }
+        copy.into()
+    }
+
+    /// Puts such a copy into block `tp`.
+    ///
+    /// # Safety
+    /// The block has its thread-locals, and the caller alone uses it. No other block has this copy.
+    unsafe fn give_library(&self, tp: usize, library: &[u8]) {
+        let (offset, len) = self.modules.library;
+        let (locals, words) = library.split_at(len);
+        // SAFETY: the library's thread-locals are there in every block, and they are this long.
+        unsafe { ptr::copy_nonoverlapping(locals.as_ptr(), at(tp.wrapping_add_signed(offset)), len) };
+        let descriptor = layout::descriptor(tp, &self.shape.sizes);
+        for (field, word) in self.shape.kept.iter().zip(words.chunks_exact(8)) {
+            let word = usize::from_ne_bytes(word.try_into().expect("eight bytes"));
+            // SAFETY: a field of the descriptor.
+            unsafe { poke(descriptor + field, word) };
+        }
     }
 
     /// Enters the block: the first thing a thread does on its register, before any code that is not this
@@ -264,6 +303,9 @@ impl Library {
         // The next thread must not read through a locale that this one's owner may free.
         // SAFETY: changes the calling thread's locale, to one that always exists.
         unsafe { libc::uselocale(LC_GLOBAL_LOCALE) };
+        // The next thread may detach itself, too.
+        // SAFETY: the descriptor is the calling thread's own.
+        unsafe { self.clear_detached(descriptor) };
         // The next thread must not write through a robust mutex that this one's owner frees.
         // SAFETY: the descriptor is the calling thread's own.
         unsafe { self.clear_robust(descriptor) };

@@ -1,21 +1,25 @@
 //! Where glibc keeps what in a block: asked where it tells, observed in two real threads where it does not.
 //!
 //! Thread `given` runs on a stack of this crate's, thread `own` on one that the library made. Both have an
-//! empty robust list, and set one thread-specific value halfway. Each copies its own `struct pthread` before
-//! and after. A field is found by what differs between the copies, or by a value that only this crate knows.
+//! empty robust list. Each takes these steps: it sets a thread-specific value, makes the library allocate for
+//! it, and, if it is `own`, detaches itself. It copies its own `struct pthread` before and after each step. A
+//! field is found by what differs between the copies, or by a value that only this crate knows.
 //! Offsets that glibc exports are checked against the same copies: a table that lies is as bad as none.
 
 use std::ffi::{c_int, c_void};
 use std::io;
 use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
-use super::super::super::kthread::{Attributes, Mask, Options};
+use super::super::super::kthread::{self, Attributes, Mask, Options};
 use super::super::super::pthread;
 use super::super::unfit::Unfit;
-use super::exit::ExitFields;
+use super::exit::{ExitFields, Scramble};
+use super::kept::{self, Makers};
 use super::keys::Keys;
 use super::layout;
-use super::symbols::{Field, Functions, Static, field, symbol};
+use super::symbols::{Functions, Static, field, symbol};
 use super::words::{own_descriptor, peek};
 
 /// Offsets, in bytes, of fields of `struct pthread` unless said otherwise.
@@ -36,8 +40,13 @@ pub(super) struct Shape {
     /// The second word of `robust_head`, the same in every thread.
     pub(super) robust_futex_offset: isize,
     pub(super) keys: Keys,
-    /// A byte: the library did not make this stack, and must not free it.
-    pub(super) user_stack: usize,
+    /// A byte and its value: the library did not make this stack, and must not free it.
+    pub(super) user_stack: (usize, u8),
+    /// What a thread changes that detaches itself, and what it was before. Two halves of a pointer, which was
+    /// null, or since glibc 2.43 one number. If that were zero, the library would take the thread for dead.
+    pub(super) detached: Vec<(usize, u32)>,
+    /// Memory of the library's that hangs on the descriptor.
+    pub(super) kept: Vec<usize>,
     /// For a better message only, so a thread can do without.
     pub(super) exit: Option<ExitFields>,
     /// State of the resolver.
@@ -71,13 +80,14 @@ impl Shape {
         let from_register = |address: usize| address.wrapping_sub(own_register).cast_signed();
         let mut keys = Keys::ask()?;
 
-        let given = Observed::thread(functions, &sizes, true)?;
-        let own = Observed::thread(functions, &sizes, false)?;
+        // The word before the state of cancellation.
+        let jump = field(c"_thread_db_pthread_cancelhandling")?.offset.wrapping_sub(8);
+        let given = Observed::thread(functions, &sizes, jump, true)?;
+        let own = Observed::thread(functions, &sizes, jump, false)?;
 
         let tid = field(c"_thread_db_pthread_tid")?;
         let list = field(c"_thread_db_pthread_list")?;
         let robust = given.find_robust_list().ok_or(Unfit::Unexpected("the list of robust mutexes"))?;
-        let cancel = field(c"_thread_db_pthread_cancelhandling")?;
         let vector = field(c"_thread_db_pthread_dtvp")?;
         let slot = field(c"_thread_db_dtv_dtv")?;
         let value = field(c"_thread_db_dtv_t_pointer_val")?;
@@ -85,12 +95,16 @@ impl Shape {
         keys.used = only(flags.clone(), |at| given.before[at] == 0 && given.after[at] == 1)
             .ok_or(Unfit::Unexpected("the mark of a thread with specific values"))?;
         let shape = Self {
-            user_stack: only(flags, |at| given.before[at] == 1 && own.before[at] == 0)
+            user_stack: only(flags, |at| given.before[at] != own.before[at])
+                .map(|at| (at, given.before[at]))
                 .ok_or(Unfit::Unexpected("the mark of a stack that is the program's"))?,
-            exit: given
-                .find_stack()
-                .zip(given.find_exit_jump(cancel))
-                .map(|(stack, jump)| ExitFields { jump, stack }),
+            detached: own.find_detached().ok_or(Unfit::Unexpected("the mark of a detached thread"))?,
+            kept: given.find_kept(&keys)?,
+            exit: given.find_stack().zip(given.find_scramble()).map(|(stack, scramble)| ExitFields {
+                jump,
+                scramble,
+                stack,
+            }),
             robust,
             robust_futex_offset: given.word(robust + 8).cast_signed(),
             resolver: given.resolver.wrapping_sub(given.descriptor),
@@ -108,6 +122,9 @@ impl Shape {
         };
         for thread in [&given, &own] {
             shape.check(thread)?;
+        }
+        if own.find_kept(&shape.keys)? != shape.kept {
+            return Err(Unfit::Unexpected("the memory that it keeps for a thread"));
         }
         Ok(shape)
     }
@@ -160,9 +177,15 @@ struct Observed {
     before: Vec<u8>,
     /// The same after one specific value was set.
     after: Vec<u8>,
+    /// The same after the library has allocated for it.
+    used: Vec<u8>,
+    /// The same after it has detached itself, or else a copy of `used`.
+    detached: Vec<u8>,
     resolver: usize,
     /// The address of a local variable: somewhere on its stack.
     local: usize,
+    /// The jump of its end.
+    jump: Option<layout::Jump>,
     /// The stack that it was given.
     stack: std::ops::Range<usize>,
     cpu_id: Option<(isize, i32)>,
@@ -171,15 +194,22 @@ struct Observed {
 /// What a thread needs to look.
 struct Task<'a> {
     functions: &'a Functions,
+    makers: Makers,
     key: libc::pthread_key_t,
     rseq: Option<isize>,
     sizes: Static,
+    /// The field with the address of the jump of a thread's end.
+    jump: usize,
+    /// The thread detaches itself.
+    detaches: bool,
     seen: Observed,
+    /// The thread has seen everything, and does not use this any more.
+    done: AtomicBool,
 }
 
 impl Observed {
     /// Starts a thread and lets it look. `given`: on a stack of this crate's.
-    fn thread(functions: &Functions, sizes: &Static, given: bool) -> Result<Self, Unfit> {
+    fn thread(functions: &Functions, sizes: &Static, jump: usize, given: bool) -> Result<Self, Unfit> {
         let mut stack: Vec<[u8; 4096]> = Vec::new();
         if given {
             stack.resize((sizes.size + sizes.descriptor + (256 << 10)) / 4096, [0; 4096]);
@@ -190,8 +220,11 @@ impl Observed {
             tid: 0,
             before: vec![0; sizes.descriptor],
             after: vec![0; sizes.descriptor],
+            used: vec![0; sizes.descriptor],
+            detached: vec![0; sizes.descriptor],
             resolver: 0,
             local: 0,
+            jump: None,
             stack: range.start.addr().next_multiple_of(4096)..range.end.addr() & !4095,
             cpu_id: None,
         };
@@ -199,10 +232,13 @@ impl Observed {
             // SAFETY: public: `extern const ptrdiff_t __rseq_offset`.
             unsafe { at.cast::<isize>().read() }
         });
-        let mut task = Task { functions, key: 0, rseq, sizes: *sizes, seen };
+        let makers = Makers::bind()?;
+        let done = AtomicBool::new(false);
+        let sizes = *sizes;
+        let mut task = Task { functions, makers, key: 0, rseq, sizes, jump, detaches: !given, seen, done };
         // SAFETY: the key is a local variable, and has no destructor.
         ok(unsafe { libc::pthread_key_create(&mut task.key, None) })?;
-        let result = spawn_and_join(&mut task, given);
+        let result = spawn_and_wait(&mut task);
         // SAFETY: made above, and not used after this.
         ok(unsafe { libc::pthread_key_delete(task.key) })?;
         result?;
@@ -243,11 +279,28 @@ impl Observed {
         hits.next().filter(|_| hits.next().is_none())
     }
 
-    /// Finds the word before the state of cancellation. In a real thread, it points to a buffer of its first
-    /// frame.
-    fn find_exit_jump(&self, cancel: Field) -> Option<usize> {
-        let at = cancel.offset.checked_sub(8).filter(|&at| at % 8 == 0 && at + 8 <= self.before.len())?;
-        (self.local..self.stack.end).contains(&self.word(at)).then_some(at)
+    /// Finds how the library scrambles the jump of a thread's end, which leads to its first frame.
+    fn find_scramble(&self) -> Option<Scramble> {
+        let sp = self.jump?[layout::JUMP_SP];
+        Scramble::known().find(|scramble| (self.local..self.stack.end).contains(&scramble.undo(sp)))
+    }
+
+    /// Finds what the thread has changed by detaching itself, and what it was before.
+    fn find_detached(&self) -> Option<Vec<(usize, u32)>> {
+        let number = |part: &[u8]| u32::from_ne_bytes(part.try_into().expect("four bytes"));
+        let parts = self.used.chunks_exact(4).zip(self.detached.chunks_exact(4)).enumerate();
+        let changed = parts.filter(|(_, (before, after))| before != after);
+        let changed: Vec<_> = changed.map(|(index, (before, _))| (index * 4, number(before))).collect();
+        match changed[..] {
+            [_] => Some(changed),
+            [(low, 0), (high, 0)] if low + 4 == high && low % 8 == 0 => Some(changed),
+            _ => None,
+        }
+    }
+
+    /// Finds the memory of the library's that hangs on the descriptor.
+    fn find_kept(&self, keys: &Keys) -> Result<Vec<usize>, Unfit> {
+        kept::fields(&self.after, &self.used, &(keys.first_block..keys.end_of_blocks))
     }
 
     /// Finds where the number of the processor stands, if in a real thread it is a number, or says that there
@@ -257,11 +310,11 @@ impl Observed {
     }
 }
 
-/// Runs `look` in a thread that takes no signals but those of faults.
-fn spawn_and_join(task: &mut Task<'_>, given: bool) -> Result<(), Unfit> {
+/// Runs `look` in a thread that takes no signals but those of faults. Returns once it has ended.
+fn spawn_and_wait(task: &mut Task<'_>) -> Result<(), Unfit> {
     let no_thread = |error: io::Error| Unfit::NoThread(error.raw_os_error().unwrap_or(0));
     let mut attributes = Attributes::new(&Options::default()).map_err(no_thread)?;
-    if given {
+    if !task.detaches {
         let stack = ptr::with_exposed_provenance_mut::<c_void>(task.seen.stack.start);
         // SAFETY: initialised above. The stack outlives the thread, which is joined below.
         ok(unsafe { libc::pthread_attr_setstack(&mut attributes.0, stack, task.seen.stack.len()) })?;
@@ -269,12 +322,28 @@ fn spawn_and_join(task: &mut Task<'_>, given: bool) -> Result<(), Unfit> {
     let mut thread = 0;
     let mask = Mask::block_asynchronous();
     let argument = ptr::from_mut(task).cast();
-    // SAFETY: `look` takes a task, which is lent until the join below.
+    // SAFETY: `look` takes a task, which is lent until the thread is joined, or done.
     let created = unsafe { pthread::pthread_create(&mut thread, &attributes.0, look, argument) };
     drop(mask);
     ok(created)?;
-    // SAFETY: created above, joined once.
-    ok(unsafe { pthread::pthread_join(thread, ptr::null_mut()) })
+    if !task.detaches {
+        // SAFETY: created above, joined once.
+        return ok(unsafe { pthread::pthread_join(thread, ptr::null_mut()) });
+    }
+    // Acquire: pairs with the release in `look`.
+    while !task.done.load(Ordering::Acquire) {
+        thread::yield_now();
+    }
+    while exists(task.seen.tid) {
+        thread::yield_now();
+    }
+    Ok(())
+}
+
+/// Returns `true` if the process has a thread with the kernel's number `tid`.
+fn exists(tid: usize) -> bool {
+    // SAFETY: signal 0 is a question.
+    unsafe { libc::syscall(libc::SYS_tgkill, std::process::id(), tid, 0) == 0 }
 }
 
 /// Returns an error for an error number.
@@ -282,7 +351,7 @@ fn ok(errno: c_int) -> Result<(), Unfit> {
     if errno == 0 { Ok(()) } else { Err(Unfit::NoThread(errno)) }
 }
 
-/// Looks at the calling thread itself. Allocates nothing.
+/// Looks at the calling thread itself.
 extern "C" fn look(task: *mut c_void) -> *mut c_void {
     // SAFETY: `spawn_and_join` lends the task until this thread has ended.
     let task = unsafe { &mut *task.cast::<Task<'_>>() };
@@ -290,19 +359,35 @@ extern "C" fn look(task: *mut c_void) -> *mut c_void {
     let local = 0_u8;
     seen.local = (&raw const local).addr();
     seen.descriptor = own_descriptor();
-    // SAFETY: takes nothing, changes nothing.
-    seen.tid = unsafe { libc::gettid() }.cast_unsigned() as usize;
+    seen.tid = kthread::gettid().cast_unsigned() as usize;
     // SAFETY: public, takes nothing.
     seen.resolver = unsafe { (task.functions.resolver)() }.expose_provenance();
-    let bytes = ptr::with_exposed_provenance::<u8>(seen.descriptor);
+    let descriptor = ptr::with_exposed_provenance::<u8>(seen.descriptor);
     // SAFETY: a thread's own `struct pthread`, as long as glibc says, is readable.
-    unsafe { ptr::copy_nonoverlapping(bytes, seen.before.as_mut_ptr(), seen.before.len()) };
+    let copy = |to: &mut [u8]| unsafe { ptr::copy_nonoverlapping(descriptor, to.as_mut_ptr(), to.len()) };
+    copy(&mut seen.before);
     // SAFETY: the key exists.
-    unsafe { libc::pthread_setspecific(task.key, bytes.cast()) };
-    // SAFETY: a thread's own `struct pthread`, as long as glibc says, is readable.
-    unsafe { ptr::copy_nonoverlapping(bytes, seen.after.as_mut_ptr(), seen.after.len()) };
+    unsafe { libc::pthread_setspecific(task.key, descriptor.cast()) };
+    copy(&mut seen.after);
     // SAFETY: the key exists.
     unsafe { libc::pthread_setspecific(task.key, ptr::null()) };
+    task.makers.call();
+    copy(&mut seen.used);
+    if task.detaches {
+        // SAFETY: takes nothing.
+        let own = unsafe { pthread::pthread_self() };
+        // SAFETY: no other thread joins this one or detaches it.
+        unsafe { pthread::pthread_detach(own) };
+    }
+    copy(&mut seen.detached);
+    if task.jump % 8 == 0 && task.jump < task.sizes.descriptor {
+        // SAFETY: a field of the thread's own descriptor.
+        let jump = unsafe { peek(seen.descriptor + task.jump) };
+        if (seen.local..seen.stack.end).contains(&jump) {
+            // SAFETY: a buffer in a frame above this one.
+            seen.jump = Some(unsafe { peek(jump) });
+        }
+    }
     if let Some(rseq) = task.rseq {
         let register = layout::register(seen.descriptor, &task.sizes);
         let at = rseq + 4;
@@ -313,5 +398,7 @@ extern "C" fn look(task: *mut c_void) -> *mut c_void {
             seen.cpu_id = Some((at, unsafe { peek(register.wrapping_add_signed(at)) }));
         }
     }
+    // Release: what this thread has seen comes before.
+    task.done.store(true, Ordering::Release);
     ptr::null_mut()
 }

@@ -2,8 +2,9 @@
 //!
 //! The library frees a thread's allocator cache, its place in an arena and the like in a function that it
 //! does not export. So a block that goes away would leak them: a kilobyte or more each, and the cached
-//! memory. They hang on the library's own thread-locals. Those hold no address of the block itself but one
-//! (`__resp`, written anew). So those bytes are kept, and the next block that is made starts with them.
+//! memory. They hang on the library's own thread-locals, and on fields of the block (`kept.rs`). Those hold no
+//! address of the block itself but one (`__resp`, written anew). So those bytes are kept, and the next block
+//! that is made starts with them.
 
 use super::super::super::once::{Guard, Mutex};
 
@@ -15,7 +16,7 @@ const TIDS: std::ops::Range<u32> = 1 << 22 | 1..1 << 30;
 #[derive(Debug)]
 pub(super) struct Estate {
     pub(super) tid: u32,
-    /// The library's thread-locals. `None`: the block is the first with this id.
+    /// The library's thread-locals, and those fields. `None`: the block is the first with this id.
     pub(super) library: Option<Box<[u8]>>,
 }
 

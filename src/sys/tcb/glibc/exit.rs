@@ -17,6 +17,7 @@ use std::ffi::c_void;
 use std::ops::Range;
 
 use super::layout;
+use super::symbols::symbol;
 use super::words::poke;
 
 /// `struct pthread_unwind_buf`: the jump, a flag that a signal mask is to be restored, and four words of the
@@ -29,11 +30,40 @@ pub(super) struct WayOut {
     rest: [usize; 4],
 }
 
-/// Fields of `struct pthread`.
+/// How the library scrambles addresses in a jump: by a random word, and a rotation.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Scramble {
+    guard: usize,
+    rotation: u32,
+}
+
+impl Scramble {
+    /// Returns the ways of all versions. The word is in each block on x86-64 up to glibc 2.43, and otherwise
+    /// one of the process. From 2.44 on, every architecture rotates.
+    pub(super) fn known() -> impl Iterator<Item = Self> {
+        let exported = symbol(c"__pointer_chk_guard").ok().map(|at| {
+            // SAFETY: `uintptr_t __pointer_chk_guard`, constant since the program began.
+            unsafe { at.cast::<usize>().read() }
+        });
+        let guards = layout::own_guard().into_iter().chain(exported);
+        guards.flat_map(|guard| [17, 0].map(|rotation| Self { guard, rotation }))
+    }
+
+    pub(super) fn apply(self, address: usize) -> usize {
+        (address ^ self.guard).rotate_left(self.rotation)
+    }
+
+    pub(super) fn undo(self, word: usize) -> usize {
+        word.rotate_right(self.rotation) ^ self.guard
+    }
+}
+
+/// Fields of `struct pthread`, and what is in the first.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ExitFields {
     /// `cleanup_jmp_buf`: the way out.
     pub(super) jump: usize,
+    pub(super) scramble: Scramble,
     /// `stackblock`. The word after it is the size. Addresses are compared relative to their sum.
     pub(super) stack: usize,
 }
@@ -46,7 +76,7 @@ pub(super) struct ExitFields {
 pub(super) unsafe fn set(descriptor: usize, stack: Range<usize>, way_out: *mut WayOut, fields: ExitFields) {
     let sp = layout::first_sp(stack.end);
     let target = report as extern "C" fn() -> ! as usize;
-    let Some(jump) = layout::jump(target, sp) else { return };
+    let jump = layout::jump(target, sp, fields.scramble);
     // SAFETY: within the note.
     unsafe { way_out.write(WayOut { jump, ..WayOut::default() }) };
     // SAFETY: a field of the descriptor.

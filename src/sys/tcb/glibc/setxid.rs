@@ -20,6 +20,7 @@ use std::mem;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+use super::super::super::kthread;
 use super::super::super::once::OnceLock;
 use super::super::unfit::Unfit;
 use super::calibrate::Shape;
@@ -61,11 +62,7 @@ static RELAY: AtomicPtr<Relay> = AtomicPtr::new(ptr::null_mut());
 pub(super) fn install(shape: &Shape, write: unsafe fn(usize)) -> Result<(), Unfit> {
     static DONE: OnceLock<Result<(), Unfit>> = OnceLock::new();
     *DONE.get_or_init(|| {
-        let loader = symbol(c"_rtld_global")?.as_ptr().expose_provenance();
-        let used = field(c"_thread_db_rtld_global__dl_stack_used");
-        let user = field(c"_thread_db_rtld_global__dl_stack_user");
-        // Before 2.34 the lists have no names to look up. That is a documented limit.
-        let (Ok(used), Ok(user)) = (used, user) else { return Ok(()) };
+        let lists = lists()?;
         let mut action = KernelAction { handler: 0, flags: 0, restorer: 0, mask: 0 };
         exchange(None, Some(&mut action))?;
         let ours = handler as Handler as usize;
@@ -80,7 +77,7 @@ pub(super) fn install(shape: &Shape, write: unsafe fn(usize)) -> Result<(), Unfi
             // SAFETY: the library's own handler, which it installed with `SA_SIGINFO`.
             library: unsafe { mem::transmute::<usize, Handler>(action.handler) },
             write,
-            lists: [loader + used.offset, loader + user.offset],
+            lists,
             link: shape.list,
             tid: shape.tid,
             sizes: shape.sizes,
@@ -92,6 +89,19 @@ pub(super) fn install(shape: &Shape, write: unsafe fn(usize)) -> Result<(), Unfi
         let flags = action.flags | libc::SA_ONSTACK as c_ulong;
         exchange(Some(&KernelAction { handler: ours, flags, mask: u64::MAX, ..action }), None)
     })
+}
+
+/// Returns the heads of the library's lists of threads.
+fn lists() -> Result<[usize; 2], Unfit> {
+    let address = |name| symbol(name).map(|at| at.as_ptr().expose_provenance());
+    let used = field(c"_thread_db_rtld_global__dl_stack_used");
+    let user = field(c"_thread_db_rtld_global__dl_stack_user");
+    if let (Ok(used), Ok(user)) = (used, user) {
+        let loader = address(c"_rtld_global")?;
+        return Ok([loader + used.offset, loader + user.offset]);
+    }
+    // In glibc 2.31, they are those of the library of threads.
+    Ok([address(c"stack_used")?, address(c"__stack_user")?])
 }
 
 /// Calls `rt_sigaction`. The library's own call refuses this signal.
@@ -109,8 +119,7 @@ unsafe extern "C" fn handler(signal: c_int, info: *mut libc::siginfo_t, context:
     // SAFETY: leaked before this handler was installed.
     let relay = unsafe { &*relay };
     let own = own_descriptor();
-    // SAFETY: takes nothing.
-    let me = unsafe { libc::gettid() };
+    let me = kthread::gettid();
     // SAFETY: the library's lists hold still until this handler has answered.
     let lend = if relay.id(own) == me { None } else { unsafe { relay.find(me) } };
     if let Some(descriptor) = lend {

@@ -6,6 +6,7 @@ use std::ptr::NonNull;
 
 use super::super::super::system;
 use super::super::unfit::Unfit;
+use super::unexported;
 
 /// The head of `struct __res_state`, which is public.
 #[repr(C)]
@@ -89,7 +90,8 @@ impl Static {
 
 /// Returns where `name` is. For a thread-local, that of the calling thread.
 pub(super) fn symbol(name: &'static CStr) -> Result<NonNull<c_void>, Unfit> {
-    system::symbol(name).ok_or(Unfit::Missing(name.to_str().unwrap_or("?")))
+    let at = system::symbol(name).or_else(|| unexported::symbol(name));
+    at.ok_or(Unfit::Missing(name.to_str().unwrap_or("?")))
 }
 
 /// Returns the function `name`.
@@ -122,7 +124,8 @@ pub(super) struct Field {
 /// Returns the description of a field.
 pub(super) fn field(name: &'static CStr) -> Result<Field, Unfit> {
     let at = symbol(name)?.cast::<[u32; 3]>();
-    // SAFETY: `_thread_db_*` that describe a field are constants: size in bits, number of elements, offset in bytes.
+    // SAFETY: `_thread_db_*` that describe a field are constants: size in bits, number of elements, and offset
+    // in bytes.
     let [bits, _, offset] = unsafe { at.read() };
     Ok(Field { offset: offset as usize, size: bits as usize / 8 })
 }

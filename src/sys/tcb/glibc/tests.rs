@@ -13,6 +13,7 @@ use std::ffi::c_void;
 
 mod holes;
 mod modules;
+mod unexported;
 
 /// glibc needs no context aside.
 const NOWHERE: Aside = Aside { call: |_, _| unreachable!(), back: |_| unreachable!() };
@@ -58,9 +59,17 @@ fn alone(test: &str) -> bool {
 /// Returns the bytes that the C library's allocator has given out, from all its arenas. Its threads' caches
 /// count as given out.
 fn in_use() -> usize {
+    type New = unsafe extern "C" fn() -> libc::mallinfo2;
+    // SAFETY: public since 2.33: `struct mallinfo2 mallinfo2 (void)`.
+    if let Ok(mallinfo2) = unsafe { symbols::function::<New>(c"mallinfo2") } {
+        // SAFETY: takes nothing.
+        let info = unsafe { mallinfo2() };
+        return info.uordblks + info.hblkhd;
+    }
+    // Counts up to 2 GiB.
     // SAFETY: takes nothing.
-    let info = unsafe { libc::mallinfo2() };
-    info.uordblks + info.hblkhd
+    let info = unsafe { libc::mallinfo() };
+    info.uordblks as usize + info.hblkhd as usize
 }
 
 /// A block, and some stack that only `pthread_exit` uses.

@@ -14,7 +14,8 @@
 //!
 //! Canary and pointer guard are the process's here, not the block's.
 
-use super::super::symbols::{Static, symbol};
+use super::super::exit::Scramble;
+use super::super::symbols::Static;
 use super::super::words::poke;
 
 /// Of `prctl`: a request for the state of the shadow stack, and the bit that says it is on.
@@ -62,15 +63,20 @@ pub(in super::super) unsafe fn fill_head(tp: usize, _own: usize, sizes: &Static)
 /// `jmp_buf`: x19 to x29, lr, an unused word, sp, d8 to d15. Of these, lr and sp are scrambled.
 pub(in super::super) type Jump = [usize; 22];
 
-/// Returns a jump to `target` with stack pointer `sp`; `None` if the guard is not available.
-pub(in super::super) fn jump(target: usize, sp: usize) -> Option<Jump> {
-    let guard = symbol(c"__pointer_chk_guard").ok()?.cast::<usize>();
-    // SAFETY: `uintptr_t __pointer_chk_guard`, constant since the program began.
-    let guard = unsafe { guard.read() };
+/// Where the stack pointer is in a jump.
+pub(in super::super) const JUMP_SP: usize = 13;
+
+/// Returns a jump to `target` with stack pointer `sp`.
+pub(in super::super) fn jump(target: usize, sp: usize, scramble: Scramble) -> Jump {
     let mut jump = [0; 22];
-    jump[11] = target ^ guard;
-    jump[13] = sp ^ guard;
-    Some(jump)
+    jump[11] = scramble.apply(target);
+    jump[JUMP_SP] = scramble.apply(sp);
+    jump
+}
+
+/// Returns `None`: the pointer guard is the process's.
+pub(in super::super) fn own_guard() -> Option<usize> {
+    None
 }
 
 /// Returns the stack pointer at the beginning of a function, below a stack that ends at `end`.

@@ -11,6 +11,7 @@
 //!   +-----------------------------+ <- first byte above the stack
 //! ```
 
+use super::super::exit::Scramble;
 use super::super::symbols::Static;
 use super::super::words::{own_descriptor, peek, poke};
 
@@ -82,12 +83,18 @@ pub(in super::super) unsafe fn fill_head(tp: usize, own: usize, _sizes: &Static)
 /// `jmp_buf`: rbx, rbp, r12 to r15, rsp, rip; of these rbp, rsp and rip are scrambled.
 pub(in super::super) type Jump = [usize; 8];
 
-/// Returns a jump to `target` with stack pointer `sp`, for code that runs with the caller's pointer guard.
-pub(in super::super) fn jump(target: usize, sp: usize) -> Option<Jump> {
+/// Where the stack pointer is in a jump.
+pub(in super::super) const JUMP_SP: usize = 6;
+
+/// Returns a jump to `target` with stack pointer `sp`.
+pub(in super::super) fn jump(target: usize, sp: usize, scramble: Scramble) -> Jump {
+    [0, scramble.apply(0), 0, 0, 0, 0, scramble.apply(sp), scramble.apply(target)]
+}
+
+/// Returns the word that is the pointer guard up to glibc 2.43, from the caller's block.
+pub(in super::super) fn own_guard() -> Option<usize> {
     // SAFETY: the head of the caller's own block.
-    let guard: usize = unsafe { peek(own_descriptor() + POINTER_GUARD) };
-    let scramble = |word: usize| (word ^ guard).rotate_left(17);
-    Some([0, scramble(0), 0, 0, 0, 0, scramble(sp), scramble(target)])
+    Some(unsafe { peek(own_descriptor() + POINTER_GUARD) })
 }
 
 /// Returns the stack pointer at the beginning of a function, below a stack that ends at `end`. A call would

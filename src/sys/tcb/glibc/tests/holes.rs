@@ -309,6 +309,7 @@ fn renewal_and_destruction_leak_nothing() {
         }
         drop(std::thread::current());
         set(key, 1);
+        kept::Makers::bind().unwrap().call();
     };
     let slot = Slot::new();
     let renewing = || {
@@ -323,6 +324,48 @@ fn renewal_and_destruction_leak_nothing() {
         let grown = in_use().saturating_sub(before);
         // One byte for each round would be 20 KiB at least. Nothing is what is expected.
         assert!(grown < 4096, "{name}: {grown} bytes more after {rounds} rounds");
+    }
+}
+
+/// Some of what hangs on a block is not the allocator's, so [`in_use`] does not count it.
+#[test]
+fn what_the_library_keeps_goes_to_the_next_block() {
+    let shape = &glibc().shape;
+    let kept = |slot: &Slot| -> Vec<usize> {
+        let descriptor = layout::descriptor(slot.tp, &shape.sizes);
+        // SAFETY: fields of a complete block, on which no thread runs.
+        shape.kept.iter().map(|field| unsafe { peek(descriptor + field) }).collect()
+    };
+    if !alone("holes::what_the_library_keeps_goes_to_the_next_block") {
+        return;
+    }
+    let slot = Slot::new();
+    assert!(kept(&slot).iter().all(|&word| word == 0));
+    slot.life(|| kept::Makers::bind().unwrap().call());
+    let left = kept(&slot);
+    assert!(left.iter().all(|&word| word != 0), "{left:?}");
+    slot.renew();
+    assert_eq!(kept(&slot), left);
+    drop(slot);
+    let next = Slot::new();
+    assert_eq!(kept(&next), left);
+    next.life(|| ());
+}
+
+/// Since glibc 2.43, a thread that seems to have ended would be freed by this while it runs.
+#[test]
+fn a_thread_may_detach_itself() {
+    let slot = Slot::new();
+    for _ in 0..2 {
+        slot.life(|| {
+            // SAFETY: takes nothing.
+            let own = unsafe { libc::pthread_self() };
+            // SAFETY: nothing joins the thread.
+            assert_eq!(unsafe { libc::pthread_detach(own) }, 0);
+            // SAFETY: the thread runs, so its handle is good.
+            assert_eq!(unsafe { libc::pthread_detach(own) }, libc::EINVAL);
+        });
+        slot.renew();
     }
 }
 
