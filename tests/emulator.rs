@@ -8,7 +8,7 @@
 
 use std::io::Read as _;
 use std::os::unix::fs::MetadataExt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use std::{fs, io, ptr};
 
@@ -210,6 +210,38 @@ fn all_signals_can_be_sent() {
             // SAFETY: the signal is ignored.
             unsafe { libc::raise(signal) == 0 }
         })
+    });
+    assert_eq!(ended, Some(0));
+}
+
+/// By the system call, with the kernel's structure: handler, flags, restorer, mask. On riscv64 there is no
+/// restorer.
+#[test]
+fn a_handler_has_the_mask_that_was_asked_for() {
+    static BLOCKED: AtomicU64 = AtomicU64::new(0);
+    extern "C" fn handler(_: libc::c_int) {
+        let mut mask = 0_u64;
+        // SAFETY: changes nothing, and writes eight bytes.
+        unsafe { libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_BLOCK, 0_usize, &raw mut mask, 8_usize) };
+        BLOCKED.store(mask, Ordering::Relaxed);
+    }
+    let ended = forked(|| {
+        let asked = 1_u64 << (libc::SIGALRM - 1) | 1 << (libc::SIGUSR1 - 1);
+        // SAFETY: all zeroes is a valid value.
+        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+        let handler: extern "C" fn(libc::c_int) = handler;
+        action.sa_sigaction = handler as usize;
+        // SAFETY: a handler that does what handlers may. The C library knows what else it takes.
+        unsafe { libc::sigaction(libc::SIGUSR2, &raw const action, ptr::null_mut()) };
+        let mut words = [0_u64; 4];
+        // SAFETY: the kernel writes three or four words.
+        unsafe { libc::syscall(libc::SYS_rt_sigaction, libc::SIGUSR2, 0_usize, words.as_mut_ptr(), 8_usize) };
+        words[if cfg!(target_arch = "riscv64") { 2 } else { 3 }] = asked;
+        // SAFETY: the action that is installed, with another mask.
+        unsafe { libc::syscall(libc::SYS_rt_sigaction, libc::SIGUSR2, words.as_ptr(), 0_usize, 8_usize) };
+        // SAFETY: no memory is involved.
+        unsafe { libc::raise(libc::SIGUSR2) };
+        BLOCKED.load(Ordering::Relaxed) & asked == asked
     });
     assert_eq!(ended, Some(0));
 }

@@ -119,7 +119,7 @@ impl Shape {
         let is_static = |from_register: isize| from_register.unsigned_abs() <= self.sizes.size;
         let links = [self.list, self.list + 8];
         let tid_is = || thread.word(self.tid & !7) >> (8 * (self.tid & 7)) as u32 & 0xffff_ffff;
-        // On aarch64 the vector's address stands just above the descriptor.
+        // On aarch64 the vector's address stands just above the descriptor, on riscv64 at its end.
         if self.vector > size || self.vector_slot < 16 || self.vector_value != 0 {
             Err(Unfit::Unexpected("the vector of modules"))
         } else if !fits(self.tid, 4) || tid_is() != thread.tid {
@@ -199,6 +199,9 @@ impl Observed {
             // SAFETY: public: `extern const ptrdiff_t __rseq_offset`.
             unsafe { at.cast::<isize>().read() }
         });
+        // Where the register points, something else begins. A library that knows of no area on its machine
+        // (2.36 on riscv64) says zero.
+        let rseq = rseq.filter(|&offset| offset != 0);
         let mut task = Task { functions, key: 0, rseq, sizes: *sizes, seen };
         // SAFETY: the key is a local variable, and has no destructor.
         ok(unsafe { libc::pthread_key_create(&mut task.key, None) })?;
