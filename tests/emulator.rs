@@ -1,12 +1,13 @@
 //! What the tests need of a kernel and some emulators of it do not do. Nothing here uses Selvedge.
 //!
-//! On Linux, all of these pass. `ci/aarch64.skip` names those that fail under the emulator. Each is the
-//! reason why tests of Selvedge fail there. The leg runs them and fails if one passes: then those tests may
+//! On Linux, all of these pass. `ci/emulated/` names those that fail under the emulator, for each architecture.
+//! Each is the reason why tests of Selvedge fail there. The leg runs them and fails if one passes: then those tests may
 //! pass, too.
 
 #![cfg(all(target_os = "linux", target_pointer_width = "64"))]
 
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -244,6 +245,19 @@ fn a_handler_has_the_mask_that_was_asked_for() {
         BLOCKED.load(Ordering::Relaxed) & asked == asked
     });
     assert_eq!(ended, Some(0));
+}
+
+/// At no certain position, as `readv` does (Linux 4.6).
+#[test]
+fn a_pipe_can_be_read_by_preadv2() {
+    let (reader, mut writer) = io::pipe().unwrap();
+    writer.write_all(&[7]).unwrap();
+    let mut byte = 0_u8;
+    let part = libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
+    // SAFETY: room for one byte.
+    let read =
+        unsafe { libc::syscall(libc::SYS_preadv2, reader.as_raw_fd(), &raw const part, 1, -1_i64, 0, 0) };
+    assert_eq!((read, byte), (1, 7), "{}", io::Error::last_os_error());
 }
 
 /// Returns when a process was started, as `/proc` says: the 22nd field, the 20th after the name.
