@@ -1,8 +1,8 @@
 //! What the tests need of a kernel and some emulators of it do not do. Nothing here uses Selvedge.
 //!
-//! On Linux, all of these pass. `ci/emulated/` names those that fail under the emulator, for each architecture.
-//! Each is the reason why tests of Selvedge fail there. The leg runs them and fails if one passes: then those tests may
-//! pass, too.
+//! On Linux, all of these pass. `ci/emulated/` names those that fail under the emulator, for each
+//! architecture. Each is the reason why tests of Selvedge fail there. The leg runs them and fails if one
+//! passes: then those tests may pass, too.
 
 #![cfg(all(target_os = "linux", target_pointer_width = "64"))]
 

@@ -1,5 +1,5 @@
-// A `sigaction` for programs under the emulator. Of this architecture, qemu-user 7.2 believes that the kernel's
-// structure has a restorer before the mask, and so takes the mask of a handler from the word behind it. Here,
+// A `sigaction` for programs under the emulator. On this architecture, the kernel's structure has no restorer
+// before the mask. qemu-user 7.2 expects one, and so takes the mask of a handler from the word behind it. Here,
 // both words have the mask. The control is `a_handler_has_the_mask_that_was_asked_for` in tests/emulator.rs.
 #include <errno.h>
 #include <signal.h>

@@ -5,8 +5,8 @@
 //! - There is no red zone below the stack pointer, so the stack pointer moves to make the frame.
 //! - The return address is in a register, so `ret` would gain nothing. Jumps go by `t2`. Processors predict a
 //!   jump by `ra` or `t0` as a return, and one by `t2` needs no landing pad (Zicfilp).
-//! - The rounding mode and the sticky flags of exceptions are one word, fcsr. By the ABI the whole word belongs
-//!   to the thread.
+//! - The rounding mode and the sticky flags of exceptions are one word, fcsr. By the ABI the whole word
+//!   belongs to the thread.
 //!
 //! A suspended context with the [`SavedSp`] `sp`:
 //!
@@ -20,8 +20,9 @@
 //!           +------------------+
 //! ```
 //!
-//! **Not carried.** No call preserves anything of the vector unit. The global pointer, `gp`, is the same in all
-//! threads of a process. A shadow stack (Zicfiss) is on only if every object in the process is marked for it.
+//! **Not carried.** No call preserves anything of the vector unit. The global pointer, `gp`, is the same in
+//! all threads of a process. A shadow stack (Zicfiss) is on only if every object in the process is marked for
+//! it.
 
 use core::arch::{asm, naked_asm};
 
@@ -48,7 +49,7 @@ const FCSR: usize = 0;
 #[inline]
 pub(super) fn valgrind_request(args: &[usize; 6], without: usize) -> usize {
     let answer;
-    // SAFETY: to a processor, these are shifts into the register that is always zero, and an `or` with itself.
+    // SAFETY: to a processor, these are shifts of the zero register, and an `or` of a register with itself.
     unsafe {
         asm!(
             ".option push",

@@ -4,9 +4,9 @@
 //! `aarch64/inject.rs`. The trampoline saves the registers in the form of a signal frame, and in the end has
 //! the kernel restore them from it, by the return from a signal handler. What differs:
 //!
-//! **The thread register** is one of the registers in the frame. The trampoline writes there what it is at the
-//! end. (It has not changed: each green thread has one for its whole life. Tests of this folder move contexts
-//! to other registers.)
+//! **The thread register** is one of the registers in the frame. The trampoline writes there what it is at
+//! the end. (It has not changed: each green thread has one for its whole life. Tests of this folder move
+//! contexts to other registers.)
 //!
 //! The stack of a thread that was interrupted with the stack pointer `s`:
 //!
@@ -22,8 +22,8 @@
 //! ```
 //!
 //! **Refused** are threads with more in the frame than the general and float registers: the state of an
-//! extension, as a rule that of the vector unit (V). The kernel writes it from the kernel thread's first use of
-//! a vector register on. The slot of such a thread is handed off instead ([`room`] returns `None`).
+//! extension, as a rule that of the vector unit (V). The kernel writes it from the kernel thread's first use
+//! of a vector register on. The slot of such a thread is handed off instead ([`room`] returns `None`).
 
 use core::arch::naked_asm;
 use core::ptr;

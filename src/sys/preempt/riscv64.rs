@@ -43,8 +43,8 @@ pub(super) fn is_ordinary(_context: &ucontext_t) -> bool {
 /// Returns the mark of a signal frame: a word in it, and the word's possible places as an offset and an
 /// alignment.
 ///
-/// A frame has no word here that is the same in all processes. But each has the address of the alternate stack
-/// that the kernel thread has had when the signal came, and `context` has it too.
+/// A frame has no word here that is the same in all processes. But each has the address of the alternate
+/// stack that the kernel thread had when the signal came, and `context` has it too.
 pub(super) fn mark(context: &ucontext_t) -> (u32, usize, usize) {
     const FRAME_ALIGN: usize = 16;
     /// What lies below the context: `siginfo_t`.
@@ -63,8 +63,8 @@ fn has_more(context: &ucontext_t) -> bool {
     const RECORD_AT: usize = offset_of!(ucontext_t, uc_mcontext) + 256 + 520;
     const END: u32 = 0;
     let record = ptr::from_ref(context).cast::<u8>().wrapping_add(RECORD_AT).cast::<u32>();
-    // Emulators make shorter frames, and the alternate stack ends with the frame. Elsewhere than on that stack,
-    // no call is inserted.
+    // Emulators make shorter frames, and the alternate stack ends with the frame. Elsewhere than on that
+    // stack, no call is inserted.
     let stack = &context.uc_stack;
     let is_there = record.addr().wrapping_sub(stack.ss_sp.addr()) + size_of::<u32>() <= stack.ss_size;
     // SAFETY: it lies on the alternate stack, above this frame's beginning.

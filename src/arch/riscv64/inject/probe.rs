@@ -28,8 +28,8 @@ impl Random {
     }
 }
 
-/// Returns `true` if the machine can do what the tests want: with a vector unit, the C library's use of it has
-/// all injected calls refused.
+/// Returns `true` if the machine can do what the tests want: with a vector unit, the C library's use of it
+/// has all injected calls refused.
 pub(in crate::arch) fn is_possible() -> bool {
     const AT_HWCAP: u64 = 16;
     const VECTORS: u64 = 1 << (b'V' - b'A');
@@ -168,6 +168,7 @@ unsafe extern "C" fn hold(state: *const Registers, after: *mut Registers, turns:
         ".endr",
         "ld a0, 80(a0)",
         "2:",
+        ".word 0x0100000F", // pause
         "addi ra, ra, -1",
         "bnez ra, 2b",
         "sd a0, 208(sp)",

@@ -154,8 +154,8 @@ impl Shape {
     }
 }
 
-/// Returns where the area for restartable sequences lies, from the thread register. Zero, where something else
-/// begins: the library uses no area on its machine (2.36 on riscv64), and does not tell.
+/// Returns where the area for restartable sequences lies, from the thread register. Zero, where something
+/// else begins: the library uses no area on its machine (2.36 on riscv64), and does not tell.
 fn rseq_offset() -> Option<isize> {
     symbol(c"__rseq_offset").ok().map(|at| {
         // SAFETY: public: `extern const ptrdiff_t __rseq_offset`.
