@@ -178,6 +178,7 @@ pub(super) fn hold_under_fire(count: usize, states: &[Box<Registers>]) -> Vec<St
 }
 
 /// All kinds of states, some with tiles if asked for.
+#[allow(clippy::vec_box, reason = "on x86-64, each takes several pages")]
 pub(super) fn states(tiles: bool) -> Vec<Box<Registers>> {
     (0..12).map(|seed| Registers::filled(seed, tiles && seed % 2 == 0)).collect()
 }

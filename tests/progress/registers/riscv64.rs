@@ -25,10 +25,10 @@ impl State {
     fn new() -> Self {
         let mark = marker();
         Self {
-            general: std::array::from_fn(|n| mark << 32 | 0x100 + n as u64),
+            general: std::array::from_fn(|n| (mark << 32) + 0x100 + n as u64),
             // One of the five rounding modes, and some of the sticky flags.
-            fcsr: mark % 5 << 5 | mark * 7 % 32,
-            floats: std::array::from_fn(|n| mark << 32 | 0x200 + n as u64),
+            fcsr: ((mark % 5) << 5) | (mark * 7 % 32),
+            floats: std::array::from_fn(|n| (mark << 32) + 0x200 + n as u64),
             sp: 0,
             usual_sp: 0,
         }

@@ -48,7 +48,7 @@ impl Registers {
         // were wrong, nothing would work.
         state.general[..5].fill(0);
         // A rounding mode, of which there are five, and five sticky bits.
-        state.fcsr = random.next() % 5 << 5 | random.next() & 0x1F;
+        state.fcsr = ((random.next() % 5) << 5) | (random.next() & 0x1F);
         state.floats = core::array::from_fn(|_| random.next());
         let mut after = Box::new(EMPTY);
         state.hold(&mut after, 1);
