@@ -1,5 +1,5 @@
 // A `sigaction` for programs under the emulator. On this architecture, the kernel's structure has no restorer
-// before the mask. qemu-user 7.2 expects one, and so takes the mask of a handler from the word behind it. Here,
+// before the mask. qemu-user 7.2 expects one, and so takes a handler's mask from the word behind it. Here,
 // both words have the mask. The control is `a_handler_has_the_mask_that_was_asked_for` in tests/emulator.rs.
 #include <errno.h>
 #include <signal.h>
@@ -12,7 +12,8 @@ struct action {
     unsigned long flags, mask, again;
 };
 
-int sigaction(int signal, const struct sigaction *new, struct sigaction *old) {
+// Weak: with the feature `interpose`, programs have one of their own.
+__attribute__((weak)) int sigaction(int signal, const struct sigaction *new, struct sigaction *old) {
     struct action from = {0}, to = {0};
     if (signal == 32 || signal == 33) { // the C library's own
         errno = EINVAL;
