@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs tests of another architecture under the emulator of Debian's package `qemu-user`, in about 10 minutes on
-# two CPUs. ARCH is `aarch64` or `riscv64`.
+# Runs tests of another architecture under the emulator of Debian's package `qemu-user`, in about 10 minutes
+# on two CPUs. ARCH is `aarch64` or `riscv64`.
 #
 # * `ci/emulated.sh ARCH` does what the leg does. If something that it needs is missing, it prints
 #   "skipped: why" and passes.
