@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs unit tests of aarch64 with landing pads (BTI) enforced and return addresses signed (PAC), as some
-# distributions compile all of their programs. It needs what `ci/aarch64.sh` needs, and nightly Rust with its
+# distributions compile all of their programs. It needs what `ci/emulated.sh` needs, and nightly Rust with its
 # source. Where something is missing, it prints "skipped: why" and passes.
 #
 # The standard library is compiled in that way, too, and the program gets an entry of its own (start.s): the
@@ -18,7 +18,7 @@ skip() {
     exit 0
 }
 
-ci/aarch64.sh ready || exit 0
+ci/emulated.sh aarch64 ready || exit 0
 rustc +nightly --version >/dev/null 2>&1 || skip "there is no nightly compiler"
 rustup component add rust-src --toolchain nightly >/dev/null 2>&1 ||
     skip "the source of nightly's standard library is not available"
@@ -28,9 +28,9 @@ export QEMU_CPU=max,sve=off,sme=off,pauth-impdef=on
 entry=(-nostartfiles "$work/start.o" -Wl,-z,force-bti)
 $compiler -c ci/landing_pads/start.s -o "$work/start.o"
 $compiler -mbranch-protection=standard ci/landing_pads/control.c "${entry[@]}" -o "$work/control"
-ci/aarch64.sh run timeout 20 "$work/control" pad
+ci/emulated.sh aarch64 run timeout 20 "$work/control" pad
 status=0
-ci/aarch64.sh run timeout 20 "$work/control" 2>/dev/null || status=$?
+ci/emulated.sh aarch64 run timeout 20 "$work/control" 2>/dev/null || status=$?
 if [ "$status" != 132 ]; then
     echo "a jump to code without a landing pad is not refused: exit status $status, and not that of SIGILL"
     exit 1
@@ -46,6 +46,6 @@ program=$(sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' <<<"$log")
 skipped=(--skip inject_tests::every_register --skip backtrace)
 while read -r name; do
     skipped+=(--skip "$name")
-done < <(awk '$1 == "selvedge" { print $2 }' ci/aarch64.skip)
-RUST_BACKTRACE=0 ci/aarch64.sh run timeout --kill-after=10 300 "$program" \
+done < <(awk '$1 == "selvedge" { print $2 }' ci/emulated/aarch64.skip)
+RUST_BACKTRACE=0 ci/emulated.sh aarch64 run timeout --kill-after=10 300 "$program" \
     arch:: fiber:: interpose:: pthreads:: sys::preempt sys::sigstack "${skipped[@]}"

@@ -7,8 +7,10 @@
 
 #[cfg(all(target_arch = "aarch64", target_pointer_width = "64", unix))]
 mod aarch64;
+#[cfg(all(target_arch = "riscv64", unix))]
+mod riscv64;
 #[cfg(not(all(
-    any(target_arch = "x86_64", target_arch = "aarch64"),
+    any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"),
     target_pointer_width = "64",
     target_os = "linux"
 )))]
@@ -18,8 +20,10 @@ mod x86_64;
 
 #[cfg(all(target_arch = "aarch64", target_pointer_width = "64", unix))]
 use aarch64 as isa;
+#[cfg(all(target_arch = "riscv64", unix))]
+use riscv64 as isa;
 #[cfg(not(all(
-    any(target_arch = "x86_64", target_arch = "aarch64"),
+    any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"),
     target_pointer_width = "64",
     unix
 )))]
@@ -28,13 +32,13 @@ use unsupported as isa;
 use x86_64 as isa;
 
 #[cfg(all(
-    any(target_arch = "x86_64", target_arch = "aarch64"),
+    any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"),
     target_pointer_width = "64",
     target_os = "linux"
 ))]
 pub(crate) use isa::{inject, tp};
 #[cfg(not(all(
-    any(target_arch = "x86_64", target_arch = "aarch64"),
+    any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"),
     target_pointer_width = "64",
     target_os = "linux"
 )))]
@@ -47,10 +51,15 @@ pub(crate) mod valgrind;
     target_pointer_width = "64",
     target_os = "linux",
     target_env = "gnu",
-    any(target_arch = "x86_64", target_arch = "aarch64")
+    any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")
 ))]
 mod inject_tests;
-#[cfg(all(test, target_pointer_width = "64", unix, any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[cfg(all(
+    test,
+    target_pointer_width = "64",
+    unix,
+    any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")
+))]
 mod tests;
 #[cfg(all(test, target_pointer_width = "64", unix, target_arch = "x86_64"))]
 mod valgrind_tests;

@@ -46,7 +46,7 @@ pub(crate) mod poll_set;
         target_os = "linux",
         target_env = "gnu",
         target_pointer_width = "64",
-        any(target_arch = "x86_64", target_arch = "aarch64")
+        any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")
     )),
     path = "sys/preempt_other.rs"
 )]

@@ -1,14 +1,15 @@
 //! What the tests need of a kernel and some emulators of it do not do. Nothing here uses Selvedge.
 //!
-//! On Linux, all of these pass. `ci/aarch64.skip` names those that fail under the emulator. Each is the
-//! reason why tests of Selvedge fail there. The leg runs them and fails if one passes: then those tests may
-//! pass, too.
+//! On Linux, all of these pass. `ci/emulated/` names those that fail under the emulator, for each
+//! architecture. Each is the reason why tests of Selvedge fail there. The leg runs them and fails if one
+//! passes: then those tests may pass, too.
 
 #![cfg(all(target_os = "linux", target_pointer_width = "64"))]
 
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::MetadataExt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use std::{fs, io, ptr};
 
@@ -212,6 +213,51 @@ fn all_signals_can_be_sent() {
         })
     });
     assert_eq!(ended, Some(0));
+}
+
+/// By the system call, with the kernel's structure: handler, flags, restorer, mask. On riscv64 there is no
+/// restorer.
+#[test]
+fn a_handler_has_the_mask_that_was_asked_for() {
+    static BLOCKED: AtomicU64 = AtomicU64::new(0);
+    extern "C" fn handler(_: libc::c_int) {
+        let mut mask = 0_u64;
+        // SAFETY: changes nothing, and writes eight bytes.
+        unsafe { libc::syscall(libc::SYS_rt_sigprocmask, libc::SIG_BLOCK, 0_usize, &raw mut mask, 8_usize) };
+        BLOCKED.store(mask, Ordering::Relaxed);
+    }
+    let ended = forked(|| {
+        let asked = 1_u64 << (libc::SIGALRM - 1) | 1 << (libc::SIGUSR1 - 1);
+        // SAFETY: all zeroes is a valid value.
+        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+        let handler: extern "C" fn(libc::c_int) = handler;
+        action.sa_sigaction = handler as usize;
+        // SAFETY: a handler that does what handlers may. The C library knows what else it takes.
+        unsafe { libc::sigaction(libc::SIGUSR2, &raw const action, ptr::null_mut()) };
+        let mut words = [0_u64; 4];
+        // SAFETY: the kernel writes three or four words.
+        unsafe { libc::syscall(libc::SYS_rt_sigaction, libc::SIGUSR2, 0_usize, words.as_mut_ptr(), 8_usize) };
+        words[if cfg!(target_arch = "riscv64") { 2 } else { 3 }] = asked;
+        // SAFETY: the action that is installed, with another mask.
+        unsafe { libc::syscall(libc::SYS_rt_sigaction, libc::SIGUSR2, words.as_ptr(), 0_usize, 8_usize) };
+        // SAFETY: no memory is involved.
+        unsafe { libc::raise(libc::SIGUSR2) };
+        BLOCKED.load(Ordering::Relaxed) & asked == asked
+    });
+    assert_eq!(ended, Some(0));
+}
+
+/// At no certain position, as `readv` does (Linux 4.6).
+#[test]
+fn a_pipe_can_be_read_by_preadv2() {
+    let (reader, mut writer) = io::pipe().unwrap();
+    writer.write_all(&[7]).unwrap();
+    let mut byte = 0_u8;
+    let part = libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
+    // SAFETY: room for one byte.
+    let read =
+        unsafe { libc::syscall(libc::SYS_preadv2, reader.as_raw_fd(), &raw const part, 1, -1_i64, 0, 0) };
+    assert_eq!((read, byte), (1, 7), "{}", io::Error::last_os_error());
 }
 
 /// Returns when a process was started, as `/proc` says: the 22nd field, the 20th after the name.

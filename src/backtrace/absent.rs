@@ -13,7 +13,7 @@ pub(crate) struct Unwinder(Infallible);
 impl Unwinder {
     /// Says why there is none.
     pub(crate) fn new() -> Result<Self, &'static str> {
-        Err("no backtraces: these take the feature `backtraces`, and Linux on x86-64 or aarch64")
+        Err("no backtraces: these take the feature `backtraces`, and Linux on x86-64, aarch64 or riscv64")
     }
 
     pub(crate) fn copy(&mut self, _from: usize, _end: usize) -> Result<(), &'static str> {

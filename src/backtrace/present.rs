@@ -233,7 +233,21 @@ mod tests {
     }
 
     const AT: usize = 0x1000;
-    const RETURNS: u16 = if cfg!(target_arch = "x86_64") { 16 } else { 30 };
+    /// The numbers of the return address and of the stack pointer.
+    const RETURNS: u16 = if cfg!(target_arch = "x86_64") {
+        16
+    } else if cfg!(target_arch = "riscv64") {
+        1
+    } else {
+        30
+    };
+    const SP: u16 = if cfg!(target_arch = "x86_64") {
+        7
+    } else if cfg!(target_arch = "riscv64") {
+        2
+    } else {
+        31
+    };
 
     /// A function that has saved register 3 and its return address at the end of its frame of six words.
     fn rule(register: u16) -> Rule {
@@ -253,9 +267,8 @@ mod tests {
 
     #[test]
     fn a_caller_has_what_was_saved_for_it() {
-        let sp = if cfg!(target_arch = "x86_64") { 7 } else { 31 };
         let here = Registers::new(1, AT).with(3, 9).with(12, 8).with(19, 7);
-        let caller = step(&rule(sp), &here, &stack()).unwrap();
+        let caller = step(&rule(SP), &here, &stack()).unwrap();
         assert_eq!((caller.pc, caller.sp), (105, AT + 6 * WORD));
         assert_eq!([3, 12, 19].map(|it| caller.get(it)), [Some(104), Some(8), None]);
     }

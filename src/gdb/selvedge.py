@@ -12,7 +12,8 @@
 # the green thread stopped. From there on, gdb unwinds as ever. A frame filter hides the kernel thread's own
 # frame. Nothing is written to the process.
 #
-# The frames of a green thread that does not run are those that `arch/x86_64.rs` and `arch/aarch64.rs` draw.
+# The frames of a green thread that does not run are those that `arch/x86_64.rs`,
+# `arch/aarch64.rs` and `arch/riscv64.rs` draw.
 # This script has been run on x86-64 only. It needs gdb 10 or later, with Python 3.
 #
 # gdb runs it among its own and the user's names, so each name here begins with Selvedge.
@@ -163,9 +164,15 @@ def selvedge_aarch64(sp):
     return {"pc": resume, "sp": sp + 32, "x29": x29, "x19": x19}
 
 
+def selvedge_riscv64(sp):
+    s0, s1, resume, _fcsr = struct.unpack("<4Q", selvedge_read(sp, 32))
+    return {"pc": resume, "sp": sp + 32, "fp": s0, "s1": s1}
+
+
 SELVEDGE_MACHINES = {
     "i386:x86-64": SelvedgeMachine("rsp", "rip", selvedge_x86_64),
     "aarch64": SelvedgeMachine("sp", "pc", selvedge_aarch64),
+    "riscv:rv64": SelvedgeMachine("sp", "pc", selvedge_riscv64),
 }
 
 

@@ -31,7 +31,8 @@
 //! ```
 //!
 //! Without this line, gdb says why it declined the script. Any gdb from version 10 on will do, if it has
-//! Python. The script has been used with gdb 13 on x86-64. It knows aarch64, but has not been run there.
+//! Python. The script has been used with gdb 13 on x86-64. It knows aarch64 and riscv64, but has
+//! not been run there.
 //!
 //! | command | shows |
 //! |---|---|

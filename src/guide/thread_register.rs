@@ -3,10 +3,10 @@
 //! # The problem
 //!
 //! Compilers find thread-local variables by way of a *thread register*: FS base on x86-64, `TPIDR_EL0` on
-//! aarch64. A compiler may keep an address that it has derived from the register across any call. If a green
-//! thread migrated to another kernel thread within such a call, it would then use the other's variables. A
-//! `RefCell` that is borrowed there, `errno`, and the caches of an allocator would be those of two threads at
-//! once.
+//! aarch64, `tp` on riscv64. A compiler may keep an address that it has derived from the register across any
+//! call. If a green thread migrated to another kernel thread within such a call, it would then use the
+//! other's variables. A `RefCell` that is borrowed there, `errno`, and the caches of an allocator would be
+//! those of two threads at once.
 //!
 //! # The answer
 //!
@@ -19,7 +19,7 @@
 //!
 //! | [`ThreadRegister`](crate::ThreadRegister) | where | threads migrate |
 //! |---|---|---|
-//! | `switched` | x86-64 with FSGSBASE, aarch64 | yes |
+//! | `switched` | x86-64 with FSGSBASE, aarch64, riscv64 | yes |
 //! | `syscall` | x86-64 without it, also under valgrind: some 110 ns more for each switch | yes |
 //! | `pinned` | an `unsafe` choice, for C libraries that cannot make control blocks | no |
 //!

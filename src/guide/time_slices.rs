@@ -34,7 +34,8 @@
 //! tiles included, are kept on its own stack.
 //!
 //! Some threads cannot be preempted: in a handler of the program's, at the end of their stacks, with
-//! signals blocked. Some runtimes cannot use signals: with
+//! signals blocked, with scalable vectors in use (SVE on aarch64; V on riscv64, from the kernel thread's
+//! first use on). Some runtimes cannot use signals: with
 //! [`preemption_signal(None)`](crate::mxn::Builder::preemption_signal), on rung `pinned`, under valgrind,
 //! in a `cdylib`. There, the *slot* is handed to another kernel thread. The thread goes on as one among
 //! the kernel's threads.

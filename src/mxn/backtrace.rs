@@ -8,8 +8,8 @@
 //! - A hint has few bits, so it may be the same by chance. So the stack is copied twice. If the thread ran,
 //!   and both copies are equal, they are of the same place in its code.
 //!
-//! No LWP waits for that, and nothing is added to what a switch does. On aarch64, the stores of an LWP may be
-//! seen in another order. But none is late by as long as two copies take.
+//! No LWP waits for that, and nothing is added to what a switch does. On aarch64 and riscv64, the stores of
+//! an LWP may be seen in another order. But none is late by as long as two copies take.
 //!
 //! **A thread on an LWP** may be in a system call. If this begins again by itself, or the thread computes, it
 //! is asked by the preemption signal, which is the crate's already. Otherwise the kernel says where the call

@@ -11,8 +11,8 @@ const SOURCES: &CStr = c"/sys/devices/system/clocksource/clocksource0/available_
 /// Returns `true` if the kernel says that the processor's counter advances at a constant rate, and is the
 /// same on all CPUs.
 pub(crate) fn counter_is_a_clock() -> bool {
-    if cfg!(target_arch = "aarch64") {
-        // The architecture guarantees it.
+    if cfg!(any(target_arch = "aarch64", target_arch = "riscv64")) {
+        // The architectures guarantee it.
         return true;
     }
     let mut text = [0; 256];

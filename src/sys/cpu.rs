@@ -88,7 +88,13 @@ pub(crate) fn leave_area_of(base: usize) {
 /// `RSEQ_FLAG_UNREGISTER`.
 const UNREGISTER: libc::c_int = 1;
 /// `RSEQ_SIG`, with which the C library has registered its areas.
-const SIGNATURE: u32 = if cfg!(target_arch = "aarch64") { 0xd428_bc00 } else { 0x5305_3053 };
+const SIGNATURE: u32 = if cfg!(target_arch = "aarch64") {
+    0xd428_bc00
+} else if cfg!(target_arch = "riscv64") {
+    0xf140_1073
+} else {
+    0x5305_3053
+};
 
 #[cfg(test)]
 mod tests {

@@ -54,6 +54,7 @@ use super::{Tid, sigaction, system};
 
 #[cfg_attr(target_arch = "x86_64", path = "preempt/x86_64.rs")]
 #[cfg_attr(target_arch = "aarch64", path = "preempt/aarch64.rs")]
+#[cfg_attr(target_arch = "riscv64", path = "preempt/riscv64.rs")]
 mod frame;
 mod interrupted;
 mod text;

@@ -10,7 +10,9 @@ const COUNT: usize = 32;
 /// The number of the stack pointer.
 #[cfg(target_arch = "x86_64")]
 const SP: u16 = 7;
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(target_arch = "riscv64")]
+const SP: u16 = 2;
+#[cfg(not(any(target_arch = "x86_64", target_arch = "riscv64")))]
 const SP: u16 = 31;
 
 /// Where a thread stands.

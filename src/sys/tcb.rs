@@ -49,7 +49,7 @@
         target_os = "linux",
         target_env = "gnu",
         target_pointer_width = "64",
-        any(target_arch = "x86_64", target_arch = "aarch64")
+        any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")
     ),
     all(target_os = "linux", target_env = "musl", target_pointer_width = "64", target_arch = "x86_64")
 ))]
@@ -58,7 +58,7 @@ mod common;
     target_os = "linux",
     target_env = "gnu",
     target_pointer_width = "64",
-    any(target_arch = "x86_64", target_arch = "aarch64")
+    any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")
 ))]
 mod glibc;
 #[cfg(not(any(
@@ -66,7 +66,7 @@ mod glibc;
         target_os = "linux",
         target_env = "gnu",
         target_pointer_width = "64",
-        any(target_arch = "x86_64", target_arch = "aarch64")
+        any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")
     ),
     all(target_os = "linux", target_env = "musl", target_pointer_width = "64", target_arch = "x86_64")
 )))]
@@ -80,7 +80,7 @@ mod unfit;
     target_os = "linux",
     target_env = "gnu",
     target_pointer_width = "64",
-    any(target_arch = "x86_64", target_arch = "aarch64")
+    any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")
 ))]
 use glibc as library;
 #[cfg(all(

@@ -3,9 +3,13 @@
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
+#[cfg(target_arch = "riscv64")]
+mod riscv64;
 
 #[cfg(target_arch = "aarch64")]
 pub(crate) use aarch64::{general, sve, vectors};
+#[cfg(target_arch = "riscv64")]
+pub(crate) use riscv64::{general, vectors};
 #[cfg(target_arch = "x86_64")]
 pub(crate) use x86_64::{amx, avx512, general, vectors};
 

@@ -339,6 +339,11 @@ fn interrupted_sp(context: &libc::ucontext_t) -> usize {
     context.uc_mcontext.sp as usize
 }
 
+#[cfg(target_arch = "riscv64")]
+fn interrupted_sp(context: &libc::ucontext_t) -> usize {
+    context.uc_mcontext.__gregs[libc::REG_SP] as usize
+}
+
 /// Installs a handler that takes three arguments.
 pub(crate) fn install(
     signal: c_int,

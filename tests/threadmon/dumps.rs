@@ -22,7 +22,7 @@ const HERE: bool = cfg!(all(
     feature = "backtraces",
     target_os = "linux",
     target_pointer_width = "64",
-    any(target_arch = "x86_64", target_arch = "aarch64")
+    any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")
 ));
 
 #[inline(never)]

@@ -40,8 +40,11 @@ pub(super) fn is_ordinary(context: &ucontext_t) -> bool {
 /// The head of the record of the vector registers, which is the first of all records.
 const FPSIMD: u32 = 0x4650_8001;
 
-/// The mark of a signal frame: a word in it, and the word's possible places as an offset and an alignment.
-pub(super) const MARK: (u32, usize, usize) = (FPSIMD, 0, 16);
+/// Returns the mark of a signal frame: a word in it, and the word's possible places as an offset and an
+/// alignment.
+pub(super) fn mark(_context: &ucontext_t) -> (u32, usize, usize) {
+    (FPSIMD, 0, 16)
+}
 
 /// Returns PSTATE, and the highest bit if there are registers with something in them beyond general and
 /// vector ones.

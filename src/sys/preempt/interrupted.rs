@@ -104,7 +104,7 @@ impl<'a> Interrupted<'a> {
     pub(super) fn is_above_frame(&self, end: usize) -> bool {
         /// The most that is searched: it takes some 20 us.
         const MOST: usize = 1 << 20;
-        let (mark, offset, align) = frame::MARK;
+        let (mark, offset, align) = frame::mark(self.context);
         let first = (self.sp() & !(align - 1)) + offset;
         let mut words = (first..end.saturating_sub(size_of::<u32>())).step_by(align);
         // SAFETY: the caller's stack, from its stack pointer to its end.

@@ -53,11 +53,13 @@ pub(super) fn is_ordinary(context: &ucontext_t) -> bool {
 const MAGIC_AT: usize = 464;
 const MAGIC: u32 = 0x4650_5853;
 
-/// The mark of a signal frame: a word in it, and the word's possible places as an offset and an alignment. On
-/// processors without `xsave`, frames have no such word.
-pub(super) const MARK: (u32, usize, usize) = (MAGIC, MAGIC_AT % AREA_ALIGN, AREA_ALIGN);
-/// The alignment that the kernel gives to the extended state.
-const AREA_ALIGN: usize = 64;
+/// Returns the mark of a signal frame: a word in it, and the word's possible places as an offset and an
+/// alignment. On processors without `xsave`, frames have no such word.
+pub(super) fn mark(_context: &ucontext_t) -> (u32, usize, usize) {
+    /// The alignment that the kernel gives to the extended state.
+    const AREA_ALIGN: usize = 64;
+    (MAGIC, MAGIC_AT % AREA_ALIGN, AREA_ALIGN)
+}
 
 /// Returns the components of the extended state that are not as in a new thread: `XSTATE_BV` of the frame.
 pub(super) fn machine_state(context: &ucontext_t) -> u64 {

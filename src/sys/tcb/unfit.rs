@@ -21,8 +21,8 @@ impl fmt::Display for Unfit {
         match self {
             Unfit::Missing(name) => write!(
                 f,
-                "the C library has no symbol {name} (it takes glibc, linked dynamically, on x86-64 or \
-                 aarch64, of which 2.27 to 2.44 are known to fit, or musl on x86-64)"
+                "the C library has no symbol {name} (it takes glibc, linked dynamically, on x86-64, aarch64 or \
+                 riscv64, of which 2.27 to 2.44 are known to fit, or musl on x86-64)"
             ),
             Unfit::Unexpected(what) => {
                 write!(f, "this C library keeps {what} where this crate does not find it")

@@ -41,9 +41,9 @@ pub(super) const STACK: usize = 2 << 20;
 /// | any that is in a system call | up to a frame that needs a register which the kernel does not tell |
 /// | a bound one, or one of `onetoone`, that computes | none: it is sent no signal |
 ///
-/// Backtraces are there on Linux, on x86-64 and aarch64, with the crate's feature `backtraces`, which is on
-/// by default. Elsewhere, a line says that there are none. A program without debug information has the names
-/// of its functions only; one that was stripped has addresses.
+/// Backtraces are there on Linux, on x86-64, aarch64 and riscv64, with the crate's feature `backtraces`,
+/// which is on by default. Elsewhere, a line says that there are none. A program without debug information
+/// has the names of its functions only; one that was stripped has addresses.
 ///
 /// # Examples
 ///

@@ -111,7 +111,15 @@ impl Shape {
             resolver_pointer: from_register(resp),
             errors: [errno, h_errno].map(from_register),
             dlerror: dlerror.map(|at| from_register(at.as_ptr().expose_provenance())),
-            cpu_id: given.find_cpu_id(),
+            cpu_id: match rseq_offset() {
+                Some(0) => Some(
+                    given
+                        .find_unregistered(&sizes)
+                        .filter(|_| given.find_unregistered(&sizes) == own.find_unregistered(&sizes))
+                        .ok_or(Unfit::Unexpected("the area for restartable sequences"))?,
+                ),
+                _ => given.find_cpu_id(),
+            },
             vector: vector.offset,
             vector_slot: slot.size,
             vector_value: value.offset,
@@ -136,7 +144,7 @@ impl Shape {
         let is_static = |from_register: isize| from_register.unsigned_abs() <= self.sizes.size;
         let links = [self.list, self.list + 8];
         let tid_is = || thread.word(self.tid & !7) >> (8 * (self.tid & 7)) as u32 & 0xffff_ffff;
-        // On aarch64 the vector's address stands just above the descriptor.
+        // On aarch64 the vector's address stands just above the descriptor, on riscv64 at its end.
         if self.vector > size || self.vector_slot < 16 || self.vector_value != 0 {
             Err(Unfit::Unexpected("the vector of modules"))
         } else if !fits(self.tid, 4) || tid_is() != thread.tid {
@@ -161,6 +169,15 @@ impl Shape {
             Ok(())
         }
     }
+}
+
+/// Returns where the area for restartable sequences lies, from the thread register. Zero, where something
+/// else begins: the library uses no area on its machine (2.36 on riscv64), and does not tell.
+fn rseq_offset() -> Option<isize> {
+    symbol(c"__rseq_offset").ok().map(|at| {
+        // SAFETY: public: `extern const ptrdiff_t __rseq_offset`.
+        unsafe { at.cast::<isize>().read() }
+    })
 }
 
 /// Returns the one place in `range` for which `is` returns `true`.
@@ -228,14 +245,20 @@ impl Observed {
             stack: range.start.addr().next_multiple_of(4096)..range.end.addr() & !4095,
             cpu_id: None,
         };
-        let rseq = symbol(c"__rseq_offset").ok().map(|at| {
-            // SAFETY: public: `extern const ptrdiff_t __rseq_offset`.
-            unsafe { at.cast::<isize>().read() }
-        });
         let makers = Makers::bind()?;
         let done = AtomicBool::new(false);
         let sizes = *sizes;
-        let mut task = Task { functions, makers, key: 0, rseq, sizes, jump, detaches: !given, seen, done };
+        let mut task = Task {
+            functions,
+            makers,
+            key: 0,
+            rseq: rseq_offset(),
+            sizes,
+            jump,
+            detaches: !given,
+            seen,
+            done,
+        };
         // SAFETY: the key is a local variable, and has no destructor.
         ok(unsafe { libc::pthread_key_create(&mut task.key, None) })?;
         let result = spawn_and_wait(&mut task);
@@ -307,6 +330,19 @@ impl Observed {
     /// is none.
     fn find_cpu_id(&self) -> Option<isize> {
         self.cpu_id.filter(|&(_, cpu)| (-2..1 << 20).contains(&cpu)).map(|(at, _)| at)
+    }
+
+    /// Finds it in an area that the library does not use. It lies at a multiple of 32 and says "registration
+    /// failed". Where it says anything else, new threads want an area too, and do not start without.
+    fn find_unregistered(&self, sizes: &Static) -> Option<isize> {
+        const FAILED: usize = 0xffff_fffe << 32;
+        let is_area = |at: &usize| {
+            let in_place = (self.descriptor + at).is_multiple_of(32) && at + 32 <= self.before.len();
+            in_place && [FAILED, 0, 0] == [0, 8, 16].map(|word| self.word(at + word))
+        };
+        let mut hits = self.words().filter(is_area);
+        let at = hits.next().filter(|_| hits.next().is_none())?;
+        Some((at + 4).cast_signed() - layout::register(0, sizes).cast_signed())
     }
 }
 

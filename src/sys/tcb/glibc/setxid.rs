@@ -33,7 +33,8 @@ const SIGNAL: c_int = 33;
 
 type Handler = unsafe extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
 
-/// The kernel's `struct sigaction`, on every 64-bit Linux.
+/// The kernel's `struct sigaction`, on every 64-bit Linux but riscv64. There, the mask stands in the place of
+/// the restorer, and the structure ends with it.
 #[repr(C)]
 struct KernelAction {
     handler: usize,
@@ -87,7 +88,8 @@ pub(super) fn install(shape: &Shape, write: unsafe fn(usize)) -> Result<(), Unfi
         // On the kernel thread's alternate stack: a frame on a small green stack could end in its neighbour.
         // And nothing else may run here while the register is lent.
         let flags = action.flags | libc::SA_ONSTACK as c_ulong;
-        exchange(Some(&KernelAction { handler: ours, flags, mask: u64::MAX, ..action }), None)
+        let restorer = if cfg!(target_arch = "riscv64") { usize::MAX } else { action.restorer };
+        exchange(Some(&KernelAction { handler: ours, flags, restorer, mask: u64::MAX }), None)
     })
 }
 

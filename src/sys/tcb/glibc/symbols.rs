@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 
 use super::super::super::system;
 use super::super::unfit::Unfit;
-use super::unexported;
+use super::{layout, unexported};
 
 /// The head of `struct __res_state`, which is public.
 #[repr(C)]
@@ -63,7 +63,7 @@ impl Functions {
 /// Sizes that the loader reserves in every thread, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Static {
-    /// `sizeof (struct pthread)`.
+    /// `struct pthread`. On riscv64, all that lies between its beginning and the register.
     pub(super) descriptor: usize,
     /// Thread-locals of the modules known at start, with the surplus for later ones. On x86-64 the descriptor
     /// too.
@@ -84,7 +84,7 @@ impl Static {
         if !align.is_power_of_two() || align > 4096 {
             return Err(Unfit::Unexpected("the alignment of thread-locals"));
         }
-        Ok(Self { descriptor: number(c"_thread_db_sizeof_pthread")?, size, align })
+        Ok(Self { descriptor: layout::descriptor_size()?, size, align })
     }
 }
 

@@ -14,13 +14,19 @@
 //!
 //! Canary and pointer guard are the process's here, not the block's.
 
+use super::super::super::unfit::Unfit;
 use super::super::exit::Scramble;
-use super::super::symbols::Static;
+use super::super::symbols::{Static, number};
 use super::super::words::poke;
 
 /// Of `prctl`: a request for the state of the shadow stack, and the bit that says it is on.
 const GET_SHADOW_STACK: libc::c_int = 74;
 const SHADOW_STACK_ON: u64 = 1;
+
+/// Returns `sizeof (struct pthread)`.
+pub(in super::super) fn descriptor_size() -> Result<usize, Unfit> {
+    number(c"_thread_db_sizeof_pthread")
+}
 
 /// Returns, for a block that ends below `end`, the thread register and the first byte above the stack.
 pub(in super::super) fn place(end: usize, sizes: &Static) -> (usize, usize) {

@@ -11,8 +11,9 @@
 //!   +-----------------------------+ <- first byte above the stack
 //! ```
 
+use super::super::super::unfit::Unfit;
 use super::super::exit::Scramble;
-use super::super::symbols::Static;
+use super::super::symbols::{Static, number};
 use super::super::words::{own_descriptor, peek, poke};
 
 /// The process runs with a shadow stack if this bit of `feature_1` is set.
@@ -26,6 +27,11 @@ const MULTIPLE_THREADS: usize = 0x18;
 const CANARY: usize = 0x28;
 const POINTER_GUARD: usize = 0x30;
 const FEATURE_1: usize = 0x48;
+
+/// Returns `sizeof (struct pthread)`.
+pub(in super::super) fn descriptor_size() -> Result<usize, Unfit> {
+    number(c"_thread_db_sizeof_pthread")
+}
 
 /// Returns, for a block that ends below `end`, the thread register and the first byte above the stack.
 pub(in super::super) fn place(end: usize, sizes: &Static) -> (usize, usize) {

@@ -1,26 +1,49 @@
 #!/usr/bin/env bash
-# Runs tests of aarch64 under the emulator of Debian's package `qemu-user`, in about 10 minutes on two CPUs.
+# Runs tests of another architecture under the emulator of Debian's package `qemu-user`, in about 10 minutes
+# on two CPUs. ARCH is `aarch64` or `riscv64`.
 #
-# * `ci/aarch64.sh` does what the leg does. If something that it needs is missing, it prints "skipped: why"
-#   and passes.
-# * `ci/aarch64.sh run PROGRAM [ARGUMENT...]` runs one program for aarch64 as the leg does.
-# * `ci/aarch64.sh ready` only says whether that can be done. If not, its exit status is 1.
+# * `ci/emulated.sh ARCH` does what the leg does. If something that it needs is missing, it prints
+#   "skipped: why" and passes.
+# * `ci/emulated.sh ARCH run PROGRAM [ARGUMENT...]` runs one program for ARCH as the leg does.
+# * `ci/emulated.sh ARCH ready` only says whether that can be done. If not, its exit status is 1.
 #
-# Tests start programs for aarch64 themselves, so a runner in front of the first program is not enough: the
+# Tests start programs for ARCH themselves, so a runner in front of the first program is not enough: the
 # kernel must know the interpreter. It learns that in a user namespace of its own (`binfmt_misc`, since Linux
 # 6.7), which no other process sees.
 #
-# ci/aarch64.skip lists the tests that the emulator fails, each with its control: a test of
+# ci/emulated/ARCH.skip lists the tests that the emulator fails, each with its control: a test of
 # `tests/emulator.rs`, without Selvedge, that must fail here as well. If a control passes, so does the test
 # perhaps, and the leg fails until the entry is removed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-target=aarch64-unknown-linux-gnu
-root=/usr/aarch64-linux-gnu
-compiler=aarch64-linux-gnu-gcc
-list=ci/aarch64.skip
-limit=${AARCH64_SECONDS:-240} # for one test program
+arch=${1:?aarch64 or riscv64}
+shift
+# The number of the machine in the head of its programs, the loader, and the processors.
+case $arch in
+    aarch64)
+        target=aarch64-unknown-linux-gnu machine=b7 loader=ld-linux-aarch64.so.1
+        # With pointer authentication and landing pads. Without SVE: the emulator's frames of signals always
+        # have its registers, and no call is injected beside them. Signatures are made in a way that is fast.
+        processor=max,sve=off,sme=off,pauth-impdef=on
+        ;;
+    riscv64)
+        target=riscv64gc-unknown-linux-gnu machine=f3 loader=ld-linux-riscv64-lp64d.so.1
+        # Without vectors: the emulator's frames of signals never have these.
+        processor=rv64
+        # What ci/emulated/riscv64.c makes good.
+        repaired=a_handler_has_the_mask_that_was_asked_for
+        ;;
+    *)
+        echo "no such architecture: $arch"
+        exit 1
+        ;;
+esac
+root=/usr/$arch-linux-gnu
+compiler=$arch-linux-gnu-gcc
+repair=${repaired:+ci/emulated/$arch.c} # of what the emulator does wrong in all programs
+list=ci/emulated/$arch.skip
+limit=${EMULATED_SECONDS:-240} # for one test program
 
 missing=0 # the exit status if something is
 [ "${1:-}" != ready ] || missing=1
@@ -30,7 +53,7 @@ skip() {
     exit "$missing"
 }
 
-# Runs the arguments where the kernel starts programs for aarch64. The emulator's own settings come from the
+# Runs the arguments where the kernel starts programs for ARCH. The emulator's own settings come from the
 # environment, so that they hold for children, too. As root, users keep their numbers there.
 emulated() {
     local child status=0
@@ -38,7 +61,7 @@ emulated() {
     QEMU_LD_PREFIX=$root CC=$compiler unshare --user bash -c '
         until grep -q . /proc/self/uid_map && grep -q . /proc/self/gid_map; do sleep 0.01; done
         exec unshare --mount bash -c "$@"
-    ' users "$inside" emulated "$@" &
+    ' users "$inside" emulated "$arch" "$machine" "$@" &
     child=$!
     until [ "$(readlink "/proc/$child/ns/user")" != "$(readlink /proc/self/ns/user)" ]; do sleep 0.01; done
     if [ "$(id -u)" = 0 ]; then
@@ -57,11 +80,11 @@ inside='
     set -euo pipefail
     mount -t binfmt_misc none /proc/sys/fs/binfmt_misc
     # The first bytes of such a program, the bits of them that count, the interpreter.
-    head="\\x7fELF\\x02\\x01\\x01\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x02\\x00\\xb7\\x00"
+    head="\\x7fELF\\x02\\x01\\x01\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x02\\x00\\x$2\\x00"
     mask="\\xff\\xff\\xff\\xff\\xff\\xff\\xff\\x00"
     mask+="\\xff\\xff\\xff\\xff\\xff\\xff\\xff\\xff\\xfe\\xff\\xff\\xff"
-    printf %s ":aarch64:M::$head:$mask:$(command -v qemu-aarch64):P" >/proc/sys/fs/binfmt_misc/register
-    exec "$@"
+    printf %s ":$1:M::$head:$mask:$(command -v "qemu-$1"):P" >/proc/sys/fs/binfmt_misc/register
+    exec "${@:3}"
 '
 
 if [ "${1:-}" = run ]; then
@@ -70,22 +93,27 @@ if [ "${1:-}" = run ]; then
     exit
 fi
 
-for program in qemu-aarch64 "$compiler" unshare; do
+for program in "qemu-$arch" "$compiler" unshare; do
     command -v "$program" >/dev/null || skip "there is no $program"
 done
-[ -e $root/lib/ld-linux-aarch64.so.1 ] || skip "there is no C library for aarch64 in $root"
+[ -e "$root/lib/$loader" ] || skip "there is no C library for $arch in $root"
 rustup target add "$target" >/dev/null 2>&1 || skip "there is no standard library for $target"
-emulated true 2>/dev/null || skip "the kernel starts no programs for aarch64 in a user namespace"
+emulated true 2>/dev/null || skip "the kernel starts no programs for $arch in a user namespace"
 [ "${1:-}" != ready ] || exit 0
 
-export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=$compiler
-export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="qemu-aarch64 -L $root"
+setting=CARGO_TARGET_$(tr a-z- A-Z_ <<<"$target")
+export "${setting}_LINKER=$compiler"
+if [ -n "$repair" ]; then
+    mkdir -p "target/$arch"
+    $compiler -O -c "$repair" -o "target/$arch/repair.o"
+    export "${setting}_RUSTFLAGS=-Clink-arg=$PWD/target/$arch/repair.o"
+fi
 export RUST_BACKTRACE=0
 # A test that fails by a signal would leave a core of the emulator.
 ulimit -c 0
 
 tests=(conformance emulator progress signal stack tls tls_block)
-log=$(cargo test --target "$target" --target-dir target/aarch64 --features signal --no-run \
+log=$(cargo test --target "$target" --target-dir "target/$arch" --features signal --no-run \
     --message-format=json-render-diagnostics --lib "${tests[@]/#/--test=}")
 programs=$(sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' <<<"$log")
 out=$(mktemp)
@@ -104,7 +132,7 @@ run_tests() {
     emulated timeout --kill-after=10 "$limit" "$(file_of "$program")" "$@" >"$out" 2>&1 || failed+=("$program")
     if ! tail -n 20 "$out" | grep -q '^test result: ok. [1-9]'; then
         grep -v '^test .* ok$' "$out" | tail -n 100
-        echo "aarch64: $program: FAILED"
+        echo "$arch: $program: FAILED"
     fi
     echo "$program, $((SECONDS - begun)) s: $(tail -n 20 "$out" | grep '^test result' || echo 'no result')"
 }
@@ -118,7 +146,7 @@ play() {
         [ "$program" != "$1" ] || echo "$test"
     done <"$out.listed" >"$out.skipped"
     while read -r test; do
-        echo "aarch64: $list names $1 $test, which is no test"
+        echo "$arch: $list names $1 $test, which is no test"
         failed+=("$test")
     done < <(grep -vxF -f "$out.names" "$out.skipped" || true)
     mapfile -t names < <(grep -vxF -f "$out.skipped" "$out.names")
@@ -131,37 +159,36 @@ play() {
 control() {
     if emulated timeout --kill-after=10 60 "$(file_of emulator)" --exact "${1#\?}" >"$out" 2>&1; then
         if [ "$1" != "${1#\?}" ] && grep -q '^test result: ok. 1 passed' "$out"; then
-            echo "aarch64: the control ${1#\?} has passed this time"
+            echo "$arch: the control ${1#\?} has passed this time"
             return
         fi
-        echo "aarch64: the control $1 passes, or there is none: remove it from $list, and what it excuses"
+        echo "$arch: the control $1 passes, or there is none: remove it from $list, and what it excuses"
         failed+=("$1")
     elif ! grep -q '^test result: FAILED. 0 passed; 1 failed' "$out"; then
         cat "$out"
-        echo "aarch64: the control $1 did not fail as a test does"
+        echo "$arch: the control $1 did not fail as a test does"
         failed+=("$1")
     fi
 }
 
-
 sed '/^#/d; /^$/d' "$list" >"$out.listed"
 while read -r name; do
     control "$name"
-done < <(awk '{ print $3 }' "$out.listed" | sort -u)
+done < <({ awk '{ print $3 }' "$out.listed"; echo "${repaired:-}"; } | sed '/^$/d' | sort -u)
 
-# A processor with pointer authentication and landing pads. Without SVE: the emulator's frames of signals
-# always have its registers, and no call is injected beside them. Signatures are made in a way that is fast.
-export QEMU_CPU=max,sve=off,sme=off,pauth-impdef=on
+export QEMU_CPU=$processor
 for program in selvedge signal tls tls_block stack progress conformance; do
     play "$program"
 done
-# With SVE, threads lose their slots, and keep these registers too.
-export QEMU_CPU=max
-run_tests progress --exact crowd::hogs_of_every_kind_come_out_right --nocapture
-grep '^  SVE: [1-9]' "$out" || failed+=("registers of SVE")
+if [ "$arch" = aarch64 ]; then
+    # With SVE, threads lose their slots, and keep these registers too.
+    export QEMU_CPU=max
+    run_tests progress --exact crowd::hogs_of_every_kind_come_out_right --nocapture
+    grep '^  SVE: [1-9]' "$out" || failed+=("registers of SVE")
+fi
 
 if [ "${#failed[@]}" -gt 0 ]; then
-    echo "aarch64: FAILED: ${failed[*]}"
+    echo "$arch: FAILED: ${failed[*]}"
     exit 1
 fi
-echo "aarch64: $(wc -l <"$out.listed") tests are left to other machines; see $list"
+echo "$arch: $(wc -l <"$out.listed") tests are left to other machines; see $list"

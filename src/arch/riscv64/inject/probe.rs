@@ -1,0 +1,221 @@
+//! For the tests: every register of riscv64 that a program can see, filled, held for a while, and read again.
+
+use core::arch::naked_asm;
+use core::cell::UnsafeCell;
+use core::mem::offset_of;
+
+use super::{Injected, inject};
+
+/// All registers: the general ones, of which x1 is the counter, the float word, the float registers.
+#[repr(C)]
+pub(in crate::arch) struct Registers {
+    general: [u64; 32],
+    fcsr: u64,
+    floats: [u64; 32],
+}
+
+const EMPTY: Registers = Registers { general: [0; 32], fcsr: 0, floats: [0; 32] };
+
+/// Numbers that look random.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+}
+
+/// Returns `true` if the machine can do what the tests want: with a vector unit, the C library's use of it
+/// has all injected calls refused.
+pub(in crate::arch) fn is_possible() -> bool {
+    const AT_HWCAP: u64 = 16;
+    const VECTORS: u64 = 1 << (b'V' - b'A');
+    let vector = std::fs::read("/proc/self/auxv").unwrap();
+    let words: Vec<u64> = vector.chunks_exact(8).map(|w| u64::from_ne_bytes(w.try_into().unwrap())).collect();
+    words.chunks_exact(2).all(|pair| pair[0] != AT_HWCAP || pair[1] & VECTORS == 0)
+}
+
+impl Registers {
+    /// A state that has something in every register.
+    pub(in crate::arch) fn filled(seed: u64, _tiles: bool) -> Box<Self> {
+        let mut random = Random((seed + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        let mut state = Box::new(EMPTY);
+        state.general = core::array::from_fn(|_| random.next());
+        // Zero itself, the counter when it has run down, and the pointers of stack, data and thread: if these
+        // were wrong, nothing would work.
+        state.general[..5].fill(0);
+        // A rounding mode, of which there are five, and five sticky bits.
+        state.fcsr = ((random.next() % 5) << 5) | (random.next() & 0x1F);
+        state.floats = core::array::from_fn(|_| random.next());
+        let mut after = Box::new(EMPTY);
+        state.hold(&mut after, 1);
+        assert_eq!(after.differences(&state), Vec::<String>::new());
+        state
+    }
+
+    /// Loads all registers, counts to `turns`, and stores what they hold then in `after`.
+    pub(in crate::arch) fn hold(&self, after: &mut Self, turns: usize) {
+        assert!(turns > 0);
+        // SAFETY: two states.
+        unsafe { hold(self, after, turns) };
+    }
+
+    pub(in crate::arch) fn differences(&self, other: &Self) -> Vec<String> {
+        let mut found = Vec::new();
+        if self.fcsr != other.fcsr {
+            found.push(format!("fcsr: {:#x}, {:#x}", self.fcsr, other.fcsr));
+        }
+        let kinds = [("x", &self.general, &other.general), ("f", &self.floats, &other.floats)];
+        for (name, ours, theirs) in kinds {
+            for (i, (ours, theirs)) in ours.iter().zip(theirs).enumerate() {
+                if ours != theirs {
+                    found.push(format!("{name}{i}: {ours:#x}, {theirs:#x}"));
+                }
+            }
+        }
+        found
+    }
+
+    /// The modes in which the first function of a thread is called.
+    pub(in crate::arch) fn new_thread() -> Box<Self> {
+        Box::new(EMPTY)
+    }
+
+    /// Nothing here makes code slow that does not use it.
+    pub(in crate::arch) fn is_burdened(&self) -> bool {
+        false
+    }
+}
+
+/// A place for what an injected function finds: the modes.
+pub(in crate::arch) struct Found(UnsafeCell<Registers>);
+
+// SAFETY: written by `Spoil::call` alone, read by the function that it calls, on one kernel thread.
+unsafe impl Sync for Found {}
+
+pub(in crate::arch) static FOUND: Found = Found(UnsafeCell::new(EMPTY));
+
+impl Found {
+    pub(in crate::arch) fn get(&self) -> &Registers {
+        // SAFETY: written before the function that reads it is called, on one kernel thread.
+        unsafe { &*self.0.get() }
+    }
+}
+
+/// Not needed here: the garbage is in the code.
+pub(in crate::arch) struct Garbage;
+
+pub(in crate::arch) static GARBAGE: Garbage = Garbage;
+
+impl Garbage {
+    pub(in crate::arch) fn set(&self, _state: Registers) {}
+}
+
+/// Calls `T`'s function, with the modes found at the entry in [`FOUND`], and then leaves every register
+/// but the pointers of stack, data and thread with something else in it.
+pub(in crate::arch) struct Spoil<T>(T);
+
+impl<T: Injected> Injected for Spoil<T> {
+    #[unsafe(naked)]
+    extern "C" fn call() {
+        naked_asm!(
+            "addi sp, sp, -16",
+            "sd ra, 8(sp)",
+            "lla t0, {found}",
+            "frcsr t1",
+            "sd t1, {fcsr}(t0)",
+            "call {then}",
+            "ld ra, 8(sp)",
+            "addi sp, sp, 16",
+            "li t0, 0x7F",
+            "fscsr t0",
+            "li t0, -1",
+            ".irp n, 6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31",
+            "mv x\\n, t0",
+            ".endr",
+            ".irp n, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31",
+            "fmv.d.x f\\n, t0",
+            ".endr",
+            "ret",
+            found = sym FOUND,
+            then = sym T::call,
+            fcsr = const offset_of!(Registers, fcsr),
+        )
+    }
+}
+
+#[unsafe(naked)]
+unsafe extern "C" fn hold(state: *const Registers, after: *mut Registers, turns: usize) {
+    naked_asm!(
+        "addi sp, sp, -224",
+        "sd ra, 192(sp)",
+        "sd a1, 200(sp)", // after
+        ".irp n, 0,1,2,3,4,5,6,7,8,9,10,11",
+        "sd s\\n, 8 * \\n(sp)",
+        "fsd fs\\n, 96 + 8 * \\n(sp)",
+        ".endr",
+        "mv ra, a2",
+        "ld t0, {fcsr}(a0)",
+        "fscsr t0",
+        ".irp n, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31",
+        "fld f\\n, {floats} + 8 * \\n(a0)",
+        ".endr",
+        ".irp n, 5,6,7,8,9,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31",
+        "ld x\\n, 8 * \\n(a0)",
+        ".endr",
+        "ld a0, 80(a0)",
+        "2:",
+        ".word 0x0100000F", // pause
+        "addi ra, ra, -1",
+        "bnez ra, 2b",
+        "sd a0, 208(sp)",
+        "ld a0, 200(sp)",
+        "sd ra, 8(a0)",
+        ".irp n, 5,6,7,8,9,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31",
+        "sd x\\n, 8 * \\n(a0)",
+        ".endr",
+        "ld t0, 208(sp)",
+        "sd t0, 80(a0)",
+        "frcsr t0",
+        "sd t0, {fcsr}(a0)",
+        "fscsr zero",
+        ".irp n, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31",
+        "fsd f\\n, {floats} + 8 * \\n(a0)",
+        ".endr",
+        ".irp n, 0,1,2,3,4,5,6,7,8,9,10,11",
+        "ld s\\n, 8 * \\n(sp)",
+        "fld fs\\n, 96 + 8 * \\n(sp)",
+        ".endr",
+        "ld ra, 192(sp)",
+        "addi sp, sp, 224",
+        "ret",
+        fcsr = const offset_of!(Registers, fcsr),
+        floats = const offset_of!(Registers, floats),
+    )
+}
+
+/// An injected call that forgets one of the float registers.
+///
+/// # Safety
+/// As `inject`; only `hold` needs that register.
+pub(in crate::arch) unsafe fn inject_carelessly<F: Injected>(sp: &mut usize, pc: &mut usize, state: u64) {
+    // SAFETY: the caller's.
+    unsafe { inject::<Careless<F>>(sp, pc, state) };
+}
+
+/// The control: the trampoline has saved everything, so one of the registers is changed there.
+struct Careless<F>(F);
+
+impl<F: Injected> Injected for Careless<F> {
+    #[unsafe(naked)]
+    extern "C" fn call() {
+        naked_asm!(
+            "sd zero, 560(sp)", // f0 in the frame, which is at sp
+            "tail {function}",
+            function = sym F::call,
+        )
+    }
+}
