@@ -94,10 +94,19 @@ pub(super) fn join_all(threads: impl IntoIterator<Item = JoinHandle<()>>) {
     threads.into_iter().for_each(|thread| thread.join().unwrap());
 }
 
+/// Tells threads to end when it is dropped, also by a panic. Otherwise their runtime would wait for them.
+pub(super) struct Over(pub(super) Arc<AtomicBool>);
+
+impl Drop for Over {
+    fn drop(&mut self) {
+        self.0.store(true, SeqCst);
+    }
+}
+
 /// A thread that runs all the time and never yields: what is queued meanwhile stays queued. (No longer
 /// than a slice.)
 pub(super) struct Hog {
-    over: Arc<AtomicBool>,
+    over: Over,
     thread: JoinHandle<()>,
 }
 
@@ -114,11 +123,11 @@ impl Hog {
         while !runs.load(SeqCst) {
             std::thread::yield_now();
         }
-        Self { over, thread }
+        Self { over: Over(over), thread }
     }
 
     pub(super) fn stop(self) {
-        self.over.store(true, SeqCst);
+        drop(self.over);
         self.thread.join().unwrap();
     }
 }

@@ -9,7 +9,7 @@ use selvedge::thread::Priority::{self, High, Low, Normal};
 use selvedge::thread::{Builder, JoinHandle};
 use selvedge::{Mxn, Runtime, ThreadRegister, thread};
 
-use super::one_slot::join_all;
+use super::one_slot::{Over, join_all};
 use crate::watchdog::Watchdog;
 
 one_slot! {
@@ -21,9 +21,9 @@ one_slot! {
 /// What is due after this long without a turn (see [`Priority`]).
 pub(super) const LOW_AGE: Duration = Duration::from_millis(50);
 
-/// Two threads that yield forever.
+/// Two threads that yield until this is stopped or dropped.
 struct Yielders {
-    over: Arc<AtomicBool>,
+    over: Over,
     threads: [JoinHandle<()>; 2],
     turns: Arc<AtomicUsize>,
 }
@@ -44,11 +44,11 @@ impl Yielders {
         while turns.load(SeqCst) < 100 {
             std::thread::yield_now();
         }
-        Self { over, threads, turns }
+        Self { over: Over(over), threads, turns }
     }
 
     fn stop(self) {
-        self.over.store(true, SeqCst);
+        drop(self.over);
         join_all(self.threads);
     }
 }
@@ -146,9 +146,9 @@ preempting! {
     a_raised_thread_leaves_an_lwp_that_does_not_dispatch,
 }
 
-/// Threads that count forever and never yield.
+/// Threads that count and never yield, until this is stopped or dropped.
 struct Counting {
-    over: Arc<AtomicBool>,
+    over: Over,
     counts: [Arc<AtomicUsize>; 2],
     threads: [JoinHandle<()>; 2],
 }
@@ -166,11 +166,11 @@ impl Counting {
             };
             rt.spawn_with(Builder::new().priority(priority), counting).unwrap()
         });
-        Self { over, counts, threads }
+        Self { over: Over(over), counts, threads }
     }
 
     fn stop(self) {
-        self.over.store(true, SeqCst);
+        drop(self.over);
         join_all(self.threads);
     }
 }
@@ -194,7 +194,8 @@ fn a_raised_thread_preempts_a_lower_one(builder: selvedge::mxn::Builder) {
         let counts = || [0, 1].map(|n| hogs.counts[n].load(SeqCst));
         // Until the one stands still while the other goes on.
         assert!(moves(&hogs.counts[0], BOUND), "it is never its turn");
-        let mut moved = (Instant::now(), counts());
+        let begun = Instant::now();
+        let mut moved = (begun, counts());
         let stopped = loop {
             let now = counts();
             if now[0] != moved.1[0] {
@@ -202,6 +203,11 @@ fn a_raised_thread_preempts_a_lower_one(builder: selvedge::mxn::Builder) {
             } else if now[1] != moved.1[1] && moved.0.elapsed() > Duration::from_millis(1) {
                 break moved.0;
             }
+            assert!(
+                moved.0.elapsed() < BOUND && begun.elapsed() < 2 * BOUND,
+                "both run, or none: {:?}",
+                rt.stats()
+            );
         };
         let raised = Instant::now();
         hogs.threads[0].thread().set_priority(High);
@@ -252,12 +258,30 @@ fn a_normal_thread_gets_its_turn_among_high_hogs(builder: selvedge::mxn::Builder
 /// nothing.
 fn a_raised_thread_leaves_an_lwp_that_does_not_dispatch(builder: selvedge::mxn::Builder) {
     let rt = builder.concurrency(2).time_slice(None).build().unwrap();
-    let (hog, yielders) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+    let moved = || {
+        let stats = rt.stats();
+        stats.compensated + stats.handed_off
+    };
+    // An LWP that sleeps in the kernel, for a page, loses its slot. The next one takes what it had.
+    let played = (0..20).any(|_| {
+        let before = moved();
+        let stolen = raise_beside_a_hog(&rt);
+        assert!(!stolen || moved() > before, "it was stolen");
+        !stolen
+    });
+    assert!(played, "the slots move all the time: {:?}", rt.stats());
+}
+
+/// Raises two of three threads that wait on the LWP of one that computes. Returns `true` if another LWP had
+/// taken one before.
+fn raise_beside_a_hog(rt: &Mxn) -> bool {
+    let (hog, over, yielders) =
+        (Arc::new(AtomicBool::new(false)), Arc::<AtomicBool>::default(), Arc::new(AtomicBool::new(false)));
     let (tell, told) = mpsc::channel();
     let hogging = {
-        let (hog, yielders) = (Arc::clone(&hog), Arc::clone(&yielders));
+        let (hog, over, yielders) = (Arc::clone(&hog), Arc::clone(&over), Arc::clone(&yielders));
         rt.spawn(move || {
-            hog.store(1, SeqCst);
+            hog.store(true, SeqCst);
             while !yielders.load(SeqCst) {
                 std::hint::spin_loop();
             }
@@ -265,30 +289,32 @@ fn a_raised_thread_leaves_an_lwp_that_does_not_dispatch(builder: selvedge::mxn::
             let ran = [(); 3].map(|()| Arc::new(AtomicBool::new(false)));
             let threads = ran.clone().map(|ran| thread::spawn(move || ran.store(true, SeqCst)));
             tell.send((ran, threads.each_ref().map(|thread| thread.thread().clone()))).unwrap();
-            while hog.load(SeqCst) == 1 {
+            while !over.load(SeqCst) {
                 std::hint::spin_loop();
             }
             join_all(threads);
         })
     };
-    while hog.load(SeqCst) == 0 {
+    let over = Over(over);
+    while !hog.load(SeqCst) {
         std::thread::yield_now();
     }
-    let others = Yielders::start(&rt, Normal);
+    let others = Yielders::start(rt, Normal);
     yielders.store(true, SeqCst);
     let (ran, threads) = told.recv().unwrap();
     // The control: no thread comes for them.
     std::thread::sleep(Duration::from_millis(50));
-    assert!(!ran.iter().any(|ran| ran.load(SeqCst)), "it was stolen");
-    for n in [2, 0] {
-        threads[n].set_priority(High);
+    let stolen = ran.iter().any(|ran| ran.load(SeqCst));
+    for n in if stolen { [].as_slice() } else { &[2, 0] } {
+        threads[*n].set_priority(High);
         let start = Instant::now();
-        while !ran[n].load(SeqCst) {
+        while !ran[*n].load(SeqCst) {
             assert!(start.elapsed() < BOUND, "thread {n} stays with the hog");
             std::thread::yield_now();
         }
     }
-    hog.store(2, SeqCst);
+    drop(over);
     hogging.join().unwrap();
     others.stop();
+    stolen
 }
