@@ -1,9 +1,9 @@
 //! Runtimes with one slot, where the order of threads is certain; on every rung.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
+use std::sync::{Arc, PoisonError};
 
 use selvedge::sync::Mutex;
 use selvedge::thread::{Builder, JoinHandle, Priority};
@@ -32,11 +32,19 @@ macro_rules! one_slot {
 
 /// How often a scenario is played whose LWP lost its slot.
 const ATTEMPTS: usize = 20;
+/// How often it is played if nothing is known to have disturbed it.
+const QUIET_ATTEMPTS: usize = 3;
 
-/// Plays a scenario. Plays it again if it failed and the LWP had lost its slot meanwhile: it slept in the
-/// kernel, for a page or behind another thread that maps memory, and the order of threads was not certain.
+/// Plays a scenario, while no other one of these is played. Plays it again if it failed, for two things make
+/// the order of threads uncertain:
+///
+/// - The LWP lost its slot. It slept in the kernel, for a page or behind another thread that maps memory.
+/// - The thread that starts the others waited for memory, because other tests start threads too.
 pub(super) fn play(what: &'static str, builder: impl Fn() -> selvedge::mxn::Builder, scenario: fn(&Mxn)) {
+    static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let _watchdog = crate::watchdog::Watchdog::start(what);
+    let mut quiet = 0;
     for attempt in 1.. {
         let rt = match builder().concurrency(1).time_slice(None).build() {
             Err(error) if error.kind() == std::io::ErrorKind::Unsupported => {
@@ -53,19 +61,17 @@ pub(super) fn play(what: &'static str, builder: impl Fn() -> selvedge::mxn::Buil
         let before = moved();
         let Err(failure) = catch_unwind(AssertUnwindSafe(|| scenario(&rt))) else { return };
         let moves = moved() - before;
-        if moves == 0 || attempt == ATTEMPTS {
+        quiet += usize::from(moves == 0);
+        if quiet == QUIET_ATTEMPTS || attempt == ATTEMPTS {
             resume_unwind(failure);
         }
         println!("{what}: again, the slot has moved {moves} times");
     }
 }
 
-/// Has threads made before the order of threads counts. On musl, a new block takes a kernel thread. The LWP
-/// may sleep meanwhile, and lose its slot.
+/// Has threads made before the order of threads counts.
 fn warm_up(rt: &Mxn) {
-    if cfg!(target_env = "musl") {
-        rt.run(|| join_all((0..2 * MANY).map(|_| selvedge::thread::spawn(|| ())).collect::<Vec<_>>()));
-    }
+    rt.run(|| join_all((0..2 * MANY).map(|_| selvedge::thread::spawn(|| ())).collect::<Vec<_>>()));
 }
 
 /// What ran, in order.
