@@ -85,7 +85,7 @@ use crate::park::turns::{self, TURNS};
 use crate::park::wait::{Wait, WaitError};
 use crate::park::wait_queue::{self, OWNER_DIED, Options, Order, PASSED_ON, Token, Woken};
 use crate::shim::atomic::{AtomicU8, Ordering};
-use crate::shim::{MAX_SKIPPED_WAKES, fetch_to_write, fork};
+use crate::shim::{MAX_SKIPPED_WAKES, fork};
 use crate::time;
 
 /// How long a waiter lets others pass before it asks for the lock to be handed over. parking_lot uses
@@ -169,10 +169,6 @@ impl RawMutex {
         // wait for both. Nor is it followed by a load that can come before it: the stores after that
         // load, and so the unlock, would wait for it.
         let cached = cached_hint();
-        if cached.is_kernel() {
-            // It tries in any case. The look at the owner would fetch the line without the right to write it.
-            fetch_to_write(std::ptr::from_ref(self).cast());
-        }
         let known = self.owner() == cached;
         // The last owner tries without a look. So does a kernel thread: beside its wait, a failed attempt
         // costs nothing.
