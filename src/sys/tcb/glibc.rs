@@ -177,7 +177,7 @@ impl Library {
     /// `descriptor` is that of a block that the caller alone uses.
     #[inline]
     unsafe fn clear_detached(&self, descriptor: usize) {
-        for &(part, joinable) in &self.shape.detached {
+        for (part, joinable) in self.shape.detached {
             // SAFETY: a field of the descriptor.
             unsafe { poke(descriptor + part, joinable) };
         }

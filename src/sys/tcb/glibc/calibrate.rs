@@ -43,8 +43,9 @@ pub(super) struct Shape {
     /// A byte and its value: the library did not make this stack, and must not free it.
     pub(super) user_stack: (usize, u8),
     /// What a thread changes that detaches itself, and what it was before. Two halves of a pointer, which was
-    /// null, or since glibc 2.43 one number. If that were zero, the library would take the thread for dead.
-    pub(super) detached: Vec<(usize, u32)>,
+    /// null, or since glibc 2.43 one number, which stands here twice. If that were zero, the library would take
+    /// the thread for dead.
+    pub(super) detached: [(usize, u32); 2],
     /// Memory of the library's that hangs on the descriptor.
     pub(super) kept: Vec<usize>,
     /// For a better message only, so a thread can do without.
@@ -309,14 +310,14 @@ impl Observed {
     }
 
     /// Finds what the thread has changed by detaching itself, and what it was before.
-    fn find_detached(&self) -> Option<Vec<(usize, u32)>> {
+    fn find_detached(&self) -> Option<[(usize, u32); 2]> {
         let number = |part: &[u8]| u32::from_ne_bytes(part.try_into().expect("four bytes"));
         let parts = self.used.chunks_exact(4).zip(self.detached.chunks_exact(4)).enumerate();
         let changed = parts.filter(|(_, (before, after))| before != after);
         let changed: Vec<_> = changed.map(|(index, (before, _))| (index * 4, number(before))).collect();
         match changed[..] {
-            [_] => Some(changed),
-            [(low, 0), (high, 0)] if low + 4 == high && low % 8 == 0 => Some(changed),
+            [one] => Some([one, one]),
+            [(low, 0), (high, 0)] if low + 4 == high && low % 8 == 0 => Some([(low, 0), (high, 0)]),
             _ => None,
         }
     }
