@@ -19,10 +19,9 @@
 //!
 //! **When it counts.** While a preempted thread waits, and after a thread has lost its slice, the monitor
 //! tells the LWPs to count. At each switch, they then add the time since the last one to the thread that
-//! leaves. It is wall-clock time, so it includes what other processes took. (The monitor need not see a thread
-//! that waits. A thread that is behind goes on at once, and nothing else waits there when the monitor looks.
-//! On sixteen idle CPUs it never saw one. The count then ended, so that thread stayed behind, and kept its LWP
-//! for ever.)
+//! leaves. It is wall-clock time, so it includes what other processes took. (A waiting thread alone does not
+//! tell. One that is behind goes on at once, so none waits when the monitor looks. On sixteen idle CPUs, the
+//! count ended so. That thread stayed behind, and kept its LWP for ever.)
 //!
 //! **Virtual time.** [`FairShare::fair`] is the run time, by now, of a thread that has had exactly its share.
 //! While `n` threads compete, each nanosecond that an LWP runs moves it by `1/n`. A new thread starts there.

@@ -43,8 +43,8 @@ pub(super) struct Shape {
     /// A byte and its value: the library did not make this stack, and must not free it.
     pub(super) user_stack: (usize, u8),
     /// What a thread changes that detaches itself, and what it was before. Two halves of a pointer, which was
-    /// null, or since glibc 2.43 one number, which stands here twice. If that were zero, the library would take
-    /// the thread for dead.
+    /// null, or since glibc 2.43 one number, which stands here twice. If that were zero, the library would
+    /// take the thread for dead.
     pub(super) detached: [(usize, u32); 2],
     /// Memory of the library's that hangs on the descriptor.
     pub(super) kept: Vec<usize>,
