@@ -73,15 +73,31 @@ fn one_thread_more_than_slots_need_not_wait_for_a_round() {
     assert!((0..20).any(|_| sliced() == 3), "the third waited until another was done");
 }
 
+/// Some slices: in a round shorter than one, threads on a slot take turns by rounds.
+const ROUND: Duration = Duration::from_millis(50);
+
+/// Returns how many iterations take one thread that long.
+fn iterations_of(time: Duration) -> u32 {
+    let rt = OneToOne::new().unwrap();
+    let mut iterations = COARSE.iterations / 1_000;
+    loop {
+        let taken = on(&rt, Plan { threads: 1, iterations, rounds: 1, ..COARSE });
+        // Once it is long enough to be told from the start of a thread.
+        if taken >= time / 8 {
+            let share = time.as_secs_f64() / taken.as_secs_f64();
+            return (f64::from(iterations) * share) as u32;
+        }
+        iterations *= 2;
+    }
+}
+
 /// Three threads on two slots take a round and a half, as kernel threads do on two CPUs, and not two.
 /// Debug builds and busy machines are slow, but for all alike; and a loop may take half as long again on
 /// a stack that begins elsewhere, so each model's three threads are compared with one of its own.
 #[test]
 fn one_thread_more_than_slots_costs_its_share() {
     let _watchdog = Watchdog::start("barriers, coarse");
-    // Some 50 ms a round.
-    let iterations = COARSE.iterations / if cfg!(debug_assertions) { 200 } else { 1 };
-    let plan = Plan { threads: 3, iterations, rounds: 4, ..COARSE };
+    let plan = Plan { threads: 3, iterations: iterations_of(ROUND), rounds: 4, ..COARSE };
     fn rounds<R: Runtime>(rt: &R, plan: Plan) -> f64 {
         let alone = on(rt, Plan { threads: 1, ..plan });
         on(rt, plan).as_secs_f64() / alone.as_secs_f64()
