@@ -76,7 +76,8 @@ fn play<R: Runtime>(rt: &R) -> (Arc<Scene>, Vec<JoinHandle<()>>) {
         }),
         actor(false, |scene| drop(scene.one_of_two.acquire_many(2))),
     ];
-    while scene.one_of_two.try_acquire().is_some() {
+    // Until it has queued. A child that is forked before misses what that thread has claimed.
+    while scene.one_of_two.try_acquire().is_some() || scene.one_of_two.available_permits() == 0 {
         thread::yield_now();
     }
     while scene.held.try_lock().is_some() {
