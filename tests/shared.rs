@@ -164,7 +164,7 @@ fn a_killed_process_is_found_by_waiters() {
     for (n, role) in ["hold", "hold green", "hold bound", "hold 1:1"].into_iter().enumerate() {
         let mapping = Mapping::new(&format!("waiters-{n}"));
         let mut holder = mapping.play(role);
-        mapping.wait_ready(1);
+        mapping.wait_ready(1, &mut holder);
         let common = common(&mapping);
         assert!(common.pair.try_lock().unwrap().is_none(), "it lives");
         assert!(common.pair.try_lock_for(3 * SHORT).unwrap().is_none(), "it lives");
@@ -208,7 +208,7 @@ fn a_killed_process_is_found_at_once() {
         let mapping = Mapping::new(&format!("once-{n}"));
         let common = mapping.common();
         let mut holder = mapping.play("hold");
-        mapping.wait_ready(1);
+        mapping.wait_ready(1, &mut holder);
         holder.kill();
         if reap {
             holder.wait();
@@ -257,7 +257,7 @@ fn a_waiter_may_be_killed() {
     for round in 1..=4 {
         let guard = lock(common);
         let mut waiter = mapping.play("wait");
-        mapping.wait_ready(round);
+        mapping.wait_ready(round, &mut waiter);
         kernel::sleep(SHORT);
         waiter.kill();
         waiter.wait();
@@ -332,7 +332,7 @@ fn many_green_threads_at_one_lock_take_one_lwp() {
     let common = mapping.common();
     let rt = mxn();
     let mut holder = mapping.play("hold");
-    mapping.wait_ready(1);
+    mapping.wait_ready(1, &mut holder);
     let waiters: Vec<_> = (0..THREADS)
         .map(|n| {
             rt.spawn(move || {
@@ -417,7 +417,7 @@ fn a_condition_reaches_other_processes() {
     // It is killed while this one waits, and not before this one has come to the lock.
     told.recv().unwrap();
     let mut holder = mapping.play("hold");
-    mapping.wait_ready(2);
+    mapping.wait_ready(2, &mut holder);
     holder.kill();
     let found = waiter.join().unwrap();
     assert!(matches!(found, Ok(Condition::ProcessDied | Condition::Consistent)), "{found:?}");

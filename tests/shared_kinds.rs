@@ -273,7 +273,7 @@ fn a_waiter_may_be_killed() {
     let common = mapping.common();
     for round in 1..=4 {
         let mut waiter = mapping.play("acquire");
-        mapping.wait_ready(round);
+        mapping.wait_ready(round, &mut waiter);
         kernel::sleep(SHORT);
         waiter.kill();
         waiter.wait();
@@ -289,7 +289,7 @@ fn a_process_killed_in_a_closure_poisons_it() {
         let mapping = Mapping::new(&format!("once-{n}"));
         let common = mapping.common();
         let mut runner = mapping.play(role);
-        mapping.wait_ready(1);
+        mapping.wait_ready(1, &mut runner);
         assert_eq!(common.once.state(), OncePhase::InProgress);
         assert!(!common.once.call_once_for(|| unreachable!(), SHORT));
         let waiter = kernel::spawn(|| common.once.call_once(|| unreachable!()));
@@ -312,7 +312,7 @@ fn a_killed_writer_is_found() {
         let mapping = Mapping::new(&format!("writer-{n}"));
         let common = mapping.common();
         let mut writer = mapping.play(role);
-        mapping.wait_ready(1);
+        mapping.wait_ready(1, &mut writer);
         assert!(common.pair.try_read().unwrap().is_none() && common.pair.try_write().unwrap().is_none());
         let reads = || common.pair.read().unwrap_err();
         let writes = || common.pair.write().unwrap_err();
@@ -350,7 +350,7 @@ fn a_writer_killed_before_its_turn_lets_readers_in() {
     let common = mapping.common();
     let reads = common.pair.read().unwrap();
     let mut writer = mapping.play("write with a reader");
-    mapping.wait_ready(1);
+    mapping.wait_ready(1, &mut writer);
     while !common.pair.is_locked_exclusive() {
         kernel::sleep(SHORT);
     }
@@ -370,7 +370,7 @@ fn a_killed_reader_keeps_its_share() {
     let mapping = Mapping::new("reader");
     let common = mapping.common();
     let mut reader = mapping.play("read");
-    mapping.wait_ready(1);
+    mapping.wait_ready(1, &mut reader);
     reader.kill();
     reader.wait();
     assert!(common.pair.try_write_for(SHORT).unwrap().is_none());

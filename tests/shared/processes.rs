@@ -75,9 +75,10 @@ impl Mapping {
         Actor(command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().expect("a child"))
     }
 
-    /// Waits until so many have said that they are ready.
-    pub(crate) fn wait_ready(&self, count: u32) {
+    /// Waits until so many have said that they are ready. `last` is the last of them.
+    pub(crate) fn wait_ready(&self, count: u32, last: &mut Actor) {
         while self.common().ready.load(SeqCst) < count {
+            assert_eq!(last.0.try_wait().expect("a child"), None, "it ends before it is ready");
             kernel::sleep(Duration::from_millis(1));
         }
     }

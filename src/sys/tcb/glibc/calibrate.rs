@@ -3,11 +3,13 @@
 //! Thread `given` runs on a stack of this crate's, thread `own` on one that the library made. Both have an
 //! empty robust list. Each takes these steps: it sets a thread-specific value, makes the library allocate for
 //! it, and, if it is `own`, detaches itself. It copies its own `struct pthread` before and after each step. A
-//! field is found by what differs between the copies, or by a value that only this crate knows.
+//! field is found by what differs between the copies, or by a value that only this crate knows. What others
+//! change in it at any moment does not count.
 //! Offsets that glibc exports are checked against the same copies: a table that lies is as bad as none.
 
 use std::ffi::{c_int, c_void};
 use std::io;
+use std::ops::Range;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -88,6 +90,8 @@ impl Shape {
 
         let tid = field(c"_thread_db_pthread_tid")?;
         let list = field(c"_thread_db_pthread_list")?;
+        // Other threads change the links of the list, and the kernel changes the area.
+        let others = [list.offset..list.offset + 16, rseq_area(&sizes)];
         let robust = given.find_robust_list().ok_or(Unfit::Unexpected("the list of robust mutexes"))?;
         let vector = field(c"_thread_db_pthread_dtvp")?;
         let slot = field(c"_thread_db_dtv_dtv")?;
@@ -99,8 +103,8 @@ impl Shape {
             user_stack: only(flags, |at| given.before[at] != own.before[at])
                 .map(|at| (at, given.before[at]))
                 .ok_or(Unfit::Unexpected("the mark of a stack that is the program's"))?,
-            detached: own.find_detached().ok_or(Unfit::Unexpected("the mark of a detached thread"))?,
-            kept: given.find_kept(&keys)?,
+            detached: own.find_detached(&others).ok_or(Unfit::Unexpected("the mark of a detached thread"))?,
+            kept: given.find_kept(&keys, &others)?,
             exit: given.find_stack().zip(given.find_scramble()).map(|(stack, scramble)| ExitFields {
                 jump,
                 scramble,
@@ -132,7 +136,7 @@ impl Shape {
         for thread in [&given, &own] {
             shape.check(thread)?;
         }
-        if own.find_kept(&shape.keys)? != shape.kept {
+        if own.find_kept(&shape.keys, &others)? != shape.kept {
             return Err(Unfit::Unexpected("the memory that it keeps for a thread"));
         }
         Ok(shape)
@@ -181,8 +185,15 @@ fn rseq_offset() -> Option<isize> {
     })
 }
 
+/// Returns where that area lies in a descriptor, or an empty range. The kernel writes to it whenever the thread
+/// changes its processor.
+fn rseq_area(sizes: &Static) -> Range<usize> {
+    let area = rseq_offset().map_or(0, |at| layout::register(0, sizes).wrapping_add_signed(at));
+    if (1..sizes.descriptor).contains(&area) { area..area + 32 } else { 0..0 }
+}
+
 /// Returns the one place in `range` for which `is` returns `true`.
-fn only(range: std::ops::Range<usize>, is: impl Fn(usize) -> bool) -> Option<usize> {
+fn only(range: Range<usize>, is: impl Fn(usize) -> bool) -> Option<usize> {
     let mut hits = range.filter(|&at| is(at));
     hits.next().filter(|_| hits.next().is_none())
 }
@@ -205,7 +216,7 @@ struct Observed {
     /// The jump of its end.
     jump: Option<layout::Jump>,
     /// The stack that it was given.
-    stack: std::ops::Range<usize>,
+    stack: Range<usize>,
     cpu_id: Option<(isize, i32)>,
 }
 
@@ -309,12 +320,15 @@ impl Observed {
         Scramble::known().find(|scramble| (self.local..self.stack.end).contains(&scramble.undo(sp)))
     }
 
-    /// Finds what the thread has changed by detaching itself, and what it was before.
-    fn find_detached(&self) -> Option<[(usize, u32); 2]> {
+    /// Finds what the thread has changed by detaching itself, and what it was before. What lies in `others`
+    /// does not count.
+    fn find_detached(&self, others: &[Range<usize>; 2]) -> Option<[(usize, u32); 2]> {
         let number = |part: &[u8]| u32::from_ne_bytes(part.try_into().expect("four bytes"));
         let parts = self.used.chunks_exact(4).zip(self.detached.chunks_exact(4)).enumerate();
         let changed = parts.filter(|(_, (before, after))| before != after);
-        let changed: Vec<_> = changed.map(|(index, (before, _))| (index * 4, number(before))).collect();
+        let changed = changed.map(|(index, (before, _))| (index * 4, number(before)));
+        let changed: Vec<_> =
+            changed.filter(|(at, _)| !others.iter().any(|range| range.contains(at))).collect();
         match changed[..] {
             [one] => Some([one, one]),
             [(low, 0), (high, 0)] if low + 4 == high && low % 8 == 0 => Some([(low, 0), (high, 0)]),
@@ -322,9 +336,10 @@ impl Observed {
         }
     }
 
-    /// Finds the memory of the library's that hangs on the descriptor.
-    fn find_kept(&self, keys: &Keys) -> Result<Vec<usize>, Unfit> {
-        kept::fields(&self.after, &self.used, &(keys.first_block..keys.end_of_blocks))
+    /// Finds the memory of the library's that hangs on the descriptor. What lies in `others` does not count.
+    fn find_kept(&self, keys: &Keys, others: &[Range<usize>; 2]) -> Result<Vec<usize>, Unfit> {
+        let [list, rseq] = others.clone();
+        kept::fields(&self.after, &self.used, &[list, rseq, keys.first_block..keys.end_of_blocks])
     }
 
     /// Finds where the number of the processor stands, if in a real thread it is a number, or says that there
@@ -429,7 +444,7 @@ extern "C" fn look(task: *mut c_void) -> *mut c_void {
         let register = layout::register(seen.descriptor, &task.sizes);
         let at = rseq + 4;
         let block = layout::statics(register, &task.sizes);
-        let lies_in = |range: std::ops::Range<usize>| range.contains(&register.wrapping_add_signed(at));
+        let lies_in = |range: Range<usize>| range.contains(&register.wrapping_add_signed(at));
         if lies_in(block) || lies_in(seen.descriptor..seen.descriptor + task.sizes.descriptor) {
             // SAFETY: within the block of this thread. The kernel writes it with one store.
             seen.cpu_id = Some((at, unsafe { peek(register.wrapping_add_signed(at)) }));

@@ -57,11 +57,12 @@ impl Makers {
 pub(super) fn fields(
     before: &[u8],
     after: &[u8],
-    except: &std::ops::Range<usize>,
+    except: &[std::ops::Range<usize>],
 ) -> Result<Vec<usize>, Unfit> {
     let words = before.chunks_exact(8).zip(after.chunks_exact(8)).enumerate();
     let filled = words.filter(|(_, (before, after))| **before == [0; 8] && **after != [0; 8]);
-    let fields: Vec<usize> = filled.map(|(word, _)| word * 8).filter(|at| !except.contains(at)).collect();
+    let counts = |at: &usize| !except.iter().any(|range| range.contains(at));
+    let fields: Vec<usize> = filled.map(|(word, _)| word * 8).filter(counts).collect();
     if fields.len() > MOST {
         Err(Unfit::Unexpected("the memory that it keeps for a thread"))
     } else {

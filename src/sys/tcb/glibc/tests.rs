@@ -11,6 +11,7 @@ use crate::arch::tp;
 use crate::sys::mmap::{Mapping, page_size};
 use std::ffi::c_void;
 
+mod calibration;
 mod holes;
 mod modules;
 mod unexported;
