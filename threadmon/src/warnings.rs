@@ -63,7 +63,7 @@ fn hogs(model: &Model, all: &mut Vec<String>) {
         let (name, time) = (model.name(thread), duration(time));
         let more = and_more(kept.len() - 1, KEEPS);
         all.push(format!(
-            "{name} has kept LWP {} for {time}{more} while {others}: it never yields",
+            "{name} never yields: it has kept LWP {} for {time}{more} while {others}",
             lwp.number
         ));
     }

@@ -88,7 +88,7 @@ fn all_views_are_there_while_hogs_keep_all_cpus() {
         "blocked",
     ]);
     assert!(text.contains("level times"), "{text}");
-    screen.shows(&["it never yields", "convoy: 7 threads wait for mutex table"]);
+    screen.shows(&["never yields", "convoy: 7 threads wait for mutex table"]);
     screen.keys(&["2"]);
     screen.shows(&["[LWPs]", "tid", "running", "spare", "hog-1"]);
     screen.keys(&["Tab"]);

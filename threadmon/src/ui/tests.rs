@@ -67,7 +67,7 @@ fn warnings_are_sentences() {
     has(
         &text,
         &[
-            "! hog-1 has kept LWP 0 for 600 ms while 1 thread could run: it never yields",
+            "! hog-1 never yields: it has kept LWP 0 for 600 ms while 1 thread could run",
             "! late has been in the run queue for 1.6 s: 2 can run at once",
             "! convoy: 6 threads wait for mutex table, which writer holds",
         ],
@@ -258,7 +258,7 @@ fn every_view_fits_into_every_size() {
 fn twenty_columns_and_five_lines_show_threads() {
     let app = busy();
     let text = screen(&app, 20, 5);
-    has(&text, &["made-up 4242", "! hog-1 has kept LWP", "name", "hog-1", "writer"]);
+    has(&text, &["made-up 4242", "! hog-1 never yields", "name", "hog-1", "writer"]);
     has(&screen(&app, 19, 5), &["too small"]);
 }
 
