@@ -221,6 +221,8 @@ pub(crate) struct SearchState {
     /// The number of the LWP to look at next, if that is active; and the same of those that are not near.
     pub(crate) next_victim: Cell<u32>,
     pub(crate) next_far: Cell<u32>,
+    /// The LWP's tick when its last search began.
+    began_at: Cell<Option<u32>>,
     /// The group that its CPU belonged to when it last looked (`mxn::near`).
     pub(crate) group: Cell<Option<u8>>,
     /// It keeps the CPU from an LWP that it looks at.
@@ -235,6 +237,19 @@ impl SearchState {
         // SAFETY: the area belongs to the LWP's own kernel thread, and that thread calls this.
         // Relaxed: the kernel writes it.
         self.cpu.get().map(|word| unsafe { word.as_ref() }.load(Ordering::Relaxed))
+    }
+
+    /// Chooses the LWP to look at first, by chance: not all that search at once look at the same ones. If the
+    /// LWP has run no thread since its last search, this one goes on with that.
+    ///
+    /// (It was lent a slot for a thread that waits on one of many LWPs that are stuck. On a slow machine, a
+    /// loan is over after eight of them.)
+    pub(crate) fn begin_at(&self, tick: u32, place: impl FnOnce(u32) -> u32) {
+        if self.began_at.replace(Some(tick)) != Some(tick) {
+            let first = place(tick.wrapping_mul(0x9E37_79B9) >> 16);
+            self.next_victim.set(first);
+            self.next_far.set(first);
+        }
     }
 
     /// Makes the next search more reluctant, because the last one did not pay.
@@ -327,6 +342,7 @@ impl Lwp {
                 cpu: Cell::new(None),
                 next_victim: Cell::new(0),
                 next_far: Cell::new(0),
+                began_at: Cell::new(None),
                 group: Cell::new(None),
                 in_the_way: Cell::new(false),
                 left_some: Cell::new(false),

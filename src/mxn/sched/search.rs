@@ -18,8 +18,9 @@
 //!
 //! **A look is at a few.** It goes to eight of the LWPs that may have something, and the next look to those
 //! after them. The LWPs that search at once begin at different ones. (A look at 64 touched 193 lines that
-//! others write.) If the processors have more than one last cache, six of the eight are LWPs that share the
-//! thief's (`mxn::near`), and come first.
+//! others write.) An LWP that was lent a slot, and found nothing, goes on from there with its next loan. If
+//! the processors have more than one last cache, six of the eight are LWPs that share the thief's
+//! (`mxn::near`), and come first.
 //!
 //! **On one CPU** a searcher gives the CPU away between two looks. Whatever makes a thread runnable needs
 //! that CPU, be it an LWP or a kernel thread of the program. To spin for 50 us there takes as long as a
@@ -65,10 +66,7 @@ impl Scheduler {
         if spin == 0 {
             self.idle.be_quiet_until(now + age);
         }
-        // Not all that search at once look at the same LWPs first.
-        let chance = lwp.tick.get().wrapping_add(lwp.index).wrapping_mul(0x9E37_79B9) >> 16;
-        lwp.search.next_victim.set(self.pool.start_in_turn(chance));
-        lwp.search.next_far.set(self.pool.start_in_turn(chance));
+        lwp.search.begin_at(lwp.tick.get(), |chance| self.pool.start_in_turn(chance.wrapping_add(lwp.index)));
         let mut next_poll = 0;
         loop {
             let until = now + spin;

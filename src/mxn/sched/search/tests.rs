@@ -95,6 +95,23 @@ fn an_lwp_without_work_returns_a_slot_that_was_lent() {
     lwp.timers.disarm(&late);
 }
 
+/// The thread for which it was lent a slot may wait on any of many LWPs. (Under an emulator, each loan was
+/// over after a look at the same eight.)
+#[test]
+fn an_lwp_goes_on_with_a_search_that_found_nothing() {
+    let model = Model::with(30, 0, 1, |scheduler| scheduler.placement = Placement::Home);
+    let (scheduler, lwp) = (model.scheduler, model.lwp(0));
+    scheduler.slots.lend().retire();
+    assert!(scheduler.search(lwp).is_none());
+    lwp.search.next_victim.set(7);
+    let begins = |at| lwp.search.begin_at(lwp.tick.get(), |_| at);
+    begins(20);
+    assert_eq!(lwp.search.next_victim.get(), 7);
+    lwp.tick.bump();
+    begins(20);
+    assert_eq!((lwp.search.next_victim.get(), lwp.search.next_far.get()), (20, 20), "it has run a thread");
+}
+
 /// Returns `true` if the end of a search wakes another LWP. There may be work in a shared queue or in the own
 /// ring, and another LWP may watch.
 fn wakes_another(searchers: u32, shared: bool, queued: bool, watched: bool, found: bool) -> bool {
