@@ -294,7 +294,7 @@ impl Recording {
             }
         }
         all.sort_by_key(|(event, _)| event.count);
-        all.chunk_by_mut(|(one, _), (next, _)| one.count == next.count).for_each(wake_first);
+        all.chunk_by_mut(|(one, _), (next, _)| one.count == next.count).for_each(dispatch_last);
         tracks.sort();
         let start = all.first().map_or(0, |(event, _)| event.count);
         let end = raw.scale.map(|scale| scale.end()).or(all.last().map(|(event, _)| event.count));
@@ -454,17 +454,46 @@ impl Names {
     }
 }
 
-/// Puts wake-ups before the dispatches of the same threads, among events of one time. If an LWP reads an
-/// earlier time than the waker, its dispatch gets the time of the wake-up (`not_before` of an account).
-fn wake_first(events: &mut [(event::Event, Track)]) {
+/// Puts what comes before a thread's dispatch before it, among events of one time: its wake-up, and the end of
+/// its last run on another LWP. If an LWP reads an earlier time than these, its dispatch gets theirs
+/// (`not_before` of an account).
+fn dispatch_last(events: &mut [(event::Event, Track)]) {
     for late in 1..events.len() {
-        let (woken, _) = events[late];
+        let (it, track) = events[late];
+        let stops = matches!(it.kind, Kind::Block | Kind::Yield | Kind::Preempt);
         let dispatch =
-            |(it, _): &(event::Event, Track)| it.kind == Kind::Dispatch && it.thread == woken.thread;
-        if woken.kind == Kind::Ready
-            && let Some(early) = events[..late].iter().position(dispatch)
+            |(early, _): &(event::Event, Track)| early.kind == Kind::Dispatch && early.thread == it.thread;
+        // The run that ended on this LWP is not the one that began on another.
+        if let Some(early) = events[..late].iter().rposition(dispatch)
+            && (it.kind == Kind::Ready || stops && events[early].1 != track)
         {
             events[early..=late].rotate_right(1);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dispatch_comes_after_the_end_of_the_last_run_and_the_wake_up() {
+        let [one, other] = [1, 2].map(|lwp| Track::Lwp { runtime: 1, lwp });
+        let event = |kind, thread, track| (event::Event::new(7, kind, thread), track);
+        let kinds = |events: &[(event::Event, Track)]| {
+            events.iter().map(|(event, _)| (event.kind, event.thread)).collect::<Vec<_>>()
+        };
+        let mut events = [
+            event(Kind::Dispatch, 5, one),
+            event(Kind::Dispatch, 4, other),
+            event(Kind::Block, 5, other),
+            event(Kind::Ready, 5, other),
+        ];
+        dispatch_last(&mut events);
+        let sorted = [(Kind::Block, 5), (Kind::Ready, 5), (Kind::Dispatch, 5), (Kind::Dispatch, 4)];
+        assert_eq!(kinds(&events), sorted);
+        let mut short = [event(Kind::Dispatch, 5, one), event(Kind::Yield, 5, one)];
+        dispatch_last(&mut short);
+        assert_eq!(kinds(&short), [(Kind::Dispatch, 5), (Kind::Yield, 5)], "a run of no time");
     }
 }
