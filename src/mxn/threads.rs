@@ -140,7 +140,7 @@ impl View {
         if waits || !green.fiber.mounted.is_set() {
             let queued = self.queued(green, last);
             let state = queued.or((!waits).then_some(ThreadState::Runnable));
-            return Place { state, lwp, cpu: None, stack };
+            return Place { state, lwp, stack, ..Place::default() };
         }
         let tid = self.runs_on(green).map(|lwp| lwp.life.tid()).filter(|&tid| tid != 0);
         Place { lwp, stack, ..Place::on_kernel_thread(tid, ask_kernel) }

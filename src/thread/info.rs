@@ -131,6 +131,7 @@ pub struct ThreadInfo {
     pub(super) state: ThreadState,
     pub(super) lwp: Option<usize>,
     pub(super) cpu: Option<u32>,
+    pub(super) owns: Option<u32>,
     pub(super) bound: bool,
     pub(super) priority: Priority,
     pub(super) called: Option<String>,
@@ -177,6 +178,13 @@ impl ThreadInfo {
     #[must_use]
     pub fn is_bound(&self) -> bool {
         self.bound
+    }
+
+    /// Returns the kernel's number of the kernel thread that it owns, also while it waits. `None` if it owns
+    /// none, or has not begun.
+    #[must_use]
+    pub fn kernel_thread(&self) -> Option<u32> {
+        self.owns
     }
 
     /// Returns its priority.
@@ -255,6 +263,7 @@ mod tests {
             state,
             lwp: Some(1),
             cpu: None,
+            owns: None,
             bound: false,
             priority: Priority::Normal,
             called: Some("accounts".into()),

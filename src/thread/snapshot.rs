@@ -31,6 +31,8 @@ pub(crate) struct Place {
     /// The LWP that it is on, or was on last.
     pub(crate) lwp: Option<usize>,
     pub(crate) cpu: Option<u32>,
+    /// The kernel's number of the kernel thread that it owns.
+    pub(crate) owns: Option<u32>,
     /// Its stack, if that is the runtime's.
     pub(crate) stack: Option<StackLook>,
 }
@@ -107,9 +109,11 @@ impl<'a> Looks<'a> {
             if self.len() >= full {
                 return Some(Position::Kernel(kernel));
             }
-            let place = |wait: Option<&WaitSnapshot>| match wait {
-                Some(_) => Place::default(),
-                None => Place::on_kernel_thread(kernel.tid(), &look),
+            let place = |wait: Option<&WaitSnapshot>| {
+                let owns = kernel.tid();
+                let place =
+                    if wait.is_some() { Place::default() } else { Place::on_kernel_thread(owns, &look) };
+                Place { owns, ..place }
             };
             let backtrace = |unwinder: &mut Unwinder| backtrace::of_kernel_thread(kernel.tid(), unwinder);
             self.add(kernel.thread(), place, backtrace);
@@ -219,6 +223,7 @@ impl Seen {
             state,
             lwp: place.lwp,
             cpu: place.cpu,
+            owns: place.owns,
             bound: kernel,
             priority,
             called,

@@ -181,7 +181,7 @@ pub(super) fn view(info: ThreadInfo) -> ThreadView {
         owner,
         lwp,
         cpu: info.cpu(),
-        tid,
+        tid: tid.or(info.kernel_thread()),
         bound: info.is_bound(),
         priority: info.priority(),
         times: info.times().cloned(),

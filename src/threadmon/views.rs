@@ -111,7 +111,7 @@ pub struct ThreadView {
     pub lwp: Option<usize>,
     /// The CPU.
     pub cpu: Option<u32>,
-    /// The kernel's number of its kernel thread, if it is on one.
+    /// The kernel's number of its kernel thread, if it is on one, or owns one.
     pub tid: Option<u32>,
     /// It owns a kernel thread.
     pub bound: bool,

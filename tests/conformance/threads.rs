@@ -103,6 +103,7 @@ fn each_wait_is_seen<L: Leg>() {
         let seen = seen(&rt, id, |thread| waits_for(thread, reason));
         assert_eq!(seen.name(), Some(&*format!("{reason:?}")));
         assert!(seen.cpu().is_none() && seen.object_name().is_none());
+        assert_eq!(seen.kernel_thread().is_some(), seen.is_bound(), "{seen}");
         threads.push(thread);
         (id, seen.state())
     };

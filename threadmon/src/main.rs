@@ -5,6 +5,7 @@ mod attach;
 mod cpus;
 mod history;
 mod json;
+mod kernel_threads;
 mod model;
 mod poller;
 mod record;

@@ -14,6 +14,7 @@ use selvedge::trace::{Level, State};
 
 use crate::cpus::CpuTimes;
 use crate::history::History;
+use crate::kernel_threads::KernelThread;
 use crate::source::Snapshot;
 
 /// How many refreshes of the followed thread are kept.
@@ -35,6 +36,29 @@ pub(crate) struct Row {
     /// Between the last two times that it was seen.
     pub(crate) shares: Option<Shares>,
     pub(crate) dispatches: Option<f64>,
+    /// The kernel thread that it owns.
+    pub(crate) own: Option<Own>,
+}
+
+/// A kernel thread that a thread owns.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Own {
+    pub(crate) now: KernelThread,
+    pub(crate) state: LwpState,
+    pub(crate) rates: LwpRates,
+}
+
+/// A kernel thread that runs threads.
+#[derive(Clone, Copy)]
+pub(crate) struct Carrier<'a> {
+    pub(crate) runtime: &'a RuntimeView,
+    /// The number of the LWP; `None`: its thread owns it.
+    pub(crate) number: Option<usize>,
+    pub(crate) tid: u32,
+    pub(crate) state: LwpState,
+    pub(crate) thread: Option<u64>,
+    pub(crate) cpu: Option<u32>,
+    pub(crate) rates: LwpRates,
 }
 
 /// What is derived for an LWP.
@@ -101,7 +125,7 @@ pub(crate) struct Model {
 
 impl Model {
     pub(crate) fn apply(&mut self, snapshot: Snapshot) {
-        let Snapshot { overview, pages, locks, deadlocks, cpus, history } = snapshot;
+        let Snapshot { overview, pages, locks, deadlocks, cpus, own, history } = snapshot;
         self.trouble = None;
         let before = self.overview.take();
         self.bound_reached = 0;
@@ -117,7 +141,8 @@ impl Model {
         for (runtime, page) in pages {
             let walk = *self.walks.entry(runtime).or_default();
             for view in page.threads {
-                self.apply_thread(runtime, walk, overview.at, view);
+                let own = own.get(&view.id).copied();
+                self.apply_thread(runtime, walk, overview.at, view, own);
             }
             if page.last {
                 self.threads.retain(|_, row| row.runtime != runtime || row.walk == walk);
@@ -141,9 +166,17 @@ impl Model {
         self.overview = Some(overview);
     }
 
-    fn apply_thread(&mut self, runtime: u32, walk: u64, at: Duration, view: ThreadView) {
+    fn apply_thread(
+        &mut self,
+        runtime: u32,
+        walk: u64,
+        at: Duration,
+        view: ThreadView,
+        own: Option<KernelThread>,
+    ) {
         let before = self.threads.remove(&view.id);
-        let mut row = Row { runtime, view, seen: at, walk, shares: None, dispatches: None };
+        let own = own.map(|now| Own::at(at, now, view.state, before.as_ref()));
+        let mut row = Row { runtime, view, seen: at, walk, shares: None, dispatches: None, own };
         if let Some(before) = before
             && let (Some(now), Some(then)) = (&row.view.times, &before.view.times)
         {
@@ -213,7 +246,10 @@ impl Model {
                 let lwps = runtime.lwps.iter().filter(on_it);
                 lwps.filter_map(|lwp| self.lwps.get(&(runtime.number, lwp.number))?.ran).sum::<f64>()
             };
-            let ours = overview.runtimes.iter().map(ran).sum::<f64>().min(1.0);
+            let own =
+                self.threads.values().filter_map(|row| row.own.filter(|it| it.now.cpu == Some(cpu.number)));
+            let own: f64 = own.filter_map(|it| it.rates.ran).sum();
+            let ours = (overview.runtimes.iter().map(ran).sum::<f64>() + own).min(1.0);
             let busy = cpu.busy_since(then).unwrap_or(0.0).max(ours);
             Some(CpuRow { number: cpu.number, ours, others: busy - ours, idle: 1.0 - busy })
         });
@@ -256,10 +292,53 @@ impl Model {
         })
     }
 
+    /// Returns all LWPs, and the kernel threads that threads own, in the order of these threads.
+    pub(crate) fn carriers(&self) -> impl Iterator<Item = Carrier<'_>> {
+        let lwps = self.all_lwps().map(|(runtime, lwp, rates)| {
+            let &LwpView { number, tid, state, thread, cpu, .. } = lwp;
+            Carrier { runtime, number: Some(number), tid, state, thread, cpu, rates }
+        });
+        let mut rows: Vec<&Row> = self.threads.values().filter(|row| row.own.is_some()).collect();
+        rows.sort_by_key(|row| row.view.id);
+        lwps.chain(rows.into_iter().filter_map(|row| {
+            let Own { now, state, rates } = row.own?;
+            let runtime = self.runtimes().iter().find(|it| it.number == row.runtime)?;
+            let thread = Some(row.view.id);
+            Some(Carrier { runtime, number: None, tid: now.tid, state, thread, cpu: now.cpu, rates })
+        }))
+    }
+
     /// Returns the name of a thread, or its number.
     pub(crate) fn name(&self, id: u64) -> String {
         let name = self.threads.get(&id).and_then(|row| row.view.name.as_deref());
         name.map_or_else(|| format!("#{id}"), clean)
+    }
+}
+
+impl Own {
+    /// Returns what is known at this moment of the kernel thread of a thread in this state.
+    fn at(at: Duration, now: KernelThread, of_thread: State, before: Option<&Row>) -> Self {
+        let state = match of_thread {
+            State::Blocked | State::Sleeping => LwpState::Idle,
+            State::InKernel => LwpState::InKernel,
+            _ if now.asleep => LwpState::InKernel,
+            _ => LwpState::Running,
+        };
+        let mut rates = LwpRates { state_since: at, dispatch_since: at, ..<_>::default() };
+        let then = before.and_then(|row| Some((row.seen, row.own.filter(|own| own.now.tid == now.tid)?)));
+        if let Some((seen, then)) = then {
+            let span = seconds(seen, at);
+            let used = |part: fn((Duration, Duration)) -> Duration| {
+                let used = part(now.cpu_time?).saturating_sub(part(then.now.cpu_time?));
+                Some((used.as_secs_f64() / span).min(1.0))
+            };
+            (rates.ran, rates.waited) = (used(|it| it.0), used(|it| it.1));
+            if then.state == state {
+                rates.state_since = then.rates.state_since;
+            }
+            rates.in_state = at.saturating_sub(rates.state_since);
+        }
+        Self { now, state, rates }
     }
 }
 

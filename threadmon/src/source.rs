@@ -7,6 +7,7 @@
 //! shorter, and later longer again. Deadlocks are looked for seldom, and the more seldom the longer that
 //! takes.
 
+use std::collections::HashMap;
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -15,6 +16,7 @@ use selvedge::trace::Level;
 
 use crate::attach::Attached;
 use crate::cpus::{self, CpuTimes};
+use crate::kernel_threads::{self, KernelThread};
 
 /// The most CPU time that the program is to spend on answers: this share of one CPU.
 const SHARE: f64 = 0.08;
@@ -39,6 +41,8 @@ pub(crate) struct Snapshot {
     pub(crate) deadlocks: Option<String>,
     /// By CPU.
     pub(crate) cpus: Vec<CpuTimes>,
+    /// The kernel threads that threads own, by the threads' identities.
+    pub(crate) own: HashMap<u64, KernelThread>,
     /// The followed thread, and what has happened to it; `None`: events are not recorded.
     pub(crate) history: Option<(u64, HistoryView)>,
 }
@@ -106,7 +110,8 @@ impl Source {
             None => None,
         };
         self.anew = history.is_none();
-        Ok(Snapshot { overview, pages, locks, deadlocks, cpus: cpus::read(), history })
+        let own = kernel_threads::read(self.attached.pid, &pages);
+        Ok(Snapshot { overview, pages, locks, deadlocks, cpus: cpus::read(), own, history })
     }
 
     /// Returns a snapshot with all threads.

@@ -42,6 +42,8 @@ pub(crate) const fn number(title: &'static str, width: u16, rank: u8) -> Column 
 pub(crate) enum Key {
     Thread(u64),
     Lwp(u32, usize),
+    /// The kernel thread that this thread owns.
+    Own(u64),
     Cpu(u32),
     Lock(u64),
 }

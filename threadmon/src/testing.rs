@@ -1,5 +1,6 @@
 //! Snapshots for tests. What the library returns cannot be made elsewhere, so this process is asked first.
 
+use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use selvedge::trace::{EventKind, Level, State, Track, set_level};
 use selvedge::{LwpState, Mxn, Runtime, sync, thread};
 
 use crate::cpus::CpuTimes;
+use crate::kernel_threads::KernelThread;
 use crate::model::{Model, index};
 use crate::source::Snapshot;
 
@@ -88,6 +90,7 @@ impl Scene {
                 locks: None,
                 deadlocks: None,
                 cpus: vec![],
+                own: HashMap::new(),
                 history: None,
             },
         };
@@ -121,6 +124,16 @@ impl Scene {
         view.times = Some(times);
         self.snapshot.overview.runtimes[0].threads += 1;
         self.snapshot.pages[0].1.threads.push(view);
+        self
+    }
+
+    /// Lets the thread that was added last own a kernel thread on CPU 1, which has always run or slept.
+    pub(crate) fn own(mut self, tid: u32, asleep: bool) -> Self {
+        let view = self.snapshot.pages[0].1.threads.last_mut().unwrap();
+        (view.bound, view.tid) = (true, Some(tid));
+        let ran = if asleep { ms(0) } else { self.snapshot.overview.at };
+        let own = KernelThread { tid, asleep, cpu: Some(1), cpu_time: Some((ran, ms(0))) };
+        self.snapshot.own.insert(view.id, own);
         self
     }
 

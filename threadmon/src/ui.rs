@@ -217,7 +217,10 @@ pub(crate) fn program(model: &Model) -> Line<'static> {
     for runtime in &overview.runtimes {
         let most = runtime.max_lwps.map(|max| format!("/{max}")).unwrap_or_default();
         let (at_once, lwps) = (runtime.concurrency, runtime.lwps.len());
-        text += &format!(" {}: {at_once} at once, {lwps}{most} LWPs;", runtime.model);
+        text += &match runtime.model.as_str() {
+            "mxn" => format!(" mxn: {at_once} at once, {lwps}{most} LWPs;"),
+            model => format!(" {model}: {at_once} at once, a kernel thread each;"),
+        };
     }
     let (user, system) = model.used;
     Line::from(vec![
@@ -260,6 +263,13 @@ fn help() -> Vec<Line<'static>> {
         let name = format!("{} {state:<12} ", look(state).0);
         all.push(Line::from(vec![Span::styled(name, state_style(state)), Span::raw(meaning)]));
     }
+    all.push(Line::default());
+    all.push(Line::from(
+        "own instead of an LWP's number: a kernel thread of one thread's own (1:1, or bound)",
+    ));
+    all.push(Line::from(
+        "stopped, a state of Cantrill's monitor, is missing: no thread can stop another here",
+    ));
     all
 }
 

@@ -242,3 +242,18 @@ fn the_examples_of_the_library_can_be_watched() {
         println!("{name}:\n{}", screen.text());
     }
 }
+
+/// Threads that own kernel threads stand on these, in all views.
+#[test]
+fn a_program_on_kernel_threads_can_be_watched() {
+    let path = root_example("barriers");
+    let words = [threadmon(), "--", &path, "-r", "onetoone", "-n", "5", "-k", "1000000"];
+    let Some(screen) = Screen::run(100, 24, &words) else { return };
+    screen.shows(&["barriers", "onetoone: ", "a kernel thread each", "on LWP"]);
+    screen.keys(&["2"]);
+    screen.shows(&["[LWPs]", "onetoone 1", "own", "running", "%"]);
+    screen.keys(&["3"]);
+    screen.shows(&["[CPUs]", "own"]);
+    screen.keys(&["4"]);
+    screen.shows(&["[mapping]", "own running", "CPU "]);
+}

@@ -39,6 +39,7 @@ fn threads_that_have_not_stopped_have_a_line_each() {
         state: ThreadState::Runnable,
         lwp: None,
         cpu: None,
+        owns: None,
         bound: false,
         priority: Priority::Normal,
         called: None,

@@ -2,8 +2,9 @@
 
 use ratatui::style::{Color, Style};
 use ratatui::text::{Line, Span};
+use selvedge::LwpState;
 
-use crate::model::{CpuRow, Model};
+use crate::model::{Carrier, CpuRow, Model};
 use crate::show::percent;
 use crate::table::{Column, Key, Kind, Table, Value, number, text, wide};
 
@@ -63,11 +64,15 @@ impl Table for Cpus {
 
 /// Returns the LWPs that are on this CPU, or were last, those with threads first: their numbers and threads.
 fn on_it(model: &Model, cpu: u32) -> (String, String) {
-    let mut all: Vec<_> = model.all_lwps().filter(|(_, lwp, _)| lwp.cpu == Some(cpu)).collect();
-    all.sort_by_key(|(runtime, lwp, _)| (lwp.thread.is_none(), runtime.number, lwp.number));
-    let busy = all.iter().filter(|(_, lwp, _)| lwp.thread.is_some());
-    let names: Vec<String> = busy.filter_map(|(_, lwp, _)| Some(model.name(lwp.thread?))).collect();
-    let numbers: Vec<String> = all.iter().map(|(_, lwp, _)| lwp.number.to_string()).collect();
+    // A kernel thread whose owner waits is on no CPU.
+    let is_there =
+        |it: &Carrier<'_>| it.cpu == Some(cpu) && (it.number.is_some() || it.state != LwpState::Idle);
+    let mut all: Vec<_> = model.carriers().filter(is_there).collect();
+    all.sort_by_key(|it| (it.thread.is_none(), it.runtime.number, it.number));
+    let names: Vec<String> = all.iter().filter_map(|it| Some(model.name(it.thread?))).collect();
+    let number = |it: &Carrier<'_>| it.number.map_or("own".into(), |number| number.to_string());
+    let mut numbers: Vec<String> = all.iter().map(number).collect();
+    numbers.dedup_by(|one, other| one == "own" && other == "own");
     (numbers.join(" "), names.join(" "))
 }
 

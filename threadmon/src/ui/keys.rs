@@ -133,12 +133,11 @@ impl App {
         let followed = match (self.model.followed, self.selected[self.view as usize]) {
             (Some(_), _) => None,
             (None, Some(Key::Thread(id))) => Some(id),
+            (None, Some(Key::Own(id))) => Some(id),
             (None, Some(Key::Lwp(runtime, number))) => {
-                let lwp = |(it, lwp, _): &(&selvedge::threadmon::RuntimeView, _, _)| {
-                    let lwp: &&selvedge::threadmon::LwpView = lwp;
-                    it.number == runtime && lwp.number == number
-                };
-                self.model.all_lwps().find(lwp).and_then(|(_, lwp, _)| lwp.thread)
+                let mut lwps = self.model.carriers();
+                lwps.find(|it| it.runtime.number == runtime && it.number == Some(number))
+                    .and_then(|it| it.thread)
             }
             _ => None,
         };

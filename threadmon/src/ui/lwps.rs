@@ -3,9 +3,8 @@
 use ratatui::style::{Color, Style};
 use ratatui::text::Line;
 use selvedge::LwpState;
-use selvedge::threadmon::{LwpView, RuntimeView};
 
-use crate::model::{LwpRates, Model, lwp_state};
+use crate::model::{Carrier, Model, lwp_state};
 use crate::show::{duration, or_dash, percent, rate};
 use crate::table::{Column, Key, Kind, Table, Value, known, number, text, wide};
 
@@ -15,7 +14,7 @@ pub(crate) enum Lwps {}
 pub(crate) const KIND: Kind = Kind::of::<Lwps>();
 
 impl Table for Lwps {
-    type Row<'a> = (&'a RuntimeView, &'a LwpView, LwpRates);
+    type Row<'a> = Carrier<'a>;
 
     const COLUMNS: &'static [Column] = &[
         number("LWP", 5, 0),
@@ -32,12 +31,16 @@ impl Table for Lwps {
     ];
 
     fn rows(model: &Model) -> impl Iterator<Item = (Key, Self::Row<'_>)> {
-        model.all_lwps().map(|row| (Key::Lwp(row.0.number, row.1.number), row))
+        model.carriers().map(|row| {
+            let own = row.thread.map_or(Key::Lwp(row.runtime.number, 0), Key::Own);
+            (row.number.map_or(own, |number| Key::Lwp(row.runtime.number, number)), row)
+        })
     }
 
-    fn cells(model: &Model, (runtime, lwp, rates): &Self::Row<'_>) -> Vec<Line<'static>> {
+    fn cells(model: &Model, lwp: &Self::Row<'_>) -> Vec<Line<'static>> {
+        let (runtime, rates) = (lwp.runtime, lwp.rates);
         vec![
-            Line::from(lwp.number.to_string()),
+            Line::from(lwp.number.map_or("own".into(), |it| it.to_string())),
             Line::from(format!("{} {}", runtime.model, runtime.number)),
             Line::from(lwp.tid.to_string()),
             Line::styled(lwp_state(lwp.state), style(lwp.state)),
@@ -51,9 +54,14 @@ impl Table for Lwps {
         ]
     }
 
-    fn value(model: &Model, (runtime, lwp, rates): &Self::Row<'_>, column: usize) -> Value {
+    fn value(model: &Model, lwp: &Self::Row<'_>, column: usize) -> Value {
+        let (runtime, rates) = (lwp.runtime, lwp.rates);
         match column {
-            0 => Value::Number(lwp.number as f64 + f64::from(runtime.number) * 1e9),
+            // Those that threads own come after the others of their runtime.
+            0 => {
+                let number = lwp.number.map_or(1e8 + lwp.thread.unwrap_or(0) as f64, |it| it as f64);
+                Value::Number(number + f64::from(runtime.number) * 1e12)
+            }
             1 => Value::Number(f64::from(runtime.number)),
             2 => Value::Number(f64::from(lwp.tid)),
             3 => Value::Text(lwp_state(lwp.state).into()),

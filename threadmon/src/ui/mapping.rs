@@ -69,16 +69,23 @@ type Column = Vec<(String, Style)>;
 fn lwp_columns(model: &Model, runtime: &RuntimeView, rows: &[&Row]) -> Vec<Column> {
     let mut columns = Vec::new();
     let mut spare = 0;
-    for (_, lwp, rates) in model.all_lwps().filter(|(it, ..)| it.number == runtime.number) {
-        if lwp.state == LwpState::Spare || lwp.thread.is_none() && runtime.model != "mxn" {
+    for lwp in model.carriers().filter(|it| it.runtime.number == runtime.number) {
+        if lwp.state == LwpState::Spare {
             spare += 1;
             continue;
         }
+        if lwp.number.is_none() && lwp.state == LwpState::Idle {
+            // Its thread stands below, with what it waits for.
+            continue;
+        }
         let cpu = lwp.cpu.map_or("CPU ?".into(), |cpu| format!("CPU {cpu}"));
-        let ran = rates.ran.map(|it| format!(" {}", percent(it))).unwrap_or_default();
+        let ran = lwp.rates.ran.map(|it| format!(" {}", percent(it))).unwrap_or_default();
         let mut column = vec![
             (format!("{cpu}{ran}"), bold()),
-            (format!("LWP {} {}", lwp.number, lwp_state(lwp.state)), Style::new()),
+            (
+                lwp.number.map_or("own".into(), |it| format!("LWP {it}")) + " " + lwp_state(lwp.state),
+                Style::new(),
+            ),
             ("─".repeat(COLUMN - 2), dim()),
         ];
         if let Some(id) = lwp.thread {
@@ -86,9 +93,10 @@ fn lwp_columns(model: &Model, runtime: &RuntimeView, rows: &[&Row]) -> Vec<Colum
             let state = if in_kernel { State::InKernel } else { State::Running };
             column.push((model.name(id), state_style(state)));
         }
-        let chosen = rows
-            .iter()
-            .filter(|row| row.view.state == State::Dispatchable && row.view.lwp == Some(lwp.number));
+        let is_chosen = |row: &&&Row| {
+            row.view.state == State::Dispatchable && row.view.lwp.is_some() && row.view.lwp == lwp.number
+        };
+        let chosen = rows.iter().filter(is_chosen);
         let style = state_style(State::Dispatchable);
         column.extend(chosen.map(|row| (format!("> {}", model.name(row.view.id)), style)));
         columns.push(column);

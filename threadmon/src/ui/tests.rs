@@ -88,6 +88,51 @@ fn lwps_cpus_and_locks_have_tables() {
     );
 }
 
+/// A thread that runs and one that waits, seen twice.
+fn kernel_threads() -> App {
+    let mut app = App::new();
+    for at in [1000, 1500] {
+        let mut scene = Scene::at(ms(at), 2)
+            .cpus(2)
+            .thread(1, "computes", State::Running)
+            .own(77, false)
+            .thread(2, "reads", State::Running)
+            .own(78, true)
+            .thread(3, "waits", State::Blocked)
+            .waits(WaitReason::Mutex, 0xbeef, "table", Some(1))
+            .own(79, true);
+        scene.snapshot.overview.runtimes[0].model = "onetoone".into();
+        app.model.apply(scene.snapshot);
+    }
+    app.refresh();
+    app
+}
+
+#[test]
+fn kernel_threads_that_threads_own_stand_among_the_lwps() {
+    let mut app = kernel_threads();
+    let rows =
+        |text: &str| text.lines().filter(|line| line.contains("own ")).map(str::to_owned).collect::<Vec<_>>();
+    has(&screen(&app, 100, 30), &["onetoone: 2 at once, a kernel thread each;"]);
+    press(&mut app, "2");
+    let lwps = rows(&screen(&app, 110, 30));
+    let [computes, reads, waits] = &lwps[..] else { panic!("{lwps:?}") };
+    has(computes, &["onetoone 1", "77", "running", "computes", "100%", "500 ms"]);
+    has(reads, &["78", "in kernel", "reads", "0%"]);
+    has(waits, &["79", "idle", "waits", "0%"]);
+    press(&mut app, "f");
+    has(&screen(&app, 100, 30), &["computes (priority normal, bound)", "tid 77"]);
+    press(&mut app, "\x1b3");
+    let text = screen(&app, 100, 30);
+    let cpu = text.lines().find(|line| line.contains("computes")).unwrap_or_else(|| panic!("{text}"));
+    has(cpu, &["100%", "own", "reads"]);
+    assert!(!text.contains("waits"), "{text}");
+    press(&mut app, "4");
+    let text = screen(&app, 100, 30);
+    has(&text, &["CPU 1 100%", "own running", "own in kernel", "mutex table (1, held by computes): waits"]);
+    assert!(!text.contains("run queue"), "{text}");
+}
+
 #[test]
 fn the_mapping_stands_in_columns() {
     let mut app = busy();
