@@ -27,7 +27,7 @@ pub(crate) fn document(model: &Model) -> Value {
         "level": level(overview.level),
         "threads_total": model.total(),
         "runtimes": overview.runtimes.iter().map(|it| runtime(model, it)).collect::<Vec<_>>(),
-        "threads": fresh.into_iter().map(thread).collect::<Vec<_>>(),
+        "threads": fresh.into_iter().map(|row| thread(model, row)).collect::<Vec<_>>(),
         "cpus": model.cpus.iter().map(|cpu| json!({
             "cpu": cpu.number, "ours": cpu.ours, "others": cpu.others, "idle": cpu.idle,
         })).collect::<Vec<_>>(),
@@ -50,6 +50,7 @@ fn runtime(model: &Model, it: &RuntimeView) -> Value {
                 "lwp": lwp.number,
                 "tid": lwp.tid,
                 "state": lwp_state(lwp.state),
+                "call": model.call(lwp.tid),
                 "thread": lwp.thread,
                 "cpu": lwp.cpu,
                 "dispatches": lwp.dispatches,
@@ -83,7 +84,7 @@ fn runtime(model: &Model, it: &RuntimeView) -> Value {
     })
 }
 
-fn thread(row: &Row) -> Value {
+fn thread(model: &Model, row: &Row) -> Value {
     let view = &row.view;
     let times = view.times.as_ref().map(|times| {
         json!({
@@ -107,6 +108,7 @@ fn thread(row: &Row) -> Value {
         "lwp": view.lwp,
         "cpu": view.cpu,
         "tid": view.tid,
+        "call": view.tid.and_then(|tid| model.call(tid)),
         "bound": view.bound,
         "kernel_thread": row.own.map(|own| json!({
             "tid": own.now.tid,

@@ -7,8 +7,10 @@ use std::collections::HashMap;
 use std::fs;
 use std::time::Duration;
 
-use selvedge::threadmon::{ThreadPageView, ThreadView};
+use selvedge::LwpState;
+use selvedge::threadmon::{Overview, ThreadPageView, ThreadView};
 use selvedge::trace::State;
+use syscalls::Sysno;
 
 /// The most that are read in one refresh, which takes some 20 us for each.
 const MOST: usize = 1024;
@@ -33,6 +35,22 @@ pub(crate) fn read(pid: u32, pages: &[(u32, ThreadPageView)]) -> HashMap<u64, Ke
     let in_order = threads().filter(|it| !waits(it)).chain(threads().filter(waits));
     let read = |thread: &ThreadView| Some((thread.id, look(pid, thread.tid?)?));
     in_order.take(MOST).filter_map(read).collect()
+}
+
+/// Reads the system calls in which kernel threads wait, by their numbers: those of LWPs that are in the kernel,
+/// and of threads that own one. None, if this process may not look (`ptrace(2)`).
+pub(crate) fn calls(pid: u32, overview: &Overview, own: &HashMap<u64, KernelThread>) -> HashMap<u32, Sysno> {
+    let lwps = overview.runtimes.iter().flat_map(|runtime| &runtime.lwps);
+    let in_kernel = lwps.filter(|lwp| matches!(lwp.state, LwpState::InKernel | LwpState::Blocking));
+    let asleep = own.values().filter(|own| own.asleep);
+    let tids = in_kernel.map(|lwp| lwp.tid).chain(asleep.map(|own| own.tid));
+    let call = |tid| fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall")).ok();
+    tids.take(MOST).filter_map(|tid| Some((tid, parse_call(&call(tid)?)?))).collect()
+}
+
+/// Parses `syscall`: a number and arguments, or `running`. The number is -1 outside of calls.
+fn parse_call(text: &str) -> Option<Sysno> {
+    Sysno::new(text.split_ascii_whitespace().next()?.parse().ok()?)
 }
 
 fn look(pid: u32, tid: u32) -> Option<KernelThread> {
@@ -67,6 +85,9 @@ mod tests {
         assert_eq!((parse("7 (a) R 1"), parse("")), (Some((false, None)), None));
         assert_eq!(parse_times("5000 70 3\n"), Some((Duration::from_micros(5), Duration::from_nanos(70))));
         assert_eq!(parse_times("x"), None);
+        let call = format!("{} 0x3 0x7f 0x1 0x0 0x0 0x0 0x7ffc 0x7f\n", Sysno::read.id());
+        assert_eq!(parse_call(&call), Some(Sysno::read));
+        assert_eq!(["running\n", "-1 0x7ffc 0x7f\n", ""].map(parse_call), [None; 3]);
     }
 
     #[test]

@@ -11,6 +11,7 @@ use std::time::Duration;
 use selvedge::LwpState;
 use selvedge::threadmon::{LockView, LwpView, Overview, RuntimeView, ThreadView};
 use selvedge::trace::{Level, State};
+use syscalls::Sysno;
 
 use crate::cpus::CpuTimes;
 use crate::history::History;
@@ -102,6 +103,7 @@ pub(crate) struct Model {
     /// By runtime and number.
     pub(crate) lwps: HashMap<(u32, usize), LwpRates>,
     pub(crate) cpus: Vec<CpuRow>,
+    calls: HashMap<u32, Sysno>,
     cpu_samples: VecDeque<(Duration, Vec<CpuTimes>)>,
     /// User and system time, as shares of one CPU.
     pub(crate) used: (f64, f64),
@@ -125,8 +127,8 @@ pub(crate) struct Model {
 
 impl Model {
     pub(crate) fn apply(&mut self, snapshot: Snapshot) {
-        let Snapshot { overview, pages, locks, deadlocks, cpus, own, history } = snapshot;
-        self.trouble = None;
+        let Snapshot { overview, pages, locks, deadlocks, cpus, own, calls, history } = snapshot;
+        (self.trouble, self.calls) = (None, calls);
         let before = self.overview.take();
         self.bound_reached = 0;
         if let Some(before) = &before {
@@ -306,6 +308,11 @@ impl Model {
             let thread = Some(row.view.id);
             Some(Carrier { runtime, number: None, tid: now.tid, state, thread, cpu: now.cpu, rates })
         }))
+    }
+
+    /// Returns the name of the system call in which this kernel thread waits.
+    pub(crate) fn call(&self, tid: u32) -> Option<&'static str> {
+        self.calls.get(&tid).map(Sysno::name)
     }
 
     /// Returns the name of a thread, or its number.

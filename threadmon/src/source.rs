@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use selvedge::threadmon::{HistoryView, LockView, Overview, ThreadPageView};
 use selvedge::trace::Level;
+use syscalls::Sysno;
 
 use crate::attach::Attached;
 use crate::cpus::{self, CpuTimes};
@@ -43,6 +44,8 @@ pub(crate) struct Snapshot {
     pub(crate) cpus: Vec<CpuTimes>,
     /// The kernel threads that threads own, by the threads' identities.
     pub(crate) own: HashMap<u64, KernelThread>,
+    /// The system calls in which kernel threads wait, by the kernel's numbers of these.
+    pub(crate) calls: HashMap<u32, Sysno>,
     /// The followed thread, and what has happened to it; `None`: events are not recorded.
     pub(crate) history: Option<(u64, HistoryView)>,
 }
@@ -111,7 +114,8 @@ impl Source {
         };
         self.anew = history.is_none();
         let own = kernel_threads::read(self.attached.pid, &pages);
-        Ok(Snapshot { overview, pages, locks, deadlocks, cpus: cpus::read(), own, history })
+        let calls = kernel_threads::calls(self.attached.pid, &overview, &own);
+        Ok(Snapshot { overview, pages, locks, deadlocks, cpus: cpus::read(), own, calls, history })
     }
 
     /// Returns a snapshot with all threads.

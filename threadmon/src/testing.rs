@@ -8,6 +8,7 @@ use selvedge::thread::{ThreadId, ThreadTimes, WaitReason};
 use selvedge::threadmon::{Client, HistoryView, LockView, LwpView, Overview, ThreadPageView, ThreadView};
 use selvedge::trace::{EventKind, Level, State, Track, set_level};
 use selvedge::{LwpState, Mxn, Runtime, sync, thread};
+use syscalls::Sysno;
 
 use crate::cpus::CpuTimes;
 use crate::kernel_threads::KernelThread;
@@ -91,6 +92,7 @@ impl Scene {
                 deadlocks: None,
                 cpus: vec![],
                 own: HashMap::new(),
+                calls: HashMap::new(),
                 history: None,
             },
         };
@@ -134,6 +136,12 @@ impl Scene {
         let ran = if asleep { ms(0) } else { self.snapshot.overview.at };
         let own = KernelThread { tid, asleep, cpu: Some(1), cpu_time: Some((ran, ms(0))) };
         self.snapshot.own.insert(view.id, own);
+        self
+    }
+
+    /// Lets a kernel thread wait in `read`.
+    pub(crate) fn reads(mut self, tid: u32) -> Self {
+        self.snapshot.calls.insert(tid, Sysno::read);
         self
     }
 

@@ -79,7 +79,8 @@ fn kernel(model: &Model, all: &mut Vec<String>) {
     if let Some((_, lwp, rates)) = worst {
         let thread = lwp.thread.map(|it| format!(", with {}", model.name(it))).unwrap_or_default();
         let (time, more) = (duration(rates.in_state), and_more(long.len() - 1, TOO_LONG));
-        all.push(format!("LWP {} has been in the kernel for {time}{thread}{more}", lwp.number));
+        let call = model.call(lwp.tid).map(|call| format!(" ({call})")).unwrap_or_default();
+        all.push(format!("LWP {} has been in the kernel{call} for {time}{thread}{more}", lwp.number));
     }
 }
 

@@ -243,12 +243,23 @@ fn the_examples_of_the_library_can_be_watched() {
     }
 }
 
+/// On Linux, a process may see in which system call its own child waits.
+#[test]
+fn the_call_in_which_a_thread_waits_is_named() {
+    let path = root_example("storms");
+    let words = [threadmon(), "--", &path, "--reads", "-t", "60000"];
+    let Some(screen) = Screen::run(110, 24, &words) else { return };
+    screen.shows(&["in kernel    read", "in the kernel (read) for "]);
+    screen.keys(&["2"]);
+    screen.shows(&["[LWPs]", "in kernel    read"]);
+}
+
 /// Threads that own kernel threads stand on these, in all views.
 #[test]
 fn a_program_on_kernel_threads_can_be_watched() {
     let path = root_example("barriers");
     let words = [threadmon(), "--", &path, "-r", "onetoone", "-n", "5", "-k", "1000000"];
-    let Some(screen) = Screen::run(100, 24, &words) else { return };
+    let Some(screen) = Screen::run(130, 24, &words) else { return };
     screen.shows(&["barriers", "onetoone: ", "a kernel thread each", "on LWP"]);
     screen.keys(&["2"]);
     screen.shows(&["[LWPs]", "onetoone 1", "own", "running", "%"]);

@@ -21,6 +21,7 @@ impl Table for Lwps {
         text("runtime", 10, 4),
         number("tid", 7, 3),
         text("state", 12, 0),
+        text("call", 9, 3),
         wide("thread", 12, 1),
         number("CPU", 3, 1),
         number("on CPU", 6, 2),
@@ -44,6 +45,7 @@ impl Table for Lwps {
             Line::from(format!("{} {}", runtime.model, runtime.number)),
             Line::from(lwp.tid.to_string()),
             Line::styled(lwp_state(lwp.state), style(lwp.state)),
+            Line::from(call(model, lwp)),
             Line::from(lwp.thread.map(|id| model.name(id)).unwrap_or_default()),
             Line::from(or_dash(lwp.cpu.map(|it| it.to_string()))),
             Line::from(or_dash(rates.ran.map(percent))),
@@ -65,12 +67,13 @@ impl Table for Lwps {
             1 => Value::Number(f64::from(runtime.number)),
             2 => Value::Number(f64::from(lwp.tid)),
             3 => Value::Text(lwp_state(lwp.state).into()),
-            4 => Value::Text(lwp.thread.map(|id| model.name(id)).unwrap_or_default()),
-            5 => known(lwp.cpu.map(f64::from)),
-            6 => known(rates.ran),
-            7 => known(rates.waited),
-            8 => Value::Number(rates.dispatches),
-            9 => Value::Number(rates.steals),
+            4 => Value::Text(call(model, lwp).into()),
+            5 => Value::Text(lwp.thread.map(|id| model.name(id)).unwrap_or_default()),
+            6 => known(lwp.cpu.map(f64::from)),
+            7 => known(rates.ran),
+            8 => known(rates.waited),
+            9 => Value::Number(rates.dispatches),
+            10 => Value::Number(rates.steals),
             _ => Value::Number(rates.in_state.as_secs_f64()),
         }
     }
@@ -78,6 +81,12 @@ impl Table for Lwps {
     fn label(model: &Model, row: &Self::Row<'_>) -> String {
         Self::cells(model, row).iter().map(|cell| format!("{cell} ")).collect()
     }
+}
+
+/// Returns the system call in which it waits for its thread.
+fn call(model: &Model, lwp: &Carrier<'_>) -> &'static str {
+    let in_kernel = matches!(lwp.state, LwpState::InKernel | LwpState::Blocking);
+    in_kernel.then(|| model.call(lwp.tid)).flatten().unwrap_or_default()
 }
 
 fn style(state: LwpState) -> Style {

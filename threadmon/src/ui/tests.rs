@@ -96,8 +96,9 @@ fn kernel_threads() -> App {
             .cpus(2)
             .thread(1, "computes", State::Running)
             .own(77, false)
-            .thread(2, "reads", State::Running)
+            .thread(2, "reads", State::InKernel)
             .own(78, true)
+            .reads(78)
             .thread(3, "waits", State::Blocked)
             .waits(WaitReason::Mutex, 0xbeef, "table", Some(1))
             .own(79, true);
@@ -113,12 +114,13 @@ fn kernel_threads_that_threads_own_stand_among_the_lwps() {
     let mut app = kernel_threads();
     let rows =
         |text: &str| text.lines().filter(|line| line.contains("own ")).map(str::to_owned).collect::<Vec<_>>();
-    has(&screen(&app, 100, 30), &["onetoone: 2 at once, a kernel thread each;"]);
+    let text = screen(&app, 100, 30);
+    has(&text, &["onetoone: 2 at once, a kernel thread each;", "reads [bound in kernel    read "]);
     press(&mut app, "2");
     let lwps = rows(&screen(&app, 110, 30));
     let [computes, reads, waits] = &lwps[..] else { panic!("{lwps:?}") };
     has(computes, &["onetoone 1", "77", "running", "computes", "100%", "500 ms"]);
-    has(reads, &["78", "in kernel", "reads", "0%"]);
+    has(reads, &["78", "in kernel    read ", "reads", "0%"]);
     has(waits, &["79", "idle", "waits", "0%"]);
     press(&mut app, "f");
     has(&screen(&app, 100, 30), &["computes (priority normal, bound)", "tid 77"]);

@@ -2,6 +2,8 @@
 
 use ratatui::text::Line;
 
+use selvedge::trace::State;
+
 use crate::model::{Model, Row, clean};
 use crate::show::{bar, or_dash, rate, state_style, waits_for};
 use crate::table::{Column, Key, Kind, Table, Value, known, number, text, wide};
@@ -41,7 +43,7 @@ impl Table for Threads {
         }
     }
 
-    fn cells(_: &Model, row: &Self::Row<'_>) -> Vec<Line<'static>> {
+    fn cells(model: &Model, row: &Self::Row<'_>) -> Vec<Line<'static>> {
         let view = &row.view;
         let times = view.times.as_ref();
         let count = |it: Option<u32>| Line::from(or_dash(it.map(|it| rate(f64::from(it)))));
@@ -49,7 +51,7 @@ impl Table for Threads {
             Line::from(view.id.to_string()),
             Line::from(name(row)),
             Line::styled(view.state.to_string(), state_style(view.state)),
-            Line::from(waits_for(view)),
+            Line::from(waits(model, row)),
             Line::from(or_dash(view.lwp.map(|it| it.to_string()))),
             Line::from(or_dash(view.cpu.map(|it| it.to_string()))),
             bar(row.shares, usize::from(BAR)),
@@ -60,14 +62,14 @@ impl Table for Threads {
         ]
     }
 
-    fn value(_: &Model, row: &Self::Row<'_>, column: usize) -> Value {
+    fn value(model: &Model, row: &Self::Row<'_>, column: usize) -> Value {
         let view = &row.view;
         let times = view.times.as_ref();
         match column {
             0 => Value::Number(view.id as f64),
             1 => Value::Text(name(row)),
             2 => Value::Number(crate::model::index(view.state) as f64),
-            3 => Value::Text(waits_for(view)),
+            3 => Value::Text(waits(model, row)),
             4 => known(view.lwp.map(|it| it as f64)),
             5 => known(view.cpu.map(f64::from)),
             6 | 8 => known(row.shares.map(|it| it[0])),
@@ -77,9 +79,15 @@ impl Table for Threads {
         }
     }
 
-    fn label(_: &Model, row: &Self::Row<'_>) -> String {
-        format!("{} {} {} {}", row.view.id, name(row), row.view.state, waits_for(&row.view))
+    fn label(model: &Model, row: &Self::Row<'_>) -> String {
+        format!("{} {} {} {}", row.view.id, name(row), row.view.state, waits(model, row))
     }
+}
+
+/// Returns what it waits for: in the kernel, the system call.
+fn waits(model: &Model, row: &Row) -> String {
+    let call = row.view.tid.filter(|_| row.view.state == State::InKernel).and_then(|tid| model.call(tid));
+    call.map_or_else(|| waits_for(&row.view), str::to_owned)
 }
 
 fn name(row: &Row) -> String {
