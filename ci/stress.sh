@@ -23,6 +23,7 @@ if [ "${SELVEDGE_STRESS:-}" = full ]; then
     }
     timeout --kill-after=10 3600 "$(program idle)" --nocapture
     timeout --kill-after=10 3600 "$(program net_faults)" --nocapture --test-threads=1
+    timeout --kill-after=10 3600 "$(program threadmon)" --nocapture attacks
     timeout --kill-after=10 3600 "$(program progress)" --nocapture --test-threads=1 --skip crowd
     # In debug builds the allocator's share of their time is too small.
     timeout --kill-after=10 3600 cargo test --release --test progress -- --nocapture --test-threads=1 allocate

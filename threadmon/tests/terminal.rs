@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use support::{PATIENCE, Room, Target, hogs, root_example, threadmon};
+use support::{Ends, PATIENCE, Room, Target, hogs, root_example, threadmon};
 
 /// A terminal with one session. It goes when this does.
 struct Screen {
@@ -227,17 +227,32 @@ fn a_terminal_that_goes_takes_threadmon_with_it() {
 
 #[test]
 fn the_examples_of_the_library_can_be_watched() {
-    let programs: [(&str, &[&str]); 4] =
-        [("pingpong", &[]), ("barriers", &["--coarse"]), ("storms", &["--hogs"]), ("echo", &[])];
-    for (name, words) in programs {
+    // The last two of each: what stands beside LWPs, and among the locks. The threads have no names. Those of
+    // `echo` soon have ended, and two of these programs wait for no locks.
+    let programs: [(&str, &[&str], &str, &str); 4] = [
+        ("pingpong", &["-i", "10000000"], "#", "mutex"),
+        ("barriers", &["--coarse", "-k", "1000000"], "#", "mutex"),
+        ("storms", &["--hogs", "-t", "60000"], "#", ""),
+        ("echo", &[], "", ""),
+    ];
+    // Other programs want all CPUs meanwhile.
+    let hog = |_| Ends(Command::new("sh").args(["-c", "while :; do :; done"]).spawn().expect("a shell"));
+    let _hogs: Vec<_> = (0..4).map(hog).collect();
+    for (name, words, thread, locks) in programs {
         let path = root_example(name);
         let mut line = vec![threadmon(), "--", &path];
         line.extend(words);
         let Some(screen) = Screen::run(80, 24, &line) else { return };
-        screen.shows(&[name, "[threads]", "LWP", "threads"]);
-        for (key, part) in [("2", "[LWPs]"), ("3", "[CPUs]"), ("4", "[mapping]"), ("5", "[locks]")] {
+        screen.shows(&[name, "[threads]", "threads: ", "on LWP"]);
+        let views = [
+            ("2", "[LWPs]", thread),
+            ("3", "[CPUs]", "▒"),
+            ("4", "[mapping]", thread),
+            ("5", "[locks]", locks),
+        ];
+        for (key, title, row) in views {
             screen.keys(&[key]);
-            screen.shows(&[part]);
+            screen.shows(&[title, row]);
         }
         println!("{name}:\n{}", screen.text());
     }
