@@ -160,39 +160,61 @@ fn preemptions_are_recorded() {
     });
 }
 
-/// The monitor ends a sleep whose LWP computes. The thread is runnable from then on, and sleeps no more.
-#[test]
-fn a_sleep_that_the_monitor_ends_is_recorded() {
-    static STOP: AtomicBool = AtomicBool::new(false);
-    let (recording, sleeper) = traced("a_sleep_that_the_monitor_ends_is_recorded", Level::Events, || {
+/// Plays a thread that waits, and whose wait ends while a hog has the only LWP. It is runnable from then on, and
+/// waits no more.
+fn wakes_beside_a_hog(what: &str, wait: impl FnOnce() + Send + 'static, wake: impl FnOnce()) {
+    let stop = Arc::new(AtomicBool::new(false));
+    let (recording, sleeper) = traced(what, Level::Events, || {
         let rt = Mxn::builder().concurrency(1).time_slice(None).build().unwrap();
-        let compute_on = || {
-            while !STOP.load(Relaxed) {
+        let stopped = Arc::clone(&stop);
+        let compute_on = move || {
+            while !stopped.load(Relaxed) {
                 std::hint::spin_loop();
             }
         };
         // The hog is what the LWP runs next.
         let sleeper = rt.spawn(move || {
             let hog = thread::spawn(compute_on);
-            thread::sleep(Duration::from_millis(50));
+            wait();
             hog.join().unwrap();
         });
         let id = sleeper.thread().id();
         let state = || rt.threads().iter().find(|it| it.id() == id).map(|it| it.state());
         // It is runnable before it begins, too.
-        for sleeps in [true, false] {
-            while matches!(state(), Some(ThreadState::Waiting { .. })) != sleeps {
+        let until = |waits| {
+            while matches!(state(), Some(ThreadState::Waiting { .. })) != waits {
                 std::thread::sleep(Duration::from_millis(1));
             }
-        }
+        };
+        until(true);
+        wake();
+        until(false);
         compute(Duration::from_millis(100));
-        STOP.store(true, Relaxed);
+        stop.store(true, Relaxed);
         sleeper.join().unwrap();
         (Recording::take(), id)
     });
     let timeline = Timeline::of(&recording);
     let line = timeline.threads().iter().find(|line| line.id == sleeper).unwrap();
     assert!(line.time_in(State::Runnable) >= Duration::from_millis(90), "{line:?}");
+}
+
+/// The monitor ends a sleep whose LWP computes.
+#[test]
+fn a_sleep_that_the_monitor_ends_is_recorded() {
+    let sleep = || thread::sleep(Duration::from_millis(50));
+    wakes_beside_a_hog("a_sleep_that_the_monitor_ends_is_recorded", sleep, || ());
+}
+
+/// If no LWP looks at descriptors, the thread that keeps the reserve does.
+#[cfg(all(target_os = "linux", feature = "net"))]
+#[test]
+fn a_wake_up_by_a_descriptor_beside_a_hog_is_recorded() {
+    use std::io::{Read, Write};
+    let (mut reads, mut writes) = selvedge::os::unix::net::UnixStream::pair().unwrap();
+    let read = move || reads.read_exact(&mut [0]).unwrap();
+    let write = || writes.write_all(&[1]).unwrap();
+    wakes_beside_a_hog("a_wake_up_by_a_descriptor_beside_a_hog_is_recorded", read, write);
 }
 
 /// What an LWP does without a thread: it looks for work, sleeps, and takes threads from another.

@@ -110,7 +110,7 @@ impl Scheduler {
 
     /// Makes the threads runnable that wait for these descriptors. Those of this runtime go into the ring of
     /// `lwp`, if it has a slot. Returns how many threads there were. Called by the dispatcher of `lwp`, or by
-    /// the monitor.
+    /// the reserve's thread.
     pub(super) fn descriptors_are_ready(&'static self, events: &Events, lwp: Option<&'static Lwp>) -> usize {
         let mut count = 0;
         let mut ahead = events.iter();

@@ -242,26 +242,24 @@ impl Scheduler {
 
     /// Notes that a timer has woken a thread. Called by the dispatcher of `lwp`, or by the monitor.
     pub(in crate::mxn) fn trace_timer(&self, lwp: Option<&Lwp>, green: &'static Green) {
-        trace_ready(Some(lwp.map_or(&self.monitor_trace, |lwp| &lwp.trace)), green);
+        trace_ready(lwp.map_or(&self.monitor_trace, |lwp| &lwp.trace), green);
     }
 
     /// Notes that a descriptor has woken a thread. Called by the dispatcher of `lwp`, or by the reserve's
-    /// thread, which has no ring.
+    /// thread.
     pub(super) fn trace_descriptor(&self, lwp: Option<&Lwp>, green: &'static Green) {
-        trace_ready(lwp.map(|lwp| &lwp.trace), green);
+        trace_ready(lwp.map_or(&self.reserve_trace, |lwp| &lwp.trace), green);
     }
 }
 
-/// Notes that a thread was woken, in the ring of the running kernel thread, if there is one.
-fn trace_ready(ring: Option<&RingCell>, green: &'static Green) {
+/// Notes that a thread was woken, in the ring of the running kernel thread.
+fn trace_ready(ring: &RingCell, green: &'static Green) {
     if observed::is_traced() {
         let now = clock::now();
         if let Some(account) = green.core.account.get() {
             account.readied(now, false);
         }
-        if let Some(ring) = ring {
-            record_in(ring, green, |id| Event::new(now, Kind::Ready, id));
-        }
+        record_in(ring, green, |id| Event::new(now, Kind::Ready, id));
     }
 }
 
