@@ -239,14 +239,14 @@ impl SearchState {
         self.cpu.get().map(|word| unsafe { word.as_ref() }.load(Ordering::Relaxed))
     }
 
-    /// Chooses the LWP to look at first, by chance: not all that search at once look at the same ones. If the
-    /// LWP has run no thread since its last search, this one goes on with that.
+    /// Chooses the LWP to look at first. If the LWP has run no thread since its last search, it goes on where
+    /// that ended. Otherwise it begins by chance, so that not all that search at once look at the same ones.
     ///
     /// (It was lent a slot for a thread that waits on one of many LWPs that are stuck. On a slow machine, a
     /// loan is over after eight of them.)
-    pub(crate) fn begin_at(&self, tick: u32, place: impl FnOnce(u32) -> u32) {
+    pub(crate) fn begin(&self, tick: u32, index: u32, place: impl FnOnce(u32) -> u32) {
         if self.began_at.replace(Some(tick)) != Some(tick) {
-            let first = place(tick.wrapping_mul(0x9E37_79B9) >> 16);
+            let first = place(tick.wrapping_add(index).wrapping_mul(0x9E37_79B9) >> 16);
             self.next_victim.set(first);
             self.next_far.set(first);
         }

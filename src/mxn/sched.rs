@@ -332,7 +332,7 @@ impl Scheduler {
         let fired = of.timers.fire(self.clock.now(), steps, most, |thread| {
             // SAFETY: only green threads arm entries of LWPs.
             let green = unsafe { Green::of(thread) };
-            self.trace_timer(Some(on), green);
+            Self::trace_woken(Some(on), green);
             if on.queue.ring.len() < local_queue::CAPACITY as usize {
                 self.queue_behind(on, green);
             } else {
@@ -355,7 +355,7 @@ impl Scheduler {
         of.timers.fire(self.clock.now(), timer::BATCH, room, |thread| {
             // SAFETY: only green threads arm entries of LWPs.
             let green = unsafe { Green::of(thread) };
-            self.trace_timer(on, green);
+            Self::trace_woken(on, green);
             self.ready_elsewhere(green);
         });
     }

@@ -181,7 +181,7 @@ impl ThreadInfo {
     }
 
     /// Returns the kernel's number of the kernel thread that it owns, also while it waits. `None` if it owns
-    /// none, or has not begun.
+    /// none, if it has not begun, or if the system has no such numbers.
     #[must_use]
     pub fn kernel_thread(&self) -> Option<u32> {
         self.owns

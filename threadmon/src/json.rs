@@ -108,7 +108,7 @@ fn thread(model: &Model, row: &Row) -> Value {
         "lwp": view.lwp,
         "cpu": view.cpu,
         "tid": view.tid,
-        "call": view.tid.and_then(|tid| model.call(tid)),
+        "call": view.tid.filter(|_| view.state == State::InKernel).and_then(|tid| model.call(tid)),
         "bound": view.bound,
         "kernel_thread": row.own.map(|own| json!({
             "tid": own.now.tid,

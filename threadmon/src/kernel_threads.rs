@@ -19,6 +19,8 @@ const MOST: usize = 1024;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KernelThread {
     pub(crate) tid: u32,
+    /// Its thread waits for something of Selvedge's.
+    pub(crate) waits: bool,
     /// It waits in the kernel.
     pub(crate) asleep: bool,
     /// The CPU that it is on, or was on last.
@@ -33,7 +35,7 @@ pub(crate) fn read(pid: u32, pages: &[(u32, ThreadPageView)]) -> HashMap<u64, Ke
     let threads = || pages.iter().flat_map(|(_, page)| &page.threads).filter(|thread| thread.bound);
     let waits = |thread: &&ThreadView| matches!(thread.state, State::Blocked | State::Sleeping);
     let in_order = threads().filter(|it| !waits(it)).chain(threads().filter(waits));
-    let read = |thread: &ThreadView| Some((thread.id, look(pid, thread.tid?)?));
+    let read = |thread: &ThreadView| Some((thread.id, look(pid, thread.tid?, waits(&thread))?));
     in_order.take(MOST).filter_map(read).collect()
 }
 
@@ -42,7 +44,7 @@ pub(crate) fn read(pid: u32, pages: &[(u32, ThreadPageView)]) -> HashMap<u64, Ke
 pub(crate) fn calls(pid: u32, overview: &Overview, own: &HashMap<u64, KernelThread>) -> HashMap<u32, Sysno> {
     let lwps = overview.runtimes.iter().flat_map(|runtime| &runtime.lwps);
     let in_kernel = lwps.filter(|lwp| matches!(lwp.state, LwpState::InKernel | LwpState::Blocking));
-    let asleep = own.values().filter(|own| own.asleep);
+    let asleep = own.values().filter(|own| own.asleep && !own.waits);
     let tids = in_kernel.map(|lwp| lwp.tid).chain(asleep.map(|own| own.tid));
     let call = |tid| fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall")).ok();
     tids.take(MOST).filter_map(|tid| Some((tid, parse_call(&call(tid)?)?))).collect()
@@ -53,10 +55,16 @@ fn parse_call(text: &str) -> Option<Sysno> {
     Sysno::new(text.split_ascii_whitespace().next()?.parse().ok()?)
 }
 
-fn look(pid: u32, tid: u32) -> Option<KernelThread> {
+fn look(pid: u32, tid: u32, waits: bool) -> Option<KernelThread> {
     let file = |name| fs::read_to_string(format!("/proc/{pid}/task/{tid}/{name}")).ok();
     let (asleep, cpu) = parse(&file("stat")?)?;
-    Some(KernelThread { tid, asleep, cpu, cpu_time: file("schedstat").as_deref().and_then(parse_times) })
+    Some(KernelThread {
+        tid,
+        waits,
+        asleep,
+        cpu,
+        cpu_time: file("schedstat").as_deref().and_then(parse_times),
+    })
 }
 
 /// Parses `stat` (`proc_pid_stat(5)`): whether it sleeps, and its CPU, which is the 39th field.
@@ -92,7 +100,7 @@ mod tests {
 
     #[test]
     fn the_own_thread_is_found() {
-        let found = look(std::process::id(), std::process::id()).expect("the main thread lives");
+        let found = look(std::process::id(), std::process::id(), false).expect("the main thread lives");
         assert!(found.cpu.is_some() && found.tid == std::process::id());
     }
 }

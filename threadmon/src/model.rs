@@ -104,6 +104,10 @@ pub(crate) struct Model {
     pub(crate) lwps: HashMap<(u32, usize), LwpRates>,
     pub(crate) cpus: Vec<CpuRow>,
     calls: HashMap<u32, Sysno>,
+    /// The threads that own kernel threads, in order.
+    owners: Vec<u64>,
+    /// What their kernel threads had of each CPU.
+    ran_on: HashMap<u32, f64>,
     cpu_samples: VecDeque<(Duration, Vec<CpuTimes>)>,
     /// User and system time, as shares of one CPU.
     pub(crate) used: (f64, f64),
@@ -164,6 +168,7 @@ impl Model {
             None if overview.level != Level::Events => self.history = History::default(),
             _ => {}
         }
+        self.list_owners();
         self.apply_cpus(&overview, cpus);
         self.overview = Some(overview);
     }
@@ -230,6 +235,18 @@ impl Model {
         self.locks_at = Some(at);
     }
 
+    /// Lists the threads that own kernel threads, and sums what these had of each CPU.
+    fn list_owners(&mut self) {
+        self.ran_on.clear();
+        let owners = self.threads.iter().filter_map(|(&id, row)| Some((id, row.own?)));
+        let mut owners: Vec<(u64, Own)> = owners.collect();
+        for (cpu, ran) in owners.iter().filter_map(|(_, own)| own.now.cpu.zip(own.rates.ran)) {
+            *self.ran_on.entry(cpu).or_default() += ran;
+        }
+        owners.sort_by_key(|(id, _)| *id);
+        self.owners = owners.into_iter().map(|(id, _)| id).collect();
+    }
+
     fn apply_cpus(&mut self, overview: &Overview, cpus: Vec<CpuTimes>) {
         self.cpu_samples.push_back((overview.at, cpus));
         while self.cpu_samples.len() > 2
@@ -248,9 +265,7 @@ impl Model {
                 let lwps = runtime.lwps.iter().filter(on_it);
                 lwps.filter_map(|lwp| self.lwps.get(&(runtime.number, lwp.number))?.ran).sum::<f64>()
             };
-            let own =
-                self.threads.values().filter_map(|row| row.own.filter(|it| it.now.cpu == Some(cpu.number)));
-            let own: f64 = own.filter_map(|it| it.rates.ran).sum();
+            let own = self.ran_on.get(&cpu.number).unwrap_or(&0.0);
             let ours = (overview.runtimes.iter().map(ran).sum::<f64>() + own).min(1.0);
             let busy = cpu.busy_since(then).unwrap_or(0.0).max(ours);
             Some(CpuRow { number: cpu.number, ours, others: busy - ours, idle: 1.0 - busy })
@@ -300,14 +315,15 @@ impl Model {
             let &LwpView { number, tid, state, thread, cpu, .. } = lwp;
             Carrier { runtime, number: Some(number), tid, state, thread, cpu, rates }
         });
-        let mut rows: Vec<&Row> = self.threads.values().filter(|row| row.own.is_some()).collect();
-        rows.sort_by_key(|row| row.view.id);
-        lwps.chain(rows.into_iter().filter_map(|row| {
-            let Own { now, state, rates } = row.own?;
-            let runtime = self.runtimes().iter().find(|it| it.number == row.runtime)?;
-            let thread = Some(row.view.id);
-            Some(Carrier { runtime, number: None, tid: now.tid, state, thread, cpu: now.cpu, rates })
-        }))
+        lwps.chain(self.owners.iter().filter_map(|&id| self.owned_by(id)))
+    }
+
+    /// Returns the kernel thread that this thread owns.
+    pub(crate) fn owned_by(&self, id: u64) -> Option<Carrier<'_>> {
+        let row = self.threads.get(&id)?;
+        let Own { now, state, rates } = row.own?;
+        let runtime = self.runtimes().iter().find(|it| it.number == row.runtime)?;
+        Some(Carrier { runtime, number: None, tid: now.tid, state, thread: Some(id), cpu: now.cpu, rates })
     }
 
     /// Returns the name of the system call in which this kernel thread waits.
@@ -326,7 +342,7 @@ impl Own {
     /// Returns what is known at this moment of the kernel thread of a thread in this state.
     fn at(at: Duration, now: KernelThread, of_thread: State, before: Option<&Row>) -> Self {
         let state = match of_thread {
-            State::Blocked | State::Sleeping => LwpState::Idle,
+            _ if now.waits => LwpState::Idle,
             State::InKernel => LwpState::InKernel,
             _ if now.asleep => LwpState::InKernel,
             _ => LwpState::Running,

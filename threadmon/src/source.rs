@@ -99,6 +99,8 @@ impl Source {
                 Err(error) => return Err(error),
             }
         }
+        let own = kernel_threads::read(self.attached.pid, &pages);
+        let calls = kernel_threads::calls(self.attached.pid, &overview, &own);
         let locks = if self.with_locks { Some(client.locks()?) } else { None };
         let deadlocks = if Instant::now() >= self.next_deadlocks {
             let begin = Instant::now();
@@ -113,8 +115,6 @@ impl Source {
             None => None,
         };
         self.anew = history.is_none();
-        let own = kernel_threads::read(self.attached.pid, &pages);
-        let calls = kernel_threads::calls(self.attached.pid, &overview, &own);
         Ok(Snapshot { overview, pages, locks, deadlocks, cpus: cpus::read(), own, calls, history })
     }
 
@@ -137,6 +137,7 @@ impl Source {
                 }
             }
         }
+        snapshot.own = kernel_threads::read(self.attached.pid, &snapshot.pages);
         Ok(snapshot)
     }
 

@@ -134,7 +134,8 @@ impl Scene {
         let view = self.snapshot.pages[0].1.threads.last_mut().unwrap();
         (view.bound, view.tid) = (true, Some(tid));
         let ran = if asleep { ms(0) } else { self.snapshot.overview.at };
-        let own = KernelThread { tid, asleep, cpu: Some(1), cpu_time: Some((ran, ms(0))) };
+        let waits = matches!(view.state, State::Blocked | State::Sleeping);
+        let own = KernelThread { tid, waits, asleep, cpu: Some(1), cpu_time: Some((ran, ms(0))) };
         self.snapshot.own.insert(view.id, own);
         self
     }

@@ -230,14 +230,15 @@ fn the_examples_of_the_library_can_be_watched() {
     // The last two of each: what stands beside LWPs, and among the locks. The threads have no names. Those of
     // `echo` soon have ended, and two of these programs wait for no locks.
     let programs: [(&str, &[&str], &str, &str); 4] = [
-        ("pingpong", &["-i", "10000000"], "#", "mutex"),
+        ("pingpong", &["-i", "4294967295"], "#", "mutex"),
         ("barriers", &["--coarse", "-k", "1000000"], "#", "mutex"),
         ("storms", &["--hogs", "-t", "60000"], "#", ""),
         ("echo", &[], "", ""),
     ];
     // Other programs want all CPUs meanwhile.
     let hog = |_| Ends(Command::new("sh").args(["-c", "while :; do :; done"]).spawn().expect("a shell"));
-    let _hogs: Vec<_> = (0..4).map(hog).collect();
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    let _hogs: Vec<_> = (0..cpus + 2).map(hog).collect();
     for (name, words, thread, locks) in programs {
         let path = root_example(name);
         let mut line = vec![threadmon(), "--", &path];

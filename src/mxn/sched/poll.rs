@@ -127,7 +127,7 @@ impl Scheduler {
         while let Some(thread) = grants.pop_of(self) {
             // SAFETY: a scheduler's threads are green.
             let green = unsafe { Green::of(thread) };
-            self.trace_descriptor(lwp, green);
+            Self::trace_woken(lwp, green);
             match lwp {
                 Some(lwp) if lwp.slot.is_held() => {
                     green.fiber.fetch();

@@ -66,7 +66,7 @@ impl Scheduler {
         if spin == 0 {
             self.idle.be_quiet_until(now + age);
         }
-        lwp.search.begin_at(lwp.tick.get(), |chance| self.pool.start_in_turn(chance.wrapping_add(lwp.index)));
+        lwp.search.begin(lwp.tick.get(), lwp.index, |chance| self.pool.start_in_turn(chance));
         let mut next_poll = 0;
         loop {
             let until = now + spin;

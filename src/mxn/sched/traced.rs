@@ -240,26 +240,20 @@ impl Scheduler {
         here.is_some_and(|(me, lwp)| !lwp.has_next() && !me.ends.get() && green.core.priority.is_normal())
     }
 
-    /// Notes that a timer has woken a thread. Called by the dispatcher of `lwp`, or by the monitor.
-    pub(in crate::mxn) fn trace_timer(&self, lwp: Option<&Lwp>, green: &'static Green) {
-        trace_ready(lwp.map_or(&self.monitor_trace, |lwp| &lwp.trace), green);
-    }
-
-    /// Notes that a descriptor has woken a thread. Called by the dispatcher of `lwp`, or by the reserve's
-    /// thread.
-    pub(super) fn trace_descriptor(&self, lwp: Option<&Lwp>, green: &'static Green) {
-        trace_ready(lwp.map_or(&self.reserve_trace, |lwp| &lwp.trace), green);
-    }
-}
-
-/// Notes that a thread was woken, in the ring of the running kernel thread.
-fn trace_ready(ring: &RingCell, green: &'static Green) {
-    if observed::is_traced() {
+    /// Notes that a timer or a descriptor has woken a thread. Called by the dispatcher of `lwp`, or by the
+    /// monitor or the reserve's thread.
+    pub(in crate::mxn) fn trace_woken(lwp: Option<&Lwp>, green: &'static Green) {
+        if !observed::is_traced() {
+            return;
+        }
         let now = clock::now();
         if let Some(account) = green.core.account.get() {
             account.readied(now, false);
         }
-        record_in(ring, green, |id| Event::new(now, Kind::Ready, id));
+        // Each ring has one writer.
+        if let Some(ring) = lwp.map(|lwp| &lwp.trace).or_else(|| HELPERS.get()) {
+            record_in(ring, green, |id| Event::new(now, Kind::Ready, id));
+        }
     }
 }
 

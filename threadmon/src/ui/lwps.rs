@@ -38,6 +38,16 @@ impl Table for Lwps {
         })
     }
 
+    fn row(model: &Model, key: Key) -> Option<Self::Row<'_>> {
+        match key {
+            Key::Own(id) => model.owned_by(id),
+            Key::Lwp(runtime, number) => {
+                model.carriers().find(|it| it.runtime.number == runtime && it.number == Some(number))
+            }
+            _ => None,
+        }
+    }
+
     fn cells(model: &Model, lwp: &Self::Row<'_>) -> Vec<Line<'static>> {
         let (runtime, rates) = (lwp.runtime, lwp.rates);
         vec![

@@ -104,7 +104,7 @@ fn an_lwp_goes_on_with_a_search_that_found_nothing() {
     scheduler.slots.lend().retire();
     assert!(scheduler.search(lwp).is_none());
     lwp.search.next_victim.set(7);
-    let begins = |at| lwp.search.begin_at(lwp.tick.get(), |_| at);
+    let begins = |at| lwp.search.begin(lwp.tick.get(), 0, |_| at);
     begins(20);
     assert_eq!(lwp.search.next_victim.get(), 7);
     lwp.tick.bump();
