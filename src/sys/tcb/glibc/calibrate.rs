@@ -4,7 +4,7 @@
 //! empty robust list. Each takes these steps: it sets a thread-specific value, makes the library allocate for
 //! it, and, if it is `own`, detaches itself. It copies its own `struct pthread` before and after each step. A
 //! field is found by what differs between the copies, or by a value that only this crate knows. What others
-//! change in it at any moment does not count.
+//! change in a descriptor at any moment does not count.
 //! Offsets that glibc exports are checked against the same copies: a table that lies is as bad as none.
 
 use std::ffi::{c_int, c_void};
@@ -185,8 +185,8 @@ fn rseq_offset() -> Option<isize> {
     })
 }
 
-/// Returns where that area lies in a descriptor, or an empty range. The kernel writes to it whenever the thread
-/// changes its processor.
+/// Returns where the area lies in a descriptor, or an empty range. The kernel writes to it whenever the
+/// thread changes its processor.
 fn rseq_area(sizes: &Static) -> Range<usize> {
     let area = rseq_offset().map_or(0, |at| layout::register(0, sizes).wrapping_add_signed(at));
     if (1..sizes.descriptor).contains(&area) { area..area + 32 } else { 0..0 }
@@ -405,7 +405,7 @@ fn ok(errno: c_int) -> Result<(), Unfit> {
 
 /// Looks at the calling thread itself.
 extern "C" fn look(task: *mut c_void) -> *mut c_void {
-    // SAFETY: `spawn_and_join` lends the task until this thread has ended.
+    // SAFETY: `spawn_and_wait` lends the task until this thread has ended, or sets `done`.
     let task = unsafe { &mut *task.cast::<Task<'_>>() };
     let seen = &mut task.seen;
     let local = 0_u8;
