@@ -39,7 +39,7 @@ use crate::park::current;
 use crate::runtime::registry::Observed;
 use crate::runtime::{Runtime, RuntimeInfo, RuntimeStats, sealed};
 use crate::thread::deadlock::Deadlocks;
-use crate::thread::{ThreadCursor, ThreadInfo, ThreadPage};
+use crate::thread::{ThreadChanges, ThreadCursor, ThreadInfo, ThreadPage, ThreadsSeen};
 
 /// Returns `true` if the caller is a dispatcher: on an LWP's own thread register, with no green thread
 /// mounted. For the tests of I4.
@@ -168,6 +168,10 @@ impl Runtime for Mxn {
 
     fn threads_page(&self, from: ThreadCursor, max: usize) -> ThreadPage {
         Observed::threads_page(&*self.scheduler, from, max, None)
+    }
+
+    fn threads_changed(&self, seen: &mut ThreadsSeen, max: usize) -> ThreadChanges {
+        Observed::threads_changed(&*self.scheduler, seen, max)
     }
 
     fn deadlocks(&self) -> Deadlocks {

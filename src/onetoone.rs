@@ -30,7 +30,7 @@ use crate::runtime::{Runtime, RuntimeInfo, RuntimeStats, sealed};
 use crate::sys;
 use crate::thread::deadlock::Deadlocks;
 use crate::thread::kernel::Host;
-use crate::thread::{ThreadCursor, ThreadInfo, ThreadPage};
+use crate::thread::{ThreadChanges, ThreadCursor, ThreadInfo, ThreadPage, ThreadsSeen};
 
 /// The 1:1 runtime: each thread is a kernel thread, scheduled by the kernel.
 ///
@@ -130,6 +130,10 @@ impl Runtime for OneToOne {
         Observed::threads_page(&*self.inner, from, max, None)
     }
 
+    fn threads_changed(&self, seen: &mut ThreadsSeen, max: usize) -> ThreadChanges {
+        Observed::threads_changed(&*self.inner, seen, max)
+    }
+
     fn deadlocks(&self) -> Deadlocks {
         Observed::deadlocks(&*self.inner)
     }
@@ -142,6 +146,10 @@ impl Observed for Inner {
 
     fn threads_page(&self, from: ThreadCursor, max: usize, unwinder: Option<&mut Unwinder>) -> ThreadPage {
         self.list_page(from, max.max(1), unwinder)
+    }
+
+    fn threads_changed(&self, seen: &mut ThreadsSeen, max: usize) -> ThreadChanges {
+        self.list_changed(seen, max.max(1))
     }
 
     fn deadlocks(&self) -> Deadlocks {

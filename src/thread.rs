@@ -29,6 +29,7 @@ pub(crate) mod page;
 #[cfg(unix)]
 pub(crate) mod pthread;
 mod scope;
+pub(crate) mod seen;
 pub(crate) mod shutdown_report;
 pub(crate) mod snapshot;
 pub(crate) mod spawning;
@@ -60,6 +61,7 @@ pub use self::join_future::{JoinFuture, ScopedJoinFuture};
 pub use self::no_preempt::no_preempt;
 pub use self::page::{ThreadCursor, ThreadPage};
 pub use self::scope::{Scope, ScopedJoinHandle, scope};
+pub use self::seen::{ThreadChanges, ThreadsSeen};
 pub use self::shutdown_report::{KernelThreadInfo, ShutdownTimeout};
 pub use self::stack_use::StackUse;
 pub use self::task::Result;

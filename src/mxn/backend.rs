@@ -20,7 +20,7 @@ use crate::park::no_preempt::{self, NoPreempt};
 use crate::park::owner::OwnerHint;
 use crate::park::priority::Priority;
 use crate::park::reason::WaitReason;
-use crate::park::thread::ThreadRef;
+use crate::park::thread::{NO_ID, ThreadRef};
 use crate::park::wait_queue::Grants;
 use crate::recorder::ring::Ring;
 use crate::settings::invalid;
@@ -281,9 +281,10 @@ impl Spawner for Scheduler {
             }
             None => prepare(stack::take(class)?, scheduler, || green::take_global(scheduler, &Greens))?,
         };
+        let id = here.map_or(NO_ID, |(_, lwp)| lwp.ids.take());
         // One reference, which the thread shares with its handle.
         // SAFETY: the thread is free, and the caller owns it.
-        unsafe { green.core.begin(1, scheduler, Some(scheduler), options.name.take()) };
+        unsafe { green.core.begin(1, id, scheduler, Some(scheduler), options.name.take()) };
         if options.priority != Priority::Normal {
             green.core.priority.begin(options.priority);
         }

@@ -314,6 +314,8 @@ pub(crate) fn take_global(backend: &'static dyn Backend, pool: &'static dyn Core
 pub(super) struct Chunks {
     greens: &'static [Green],
     older: Option<&'static Chunks>,
+    /// How many were made before.
+    number: usize,
 }
 
 static CHUNKS: AtomicPtr<Chunks> = AtomicPtr::new(std::ptr::null_mut());
@@ -351,11 +353,17 @@ impl Chunks {
         self.greens
     }
 
+    /// Returns the number of its first thread among all of the process. The numbers of the others follow.
+    pub(super) fn first_number(&self) -> usize {
+        self.number * BATCH
+    }
+
     fn add(greens: &'static [Green]) {
         FACTS.keep();
-        let chunk = Box::leak(Box::new(Self { greens, older: None }));
+        let chunk = Box::leak(Box::new(Self { greens, older: None, number: 0 }));
         loop {
             chunk.older = Self::newest();
+            chunk.number = chunk.older.map_or(0, |older| older.number + 1);
             let older =
                 chunk.older.map_or(std::ptr::null_mut(), |older| std::ptr::from_ref(older).cast_mut());
             // Release: a thread that finds the chunk sees what is in it.

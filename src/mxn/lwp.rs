@@ -32,6 +32,7 @@ use crate::fiber::stack;
 use crate::park::debugger::{Fact, Facts};
 use crate::park::owner::{self, LwpEntry, OwnerHint};
 use crate::park::queue_lock::{QueueLock, Rank};
+use crate::park::thread::Ids;
 use crate::recorder::rings::RingCell;
 use crate::shim::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use crate::shim::cpu;
@@ -92,6 +93,8 @@ pub(crate) struct Lwp {
     pub(crate) turns: Cell<u32>,
     pub(crate) stacks: stack::Cache,
     pub(crate) greens: green::Cache,
+    /// Of the threads that it starts.
+    pub(crate) ids: Ids,
     pub(crate) search: SearchState,
 
     // Shared with others. Each on lines of its own: a thief, a timer or the monitor that writes there would
@@ -336,6 +339,7 @@ impl Lwp {
             turns: Cell::new(0),
             stacks: stack::Cache::new(),
             greens: green::Cache::default(),
+            ids: Ids::default(),
             search: SearchState {
                 age: Cell::new(first_age),
                 stole_at: Cell::new(0),

@@ -20,6 +20,7 @@ use crate::sys::preempt;
 use crate::sys::task_state::{self, is_asleep};
 use crate::thread::deadlock::Deadlocks;
 use crate::thread::page::{ThreadCursor, ThreadPage};
+use crate::thread::seen::{ThreadChanges, ThreadsSeen};
 
 impl Observed for Scheduler {
     fn stats(&self) -> RuntimeStats {
@@ -28,6 +29,10 @@ impl Observed for Scheduler {
 
     fn threads_page(&self, from: ThreadCursor, max: usize, unwinder: Option<&mut Unwinder>) -> ThreadPage {
         self.forever().threads_page(from, max.max(1), unwinder)
+    }
+
+    fn threads_changed(&self, seen: &mut ThreadsSeen, max: usize) -> ThreadChanges {
+        self.forever().threads_changed(seen, max.max(1))
     }
 
     fn deadlocks(&self) -> Deadlocks {

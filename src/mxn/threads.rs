@@ -23,6 +23,7 @@ use crate::sys::task_state;
 use crate::thread::id::ThreadId;
 use crate::thread::info::{ThreadInfo, ThreadState};
 use crate::thread::page::{Position, ThreadCursor, ThreadPage};
+use crate::thread::seen::{Slot, ThreadChanges, ThreadsSeen};
 use crate::thread::snapshot::{Looks, Place};
 use crate::thread::stack_use::{StackLook, StackUse};
 
@@ -69,9 +70,19 @@ impl Scheduler {
         ThreadPage::new(looks.into_infos(false), next)
     }
 
-    /// Looks at `most` more of its threads, from a position on. Returns where to go on.
+    /// Returns at most `most` of its threads that have changed. It may allocate: not for dispatchers.
+    pub(super) fn threads_changed(&'static self, seen: &mut ThreadsSeen, most: usize) -> ThreadChanges {
+        if !self.life.is_here() {
+            return ThreadChanges::in_fork(self.home());
+        }
+        seen.walk(self.home(), most, |looks, from, most| self.look_on(looks, from, BATCH.min(most)))
+    }
+
+    /// Looks at [`BATCH`] more of its threads, from a position on, and adds at most `most` of them. Returns
+    /// where to go on.
     fn look_on(&'static self, looks: &mut Looks<'_>, from: Position, most: usize) -> Option<Position> {
         let full = looks.len().saturating_add(most);
+        let mut looked = 0;
         let (mut chunk, mut first) = match from {
             Position::Start => (Chunks::newest(), 0),
             Position::Green(chunk, first) => (chunk.downcast_ref::<Chunks>(), first),
@@ -80,8 +91,13 @@ impl Scheduler {
         let view = View::of(self);
         while let Some(at) = chunk {
             for (index, green) in at.greens().iter().enumerate().skip(first) {
-                if looks.len() >= full {
+                if looks.len() >= full || looked >= BATCH {
                     return Some(Position::Green(at, index));
+                }
+                looked += 1;
+                let slot = Slot::Green(at.first_number() + index);
+                if !looks.is_news(slot, green.thread(), || view.is_queued(green)) {
+                    continue;
                 }
                 looks.add(
                     green.thread(),
@@ -120,16 +136,19 @@ struct View {
     scheduler: &'static Scheduler,
     /// By the numbers that hints have.
     lwps: HashMap<u16, &'static Lwp>,
-    /// What was in the rings when the looks began. Most threads are in none, and no ring has to be searched
-    /// for them.
-    in_rings: HashSet<NonNull<Green>>,
+    /// What was in the rings and next-slots when the looks began. Most threads are in none, and no ring has
+    /// to be searched for them.
+    on_lwps: HashSet<NonNull<Green>>,
 }
 
 impl View {
     fn of(scheduler: &'static Scheduler) -> Self {
         let lwps: HashMap<_, _> = scheduler.pool.lwps().map(|lwp| (lwp.tick.number(), lwp)).collect();
-        let in_rings = scheduler.pool.lwps().flat_map(|lwp| lwp.queue.ring.items()).collect();
-        Self { scheduler, lwps, in_rings }
+        let on_lwps = scheduler
+            .pool
+            .lwps()
+            .flat_map(|lwp| lwp.queue.next.look().into_iter().chain(lwp.queue.ring.items()));
+        Self { scheduler, lwps, on_lwps: on_lwps.collect() }
     }
 
     /// Returns where a thread is that may be one of the scheduler's. `waits`: its core says that it waits.
@@ -152,6 +171,11 @@ impl View {
         last.filter(|lwp| lwp.running().is_some_and(|running| ptr::eq(running, green)))
     }
 
+    /// Returns `true` for a thread that is in a run queue, or was when the looks began.
+    fn is_queued(&self, green: &'static Green) -> bool {
+        green.links().is_queued() || self.on_lwps.contains(&green.ptr())
+    }
+
     /// Returns the state of a thread that is in a run queue.
     fn queued(&self, green: &'static Green, last: Option<&Lwp>) -> Option<ThreadState> {
         let chosen = |lwp: &Lwp| ThreadState::Dispatchable { lwp: lwp.index as usize };
@@ -164,7 +188,7 @@ impl View {
             return Some(home.map_or(ThreadState::Runnable, chosen));
         }
         let in_ring = |lwp: &Lwp| lwp.queue.ring.contains(green.ptr());
-        let is_queued = self.in_rings.contains(&green.ptr()) && self.scheduler.pool.lwps().any(in_ring);
+        let is_queued = self.on_lwps.contains(&green.ptr()) && self.scheduler.pool.lwps().any(in_ring);
         is_queued.then_some(ThreadState::Runnable)
     }
 }

@@ -7,6 +7,7 @@ use crate::backtrace::Unwinder;
 use crate::sys::task_state;
 use crate::thread::info::ThreadInfo;
 use crate::thread::page::{Position, ThreadCursor, ThreadPage};
+use crate::thread::seen::{ThreadChanges, ThreadsSeen};
 use crate::thread::snapshot::Looks;
 
 impl Inner {
@@ -38,6 +39,16 @@ impl Inner {
         let mut looks = Looks::new(self.home(), unwinder);
         let next = looks.add_from(from.0, most, ask_kernel);
         ThreadPage::new(looks.into_infos(false), next)
+    }
+
+    /// Returns at most `most` of its threads that have changed.
+    pub(super) fn list_changed(&self, seen: &mut ThreadsSeen, most: usize) -> ThreadChanges {
+        if !self.process.is_mine() {
+            return ThreadChanges::in_fork(self.home());
+        }
+        seen.walk(self.home(), most, |looks, from, most| {
+            looks.add_from(from, looks.len().saturating_add(most), ask_kernel)
+        })
     }
 }
 

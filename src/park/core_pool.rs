@@ -21,7 +21,7 @@ use super::owner::OwnerHint;
 use super::queue_lock::{QueueLock, Rank};
 use super::reaper::join_state::JoinState;
 use super::spin::FULL_LOOKS;
-use super::thread::{self, ThreadCore, ThreadRef};
+use super::thread::{self, NO_ID, ThreadCore, ThreadRef};
 use super::traced;
 use crate::recorder::rings::RingCell;
 use crate::shim::atomic::{AtomicPtr, AtomicU32, Ordering, fence};
@@ -100,7 +100,7 @@ fn begin(
     // reference.
     thread.core.owner_hint.set(OwnerHint::OF_KERNEL_THREAD);
     // SAFETY: fresh, or out of the free list, so nothing else has it.
-    unsafe { thread.core.begin(refs, &KERNEL_PARK, spawner, name) };
+    unsafe { thread.core.begin(refs, NO_ID, &KERNEL_PARK, spawner, name) };
     let thread = ThreadRef::new(&thread.core);
     if observed::is_traced() {
         traced::kernel_thread_spawned(thread);

@@ -13,6 +13,7 @@
 //! 3. `finish`, by the thread, last of all
 //! 4. the last `release`, which calls [`CorePool::recycle`]; then `begin` again
 
+use std::cell::Cell;
 use std::fmt;
 use std::mem::offset_of;
 use std::num::NonZeroU64;
@@ -37,10 +38,46 @@ use crate::shim::UnsafeCell;
 use crate::shim::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::shim::fork::Generation;
 
-/// The id that the next thread gets. A thread gets one when it is first asked for.
+/// The first id that is in no block yet.
 static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
 
-/// Returns the highest id that a thread has.
+/// Ids for threads that one LWP starts: it takes a block of them from all others at a time. Its owner alone
+/// uses it.
+#[derive(Debug, Default)]
+pub(crate) struct Ids {
+    next: Cell<u64>,
+    end: Cell<u64>,
+}
+
+impl Ids {
+    /// How many ids a block has.
+    const BLOCK: u64 = 64;
+
+    /// Returns an id that no thread has.
+    #[inline]
+    pub(crate) fn take(&self) -> u64 {
+        let id = self.next.get();
+        if id == self.end.get() {
+            return self.refill();
+        }
+        self.next.set(id + 1);
+        id
+    }
+
+    #[cold]
+    fn refill(&self) -> u64 {
+        // Relaxed: only the numbers matter.
+        let id = NEXT.fetch_add(Self::BLOCK, std::sync::atomic::Ordering::Relaxed);
+        self.next.set(id + 1);
+        self.end.set(id + Self::BLOCK);
+        id
+    }
+}
+
+/// The id of a life that has none before it is asked for.
+pub(crate) const NO_ID: u64 = 0;
+
+/// Returns the highest id that a thread may have.
 pub(super) fn last_id() -> u64 {
     NEXT.load(std::sync::atomic::Ordering::Relaxed) - 1
 }
@@ -69,7 +106,7 @@ pub(crate) struct ThreadCore {
     pub(crate) handoff: Handoff,
     /// The robust locks that it would leave behind.
     pub(super) robust: Held,
-    /// Zero until it is asked for.
+    /// [`NO_ID`] until it is asked for, unless the life began with one.
     id: AtomicU64,
     /// What owns the core between two lives.
     pool: &'static dyn CorePool,
@@ -130,7 +167,7 @@ impl ThreadCore {
         }
     }
 
-    /// Starts a life with `refs` counted references.
+    /// Starts a life with `refs` counted references. `id`: one of [`Ids`], or [`NO_ID`].
     ///
     /// # Safety
     /// The caller has this core to itself: it is new, or was given to [`CorePool::recycle`] and not begun
@@ -139,6 +176,7 @@ impl ThreadCore {
     pub(crate) unsafe fn begin(
         &self,
         refs: u32,
+        id: u64,
         backend: &'static dyn Backend,
         spawner: Option<&'static dyn Spawner>,
         name: Option<Box<str>>,
@@ -149,7 +187,7 @@ impl ThreadCore {
         self.wait_state.begin(spawner.map_or(0, |spawner| std::ptr::from_ref(spawner).addr()));
         // Before the exit word: a look from outside that finds this life alive must not find the id of the
         // last life.
-        self.id.store(0, Ordering::Relaxed);
+        self.id.store(id, Ordering::Relaxed);
         self.exit.begin();
         self.interrupt.reset();
         self.priority.begin(Priority::Normal);
@@ -204,8 +242,8 @@ impl ThreadCore {
         self.name.give(name);
     }
 
-    /// Returns an identity that no other thread of this process has had or will have. It is created at the
-    /// first call, so that spawning pays no read-modify-write for it.
+    /// Returns an identity that no other thread of this process has had or will have. A thread that an LWP
+    /// starts has one from the beginning. For others, the first call creates it.
     pub(crate) fn id(&self) -> NonZeroU64 {
         if let Some(id) = NonZeroU64::new(self.id.load(Ordering::Relaxed)) {
             return id;

@@ -61,7 +61,7 @@ pub(crate) fn about_to_spawn() {
 pub(crate) fn spawned(thread: ThreadRef) {
     let now = clock::now();
     if let Some(account) = thread.account.get() {
-        account.spawned(session::current(), now);
+        account.spawned(session::current(), now, current::try_current().map_or(0, |me| me.id().get()));
     }
     record(thread, |by| Event::new(now, Kind::Spawn, thread.id().get()).with(by, thread.priority.number()));
     if is_recorded(thread)

@@ -82,6 +82,15 @@ pub(crate) struct Snapshot {
     pub(crate) account: Option<Look>,
 }
 
+/// What a glance at a thread found.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Glance {
+    pub(crate) id: NonZeroU64,
+    /// The number of its wait, the reason, and the address.
+    pub(crate) wait: Option<(u32, WaitReason, usize)>,
+    pub(crate) priority: Priority,
+}
+
 impl ThreadCore {
     /// Returns the address of the core, as a join states it.
     #[inline]
@@ -116,6 +125,14 @@ impl ThreadRef {
             (name, priority, wait, self.account_look(), more(wait.as_ref()))
         })?;
         Some((Snapshot { id, name, kernel: self.is_kernel(), priority, wait, account }, more))
+    }
+
+    /// Does what [`snapshot_with`](Self::snapshot_with) does, but looks only for what tells if there is
+    /// anything new. Does not allocate.
+    pub(crate) fn glance(self, home: usize) -> Option<Glance> {
+        let (id, (wait, priority)) =
+            self.in_one_life(home, || (self.wait_state.wait(), self.priority.get()))?;
+        Some(Glance { id, wait: wait.map(|(serial, reason, at, _)| (serial, reason, at)), priority })
     }
 
     /// Returns the identity of the thread of the runtime at `home` that has this core, if it lives and
@@ -183,6 +200,7 @@ mod tests {
     use crate::park::core_pool;
     use crate::park::kernel_park::KERNEL_PARK;
     use crate::park::tests::heap::allocates_without_locks;
+    use crate::park::thread::NO_ID;
 
     #[test]
     fn a_look_is_of_one_life() {
@@ -195,7 +213,7 @@ mod tests {
         assert!(thread.snapshot_with(8, |_| ()).is_none());
         // Another thread gets the core meanwhile.
         // SAFETY: this test has the core to itself.
-        let begin = |_: Option<&_>| unsafe { thread.core().begin(1, &KERNEL_PARK, None, None) };
+        let begin = |_: Option<&_>| unsafe { thread.core().begin(1, NO_ID, &KERNEL_PARK, None, None) };
         assert!(thread.snapshot_with(0, begin).is_none());
         assert!(thread.snapshot().is_some());
         assert!(thread.snapshot_with(0, |_| _ = thread.finish()).is_none(), "it has ended meanwhile");

@@ -18,6 +18,8 @@
 //! each account has the number of the session to which its times belong. The first keeper of another session
 //! begins it anew.
 
+use std::num::NonZeroU64;
+
 use super::session::Session;
 use crate::shim::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 use crate::shim::{spin_hint, yield_cpu};
@@ -71,6 +73,8 @@ pub(crate) struct Account {
     dispatches: AtomicU32,
     preempted: AtomicU32,
     migrations: AtomicU32,
+    /// The identity of the thread that started this one in this session; 0: not known.
+    maker: AtomicU64,
     times: [AtomicU64; STATES],
     /// When a waker last made it runnable, times two; plus one if an LWP was chosen.
     ready: AtomicU64,
@@ -89,6 +93,8 @@ pub(crate) struct Statement {
     pub(crate) dispatches: u32,
     pub(crate) preempted: u32,
     pub(crate) migrations: u32,
+    /// The identity of the thread that started it; 0: not known.
+    pub(crate) maker: u64,
 }
 
 const NO_LWP: u32 = u32::MAX;
@@ -102,6 +108,16 @@ pub(crate) enum Look {
     Busy,
     /// What the account says.
     Says(Statement),
+}
+
+impl Look {
+    /// Returns the identity of the thread that started the one with the account, if that is known.
+    pub(crate) fn maker(self) -> Option<NonZeroU64> {
+        match self {
+            Self::Says(statement) => NonZeroU64::new(statement.maker),
+            Self::Unchanged | Self::Busy => None,
+        }
+    }
 }
 
 /// How often a look begins again at once, if keepers change the account meanwhile.
@@ -124,14 +140,20 @@ impl Account {
             dispatches: AtomicU32::default(),
             preempted: AtomicU32::default(),
             migrations: AtomicU32::default(),
+            maker: AtomicU64::default(),
             times: Default::default(),
             ready: AtomicU64::default(),
         }
     }
 
-    /// Begins the account of a new thread, which is runnable. Keeper only.
-    pub(crate) fn spawned(&self, session: Session, now: u64) {
-        self.change(|| self.begin(session, now, State::Queued));
+    /// Begins the account of a new thread, which is runnable, and was started by the thread `maker` (0: not
+    /// known). Keeper only.
+    pub(crate) fn spawned(&self, session: Session, now: u64, maker: u64) {
+        self.change(|| {
+            self.begin(session, now, State::Queued);
+            // Relaxed: looks check the version.
+            self.maker.store(maker, Ordering::Relaxed);
+        });
     }
 
     /// Notes that a thread was woken. `chosen`: an LWP was chosen for it. Called by the waker.
@@ -224,6 +246,7 @@ impl Account {
             dispatches: self.dispatches.load(Ordering::Relaxed),
             preempted: self.preempted.load(Ordering::Relaxed),
             migrations: self.migrations.load(Ordering::Relaxed),
+            maker: self.maker.load(Ordering::Relaxed),
         })
     }
 
@@ -254,6 +277,7 @@ impl Account {
         self.ran.store(now, Ordering::Relaxed);
         self.ready.store(0, Ordering::Relaxed);
         self.lwp.store(NO_LWP, Ordering::Relaxed);
+        self.maker.store(0, Ordering::Relaxed);
         for counter in [&self.dispatches, &self.preempted, &self.migrations] {
             counter.store(0, Ordering::Relaxed);
         }

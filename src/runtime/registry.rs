@@ -10,6 +10,7 @@ use crate::recorder::{crash, known};
 use crate::sys::once::Mutex;
 use crate::thread::deadlock::Deadlocks;
 use crate::thread::page::{ThreadCursor, ThreadPage};
+use crate::thread::seen::{ThreadChanges, ThreadsSeen};
 
 /// What a runtime was built with, and what it has come to: as much as explains a recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,6 +52,10 @@ pub(crate) trait Observed: Send + Sync {
     /// Returns some of its threads; see [`Runtime::threads_page`](super::Runtime::threads_page). With an
     /// unwinder, they have backtraces.
     fn threads_page(&self, from: ThreadCursor, max: usize, unwinder: Option<&mut Unwinder>) -> ThreadPage;
+
+    /// Returns some of its threads that have changed; see
+    /// [`Runtime::threads_changed`](super::Runtime::threads_changed).
+    fn threads_changed(&self, seen: &mut ThreadsSeen, max: usize) -> ThreadChanges;
 
     /// Returns what its threads wait for; see [`Runtime::deadlocks`](super::Runtime::deadlocks).
     fn deadlocks(&self) -> Deadlocks;

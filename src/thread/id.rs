@@ -23,8 +23,8 @@ impl ThreadId {
         Self(number)
     }
 
-    /// Returns the number in it, as std's method does, which is unstable. Numbers are given when they are
-    /// first asked for, so their order says nothing.
+    /// Returns the number in it, as std's method does, which is unstable. LWPs give numbers in
+    /// blocks, and other threads get one when it is first asked for. So their order says nothing.
     ///
     /// # Examples
     ///

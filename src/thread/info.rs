@@ -137,6 +137,7 @@ pub struct ThreadInfo {
     pub(super) called: Option<String>,
     pub(super) owner: Option<(ThreadId, Option<String>)>,
     pub(super) times: Option<ThreadTimes>,
+    pub(super) maker: Option<ThreadId>,
     pub(super) stack: Option<StackLook>,
     pub(super) backtrace: Option<Backtrace>,
 }
@@ -208,6 +209,14 @@ impl ThreadInfo {
         self.times.as_ref()
     }
 
+    /// Returns the identity of the thread that started it, which may have ended. `None` unless [times are
+    /// counted](crate::trace::Level), and were when it was started. Also `None` if a kernel thread started it
+    /// that had never used this crate.
+    #[must_use]
+    pub fn maker(&self) -> Option<ThreadId> {
+        self.maker
+    }
+
     /// Returns how much of its stack has been used until now. `None` if it owns a kernel thread, has ended
     /// meanwhile, or has not got a stack yet.
     ///
@@ -269,6 +278,7 @@ mod tests {
             called: Some("accounts".into()),
             owner: Some((id(3), Some("worker-3".into()))),
             times: None,
+            maker: None,
             stack: None,
             backtrace: None,
         };

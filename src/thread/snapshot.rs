@@ -11,6 +11,7 @@ use super::deadlock::owner::{has_owners, owner_of};
 use super::id::ThreadId;
 use super::info::{ThreadInfo, ThreadState};
 use super::page::Position;
+use super::seen::{Changes, Slot};
 use super::stack_use::StackLook;
 use super::times::TimesNow;
 use crate::backtrace::{self, Backtrace, Unwinder};
@@ -55,6 +56,8 @@ pub(crate) struct Looks<'a> {
     seen: Vec<Seen>,
     /// There, if backtraces are asked for.
     unwinder: Option<&'a mut Unwinder>,
+    /// There, if only what has changed is asked for.
+    changes: Option<&'a mut Changes>,
 }
 
 #[derive(Debug)]
@@ -74,12 +77,33 @@ struct Object {
 impl<'a> Looks<'a> {
     /// Begins with the runtime at `home`. With an unwinder, the looks find backtraces, too.
     pub(crate) fn new(home: usize, unwinder: Option<&'a mut Unwinder>) -> Self {
-        Self { home, seen: Vec::new(), unwinder }
+        Self { home, seen: Vec::new(), unwinder, changes: None }
+    }
+
+    /// Begins with what has changed in the runtime at `home`.
+    pub(super) fn of_changes(home: usize, changes: &'a mut Changes) -> Self {
+        Self { home, seen: Vec::new(), unwinder: None, changes: Some(changes) }
     }
 
     /// Returns how many threads have been found.
     pub(crate) fn len(&self) -> usize {
         self.seen.len()
+    }
+
+    /// Returns `false` for a thread that only waits on, if what has changed is asked for. `is_queued` is told
+    /// that it seems to wait, and returns `true` if it is in a run queue.
+    pub(crate) fn is_news(
+        &mut self,
+        slot: Slot,
+        thread: ThreadRef,
+        is_queued: impl FnOnce() -> bool,
+    ) -> bool {
+        self.changes.as_deref_mut().is_none_or(|it| it.is_news(self.home, slot, thread, is_queued))
+    }
+
+    /// Returns how many cores were looked at, if what has changed is asked for.
+    pub(super) fn glances(&self) -> usize {
+        self.changes.as_ref().map_or(0, |it| it.glances)
     }
 
     /// Adds a thread, if it is of the runtime. `place` is told if it waits, and says where it is. `backtrace`
@@ -108,6 +132,10 @@ impl<'a> Looks<'a> {
         for kernel in std::iter::successors(first, |kernel| kernel.older()) {
             if self.len() >= full {
                 return Some(Position::Kernel(kernel));
+            }
+            let slot = Slot::Kernel(std::ptr::from_ref(kernel).addr());
+            if !self.is_news(slot, kernel.thread(), || false) {
+                continue;
             }
             let place = |wait: Option<&WaitSnapshot>| {
                 let owns = kernel.tid();
@@ -228,6 +256,7 @@ impl Seen {
             priority,
             called,
             owner,
+            maker: account.and_then(Look::maker).map(ThreadId::from_number),
             times: times.zip(account).and_then(|(now, account)| match account {
                 Look::Says(statement) => Some(now.times(&statement)),
                 Look::Unchanged => Some(now.unchanged(state)),

@@ -72,6 +72,15 @@ impl TimesNow {
         let mut times = [0; STATES];
         times[state as usize] = self.session;
         let (life, since) = (self.session, self.session);
-        self.times(&Statement { life, state, since, times, dispatches: 0, preempted: 0, migrations: 0 })
+        self.times(&Statement {
+            life,
+            state,
+            since,
+            times,
+            dispatches: 0,
+            preempted: 0,
+            migrations: 0,
+            maker: 0,
+        })
     }
 }

@@ -75,8 +75,11 @@ impl Client {
         }
     }
 
-    /// Returns the next threads of a runtime, at most `max`. Each call goes on where the last ended; with
-    /// `anew`, it begins at the first.
+    /// Returns the next threads of a runtime that have changed since this client got them, at most `max`. With
+    /// `anew`, the client has got none.
+    ///
+    /// The first walk has all threads, in as many calls as it takes until a page is
+    /// [last](ThreadPageView::last). The next call begins another walk, for what has changed since.
     ///
     /// # Errors
     ///

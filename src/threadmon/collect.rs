@@ -15,7 +15,7 @@ use crate::sys::clock::monotonic;
 use crate::sys::task_state::Tasks;
 use crate::sys::{affinity, poll};
 use crate::thread::info::{ThreadInfo, ThreadState};
-use crate::thread::page::ThreadCursor;
+use crate::thread::seen::ThreadsSeen;
 use crate::trace::history::{self, History};
 use crate::trace::{EventKind, Recording, State, level, set_level, set_sample};
 
@@ -28,8 +28,8 @@ const EVENTS: usize = 1_000;
 /// What one client has seen.
 #[derive(Default)]
 pub(super) struct Collector {
-    /// Where its walks over threads go on, by the runtimes' numbers.
-    cursors: HashMap<u32, ThreadCursor>,
+    /// What it has got of the threads, by the runtimes' numbers.
+    seen: HashMap<u32, ThreadsSeen>,
     /// How much of each ring it has.
     rings: HashMap<usize, u64>,
     /// The thread that it follows, and how much of each ring it has seen of that.
@@ -84,20 +84,20 @@ impl Collector {
     }
 
     fn threads(&mut self, number: u32, max: u32, anew: bool) -> Response {
-        let Some(runtime) = registry::all().into_iter().find(|it| it.number() == number) else {
+        let runtimes = registry::all();
+        self.seen.retain(|number, _| runtimes.iter().any(|it| it.number() == *number));
+        let Some(runtime) = runtimes.into_iter().find(|it| it.number() == number) else {
             return Response::Refused(format!("there is no runtime {number}"));
         };
-        let from = self.cursors.remove(&number).filter(|_| !anew).unwrap_or_default();
-        let page = runtime.threads_page(from, MOST.min(max as usize), None);
-        let last = match page.next() {
-            Some(next) => {
-                self.cursors.insert(number, next);
-                false
-            }
-            None => true,
-        };
-        let threads = page.into_threads().into_iter().map(view).collect();
-        Response::Threads(ThreadPageView { threads, last })
+        let seen = self.seen.entry(number).or_default();
+        if anew {
+            *seen = ThreadsSeen::new();
+        }
+        let changes = runtime.threads_changed(seen, MOST.min(max as usize));
+        let ended = changes.ended().iter().map(|id| id.as_u64().get()).collect();
+        let last = changes.is_last();
+        let threads = changes.into_threads().into_iter().map(view).collect();
+        Response::Threads(ThreadPageView { threads, ended, last })
     }
 }
 
@@ -159,6 +159,7 @@ fn cpu_time(tid: u32) -> Option<(Duration, Duration)> {
 
 pub(super) fn view(info: ThreadInfo) -> ThreadView {
     let (mut state, mut reason, mut at, mut tid, mut lwp) = (State::Running, None, None, None, info.lwp());
+    let stack = info.stack().map(|stack| (stack.high_water(), stack.size()));
     let mut owner = info.owner().map(|(id, name)| (id.as_u64().get(), name.map(str::to_owned)));
     match info.state() {
         ThreadState::Running { tid: on } => tid = on,
@@ -185,6 +186,8 @@ pub(super) fn view(info: ThreadInfo) -> ThreadView {
         bound: info.is_bound(),
         priority: info.priority(),
         times: info.times().cloned(),
+        stack,
+        maker: info.maker().map(|id| id.as_u64().get()),
     }
 }
 

@@ -119,15 +119,23 @@ pub struct ThreadView {
     pub priority: Priority,
     /// Its times, while they are counted.
     pub times: Option<ThreadTimes>,
+    /// How many bytes of its stack have been used, and how many it has.
+    pub stack: Option<(usize, usize)>,
+    /// The identity of the thread that started it, if times were counted then.
+    pub maker: Option<u64>,
 }
 
-/// Some threads of a runtime.
+/// Some threads of a runtime that have changed.
+///
+/// Threads that still wait, as they did when the client got them, are in no page.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct ThreadPageView {
     /// The threads.
     pub threads: Vec<ThreadView>,
-    /// `true` if the walk has come to its end. The next page begins anew.
+    /// The identities of threads that the client got before and that have ended.
+    pub ended: Vec<u64>,
+    /// `true` if the walk has come to its end. The next page begins another.
     pub last: bool,
 }
 
@@ -175,8 +183,8 @@ wire_struct! {
     }
     LwpView { number tid state thread cpu dispatches steals wakes cpu_time times }
     ThreadTimes { life states since dispatches preempted migrations }
-    ThreadView { id name state reason at object owner lwp cpu tid bound priority times }
-    ThreadPageView { threads last }
+    ThreadView { id name state reason at object owner lwp cpu tid bound priority times stack maker }
+    ThreadPageView { threads ended last }
     LockView { at name kind contended slept waited longest owner }
     Event { at track thread kind }
     HistoryView { at events whole_since objects }

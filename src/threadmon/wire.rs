@@ -9,7 +9,7 @@ use super::views::{HistoryView, LockView, Overview, ThreadPageView};
 use crate::trace::Level;
 
 /// The version of all of this. A server refuses other versions.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// The longest payload: 16 MiB.
 pub const LONGEST: usize = 16 << 20;
@@ -25,7 +25,8 @@ pub enum Request {
     Hello(u32),
     /// The process and its runtimes.
     Overview,
-    /// The next threads of the runtime of this number: at most so many. With `true`, the walk begins anew.
+    /// The next threads of the runtime of this number that have changed since this client got them: at most
+    /// so many. With `true`, the client has got none.
     Threads(u32, u32, bool),
     /// The locks for which threads waited.
     Locks,

@@ -70,6 +70,7 @@ mod shutdown;
 mod statistics;
 mod task_group;
 mod task_limits;
+mod thread_changes;
 mod threads;
 mod time;
 mod tsd;

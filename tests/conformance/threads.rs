@@ -37,12 +37,12 @@ fn is_one_to_one<R: Runtime>(_: &R) -> bool {
     R::NAME == OneToOne::NAME
 }
 
-fn find<R: Runtime>(rt: &R, id: ThreadId) -> Option<ThreadInfo> {
+pub(crate) fn find<R: Runtime>(rt: &R, id: ThreadId) -> Option<ThreadInfo> {
     rt.threads().into_iter().find(|thread| thread.id() == id)
 }
 
 /// Looks until the thread looks like that. The watchdog ends a wait that would not.
-fn seen<R: Runtime>(rt: &R, id: ThreadId, is_so: impl Fn(&ThreadInfo) -> bool) -> ThreadInfo {
+pub(crate) fn seen<R: Runtime>(rt: &R, id: ThreadId, is_so: impl Fn(&ThreadInfo) -> bool) -> ThreadInfo {
     loop {
         if let Some(thread) = find(rt, id).filter(&is_so) {
             return thread;
@@ -51,7 +51,7 @@ fn seen<R: Runtime>(rt: &R, id: ThreadId, is_so: impl Fn(&ThreadInfo) -> bool) -
     }
 }
 
-fn waits_for(thread: &ThreadInfo, what: WaitReason) -> bool {
+pub(crate) fn waits_for(thread: &ThreadInfo, what: WaitReason) -> bool {
     matches!(thread.state(), ThreadState::Waiting { reason, .. } if reason == what)
 }
 

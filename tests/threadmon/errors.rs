@@ -140,7 +140,8 @@ pub(super) fn errors() {
     let server = answer(&[2, 0, 0, 0, 0, 9]);
     let error = Client::connect(plain.id()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
-    assert!(error.to_string().contains("speaks version 9; this is version 4"), "{error}");
+    let versions = format!("speaks version 9; this is version {}", selvedge::threadmon::wire::VERSION);
+    assert!(error.to_string().contains(&versions), "{error}");
     server.join().unwrap();
     for bytes in [&[1, 0, 0, 0, 77][..], &[255, 255, 255, 255, 0], &[0, 0, 0, 0]] {
         let server = answer(bytes);

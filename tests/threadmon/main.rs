@@ -6,6 +6,7 @@ mod attacks;
 mod child;
 mod dumps;
 mod errors;
+mod many;
 #[path = "../support/random.rs"]
 #[allow(dead_code, reason = "frames are drawn as they are sent, and do not shrink")]
 mod random;
@@ -134,6 +135,7 @@ fn child() {
         ("quit", views::quit),
         ("views", views::views),
         ("walk", views::walk),
+        ("many", many::many),
         ("events", views::events),
         ("history", views::history),
         ("parked", dumps::parked),

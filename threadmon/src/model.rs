@@ -1,6 +1,7 @@
 //! What is known of the program: the latest of each thing, and what has changed since the one before.
 //!
-//! Threads come in pages, so they are of different ages. A thread that a whole walk has not met has ended.
+//! Threads come in pages, so they are of different ages. A thread that is in no page of a whole walk has waited
+//! on since the walk before.
 
 #[cfg(test)]
 mod tests;
@@ -131,7 +132,7 @@ pub(crate) struct Model {
 
 impl Model {
     pub(crate) fn apply(&mut self, snapshot: Snapshot) {
-        let Snapshot { overview, pages, locks, deadlocks, cpus, own, calls, history } = snapshot;
+        let Snapshot { overview, anew, pages, locks, deadlocks, cpus, own, calls, history } = snapshot;
         (self.trouble, self.calls) = (None, calls);
         let before = self.overview.take();
         self.bound_reached = 0;
@@ -144,14 +145,21 @@ impl Model {
             self.bound_reached = reached(&overview).saturating_sub(reached(before));
         }
         self.apply_lwps(before.as_ref(), &overview);
+        if anew {
+            self.threads.clear();
+        }
         for (runtime, page) in pages {
             let walk = *self.walks.entry(runtime).or_default();
             for view in page.threads {
                 let own = own.get(&view.id).copied();
                 self.apply_thread(runtime, walk, overview.at, view, own);
             }
+            for ended in page.ended {
+                self.threads.remove(&ended);
+            }
             if page.last {
-                self.threads.retain(|_, row| row.runtime != runtime || row.walk == walk);
+                let others = self.threads.values_mut().filter(|it| it.runtime == runtime && it.walk != walk);
+                others.for_each(|row| row.waits_on(overview.at));
                 self.walks.insert(runtime, walk + 1);
             }
         }
@@ -335,6 +343,29 @@ impl Model {
     pub(crate) fn name(&self, id: u64) -> String {
         let name = self.threads.get(&id).and_then(|row| row.view.name.as_deref());
         name.map_or_else(|| format!("#{id}"), clean)
+    }
+}
+
+impl Row {
+    /// Notes that it has waited on until now.
+    fn waits_on(&mut self, at: Duration) {
+        let state = index(self.view.state);
+        if !matches!(self.view.state, State::Blocked | State::Sleeping) {
+            return;
+        }
+        let span = at.saturating_sub(self.seen);
+        self.seen = at;
+        if let Some(times) = &mut self.view.times {
+            times.life += span;
+            times.since += span;
+            times.states[state] += span;
+            self.shares = Some(std::array::from_fn(|it| if it == state { 1.0 } else { 0.0 }));
+            self.dispatches = Some(0.0);
+        }
+        if let Some(own) = &mut self.own {
+            (own.rates.ran, own.rates.waited) = (Some(0.0), Some(0.0));
+            own.rates.in_state += span;
+        }
     }
 }
 

@@ -2,8 +2,8 @@
 //!
 //! **Problem.** A list of 100,000 threads ten times a second would cost the program more than a monitor may.
 //!
-//! **Solution.** Each refresh takes one page of each runtime, and goes on where the last page ended. The
-//! program says how much CPU time its serving thread has used. If that was more than [`SHARE`], pages become
+//! **Solution.** The program lists only threads that have changed. Each refresh takes one page of each
+//! runtime, and goes on where the last page ended. The program says how much CPU time its serving thread has used. If that was more than [`SHARE`], pages become
 //! shorter, and later longer again. Deadlocks are looked for seldom, and the more seldom the longer that
 //! takes.
 
@@ -34,6 +34,8 @@ const DEADLOCKS: Duration = Duration::from_secs(2);
 /// What one refresh brings.
 pub(crate) struct Snapshot {
     pub(crate) overview: Overview,
+    /// What was known of threads before is void.
+    pub(crate) anew: bool,
     /// The runtimes' numbers, each with its next page.
     pub(crate) pages: Vec<(u32, ThreadPageView)>,
     /// `None`: they were not asked for.
@@ -60,6 +62,8 @@ pub(crate) struct Source {
     followed: Option<u64>,
     /// The history of the followed thread begins with the next snapshot.
     anew: bool,
+    /// The connection is new, so the program lists all threads.
+    connected: bool,
 }
 
 impl Source {
@@ -72,6 +76,7 @@ impl Source {
             with_locks: false,
             followed: None,
             anew: true,
+            connected: true,
         }
     }
 
@@ -115,10 +120,11 @@ impl Source {
             None => None,
         };
         self.anew = history.is_none();
-        Ok(Snapshot { overview, pages, locks, deadlocks, cpus: cpus::read(), own, calls, history })
+        let anew = std::mem::take(&mut self.connected);
+        Ok(Snapshot { overview, anew, pages, locks, deadlocks, cpus: cpus::read(), own, calls, history })
     }
 
-    /// Returns a snapshot with all threads.
+    /// Returns a snapshot with all threads that have changed.
     pub(crate) fn whole(&mut self) -> io::Result<Snapshot> {
         let mut snapshot = self.snapshot()?;
         for (runtime, page) in &mut snapshot.pages {
@@ -130,6 +136,7 @@ impl Source {
                 match self.attached.client.threads(*runtime, LONGEST_PAGE, false) {
                     Ok(next) => {
                         page.threads.extend(next.threads);
+                        page.ended.extend(next.ended);
                         page.last = next.last;
                     }
                     Err(error) if error.kind() == io::ErrorKind::NotFound => break,
@@ -145,9 +152,9 @@ impl Source {
         self.attached.set_level(level)
     }
 
-    /// Connects again. Walks over threads begin anew.
+    /// Connects again. The program lists all threads anew.
     pub(crate) fn reconnect(&mut self) -> io::Result<()> {
-        self.last = None;
+        (self.last, self.connected) = (None, true);
         self.attached.reconnect()
     }
 }

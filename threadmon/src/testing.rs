@@ -86,6 +86,7 @@ impl Scene {
         let page = ThreadPageView::default();
         let mut it = Self {
             snapshot: Snapshot {
+                anew: false,
                 overview,
                 pages: vec![(1, page)],
                 locks: None,

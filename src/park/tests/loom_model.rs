@@ -19,7 +19,7 @@ use crate::park::current::set_current;
 use crate::park::mutex_handoff::{self, HeldMutex};
 use crate::park::permit;
 use crate::park::reason::WaitReason;
-use crate::park::thread::{ThreadCore, ThreadRef};
+use crate::park::thread::{NO_ID, ThreadCore, ThreadRef};
 use crate::park::wait_queue;
 use crate::shim::atomic::AtomicU32;
 use crate::shim::{MODEL_STRIDE, UnsafeCell, futex};
@@ -240,7 +240,7 @@ impl Green {
         }));
         let green = Arc::new(Self { core: ThreadCore::new(scheduler, &Once), scheduler });
         // SAFETY: it is new.
-        unsafe { green.core.begin(1, scheduler, None, None) };
+        unsafe { green.core.begin(1, NO_ID, scheduler, None, None) };
         touch(green.thread());
         // The word must exist before the threads do.
         assert!(!green.core.handoff.wants(1));

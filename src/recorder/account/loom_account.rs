@@ -14,7 +14,7 @@ fn model(stop: fn(&Account), look: fn(&Account) -> Option<Statement>) {
     shim::let_loads_conflict(false);
     loom::model(move || {
         let account = Arc::new(Account::new());
-        account.spawned(SESSION, 0);
+        account.spawned(SESSION, 0, 0);
         account.runs(SESSION, 10, 0);
         let looker = loom::thread::spawn({
             let account = Arc::clone(&account);

@@ -56,7 +56,7 @@ fn passes(leave: fn(&Thread), then: u32) {
             queued: AtomicBool::new(false),
             session: AtomicU32::new(1),
         });
-        thread.hook(|account, session| account.spawned(session, 0));
+        thread.hook(|account, session| account.spawned(session, 0, 0));
         thread.hook(|account, session| account.runs(session, 10, 0));
         thread.mounted.set();
         assert!(!thread.queued.load(Ordering::Relaxed));

@@ -21,7 +21,7 @@ fn times(account: &Account, now: u64) -> [u64; STATES] {
 fn a_life_adds_up() {
     let account = Account::new();
     assert_eq!(account.look(SESSION, 1_000), Look::Unchanged);
-    account.spawned(SESSION, 1_000);
+    account.spawned(SESSION, 1_000, 7);
     assert_eq!(times(&account, 1_500), [0, 0, 500, 0, 0, 0]);
     account.runs(SESSION, 2_000, 0);
     account.stops(SESSION, 2_100, State::Blocked, false);
@@ -41,13 +41,18 @@ fn a_life_adds_up() {
     assert_eq!(statement.times, [310, 100, 1_070, 300, 1_000, 300]);
     let counts = (statement.dispatches, statement.preempted, statement.migrations);
     assert_eq!((statement.life, statement.state, counts), (3_080, State::Running, (4, 1, 2)));
+    assert_eq!(statement.maker, 7);
+    // In the next session, what was before is not known.
+    let next = Session { number: SESSION.number + 1, ..SESSION };
+    account.runs(next, 5_000, 0);
+    assert_eq!(says(&account, next, 5_000).maker, 0);
 }
 
 /// The waker comes between the thread's publication and the end of its stop.
 #[test]
 fn an_early_waker_leaves_no_time_blocked() {
     let account = Account::new();
-    account.spawned(SESSION, 100);
+    account.spawned(SESSION, 100, 0);
     account.runs(SESSION, 200, 0);
     account.readied(290, false);
     account.stops(SESSION, 300, State::Blocked, false);
@@ -61,7 +66,7 @@ fn an_early_waker_leaves_no_time_blocked() {
 #[test]
 fn a_new_session_begins_anew() {
     let account = Account::new();
-    account.spawned(SESSION, 200);
+    account.spawned(SESSION, 200, 0);
     account.runs(SESSION, 300, 0);
     let next = Session { number: 2, began: 1_000 };
     assert_eq!(account.look(next, 1_100), Look::Unchanged, "no keeper has been there");
@@ -75,7 +80,7 @@ fn a_new_session_begins_anew() {
 #[test]
 fn a_clock_that_is_behind_charges_nothing_twice() {
     let account = Account::new();
-    account.spawned(SESSION, 1_000);
+    account.spawned(SESSION, 1_000, 0);
     account.runs(SESSION, 990, 0);
     account.stops(SESSION, 1_100, State::Blocked, false);
     account.readied(1_090, false);
@@ -90,7 +95,7 @@ fn a_clock_that_is_behind_charges_nothing_twice() {
 #[test]
 fn a_look_in_the_middle_of_a_change_says_so() {
     let account = Account::new();
-    account.spawned(SESSION, 100);
+    account.spawned(SESSION, 100, 0);
     account.version.fetch_add(1, Ordering::Relaxed);
     assert_eq!(account.look(SESSION, 200), Look::Busy);
     account.version.fetch_add(1, Ordering::Relaxed);
@@ -100,7 +105,7 @@ fn a_look_in_the_middle_of_a_change_says_so() {
 #[test]
 fn a_thread_does_not_run_before_it_has_stopped_and_was_woken() {
     let account = Account::new();
-    account.spawned(SESSION, 100);
+    account.spawned(SESSION, 100, 0);
     account.runs(SESSION, 200, 0);
     account.stops(SESSION, 300, State::Blocked, false);
     assert_eq!((account.not_before(250), account.not_before(310)), (300, 310));

@@ -45,6 +45,7 @@ fn threads_that_have_not_stopped_have_a_line_each() {
         called: None,
         owner: None,
         times: None,
+        maker: None,
         stack: None,
         backtrace: None,
     };

@@ -5,6 +5,7 @@ use selvedge::thread::WaitReason;
 use selvedge::trace::State;
 
 use super::{Model, index};
+use crate::source::Snapshot;
 use crate::testing::{Scene, busy_program, ms};
 use crate::warnings::warnings;
 
@@ -25,23 +26,45 @@ fn rates_are_differences() {
     assert_eq!((model.used.0.round(), model.monitor), (1.0, 0.01));
 }
 
+/// Returns a refresh of a program with this thread in its page.
+fn page(at: u64, id: u64, state: State, last: bool) -> Snapshot {
+    let mut scene = Scene::at(ms(at), 1).thread(id, "a", state);
+    scene.snapshot.pages[0].1.last = last;
+    scene.snapshot
+}
+
 #[test]
-fn a_thread_that_a_whole_walk_has_not_met_has_ended() {
+fn a_thread_that_a_whole_walk_has_not_met_waits_on() {
     let mut model = Model::default();
-    let part = |at, id, last| {
-        let mut scene = Scene::at(ms(at), 1).thread(id, "a", State::Blocked);
-        scene.snapshot.pages[0].1.last = last;
-        scene.snapshot
-    };
-    model.apply(part(1, 1, false));
-    model.apply(part(2, 2, true));
-    assert_eq!(model.threads.len(), 2);
-    model.apply(part(3, 1, false));
-    assert_eq!(model.threads.len(), 2, "the second one may come yet");
-    model.apply(part(4, 3, true));
-    let mut ids: Vec<u64> = model.threads.keys().copied().collect();
-    ids.sort_unstable();
-    assert_eq!(ids, [1, 3]);
+    model.apply(page(100, 1, State::Blocked, false));
+    model.apply(page(200, 2, State::Sleeping, true));
+    let blocked =
+        |model: &Model| model.threads[&1].view.times.as_ref().unwrap().states[index(State::Blocked)];
+    let (before, since) = (blocked(&model), model.threads[&1].view.times.as_ref().unwrap().since);
+    model.apply(page(300, 3, State::Running, false));
+    assert_eq!((model.threads.len(), blocked(&model)), (3, before), "the first one may come yet");
+    model.apply(page(400, 4, State::Running, true));
+    assert_eq!((model.threads.len(), blocked(&model)), (4, before + ms(300)));
+    let row = &model.threads[&1];
+    assert_eq!((row.seen, row.dispatches), (ms(400), Some(0.0)));
+    assert_eq!(row.shares, Some([0.0, 0.0, 0.0, 1.0, 0.0, 0.0]));
+    assert_eq!(row.view.times.as_ref().unwrap().since, since + ms(300));
+    assert_eq!(model.threads[&3].seen, ms(300), "it ran, so what it does is not known");
+}
+
+#[test]
+fn threads_end_when_the_program_says_so() {
+    let mut model = Model::default();
+    model.apply(page(1, 1, State::Blocked, true));
+    let mut next = page(2, 2, State::Blocked, true);
+    next.pages[0].1.ended = vec![1, 7];
+    model.apply(next);
+    assert_eq!(model.threads.keys().collect::<Vec<_>>(), [&2]);
+    // The program may have ended any of them while there was no connection.
+    let mut next = page(3, 3, State::Blocked, true);
+    next.anew = true;
+    model.apply(next);
+    assert_eq!(model.threads.keys().collect::<Vec<_>>(), [&3]);
 }
 
 #[test]

@@ -35,10 +35,16 @@ pub(crate) fn lines(model: &Model, zoom: u32, width: usize) -> Vec<Line<'static>
             Span::raw(format!(" {}", waits_for(view))),
         ]),
         Line::from(format!(
-            "LWP {}  CPU {}  tid {}",
+            "LWP {}  CPU {}  tid {}  stack {}  started by {}",
             or_dash(view.lwp.map(|it| it.to_string())),
             or_dash(view.cpu.map(|it| it.to_string())),
             or_dash(view.tid.map(|it| it.to_string())),
+            or_dash(view.stack.map(|(used, size)| format!(
+                "{} of {} KiB",
+                used.div_ceil(1 << 10),
+                size >> 10
+            ))),
+            or_dash(view.maker.map(|id| model.name(id))),
         )),
     ];
     head.append(&mut all);

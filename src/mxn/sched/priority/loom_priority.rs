@@ -13,6 +13,7 @@ use crate::mxn::tests::Model;
 use crate::mxn::visit::Visit;
 use crate::park::priority::Priority;
 use crate::park::tests::loom_model::{Letter, large_model, model};
+use crate::park::thread::NO_ID;
 use crate::shim::UnsafeCell;
 use crate::shim::atomic::Ordering;
 
@@ -302,7 +303,7 @@ fn a_visit(may_stop: fn(&'static Scheduler) -> bool) {
         let memory = Arc::new(Memory(UnsafeCell::new(())));
         let (scheduler, lwp, green) = (model.scheduler, model.lwp(0), model.green(0));
         // SAFETY: no other thread sees it yet.
-        unsafe { green.core.begin(1, scheduler, None, None) };
+        unsafe { green.core.begin(1, NO_ID, scheduler, None, None) };
         scheduler.life.count_spawn();
         scheduler.life.close();
         let visitor = {

@@ -11,7 +11,7 @@ use crate::park::exit::{Joiner, Watch};
 use crate::park::sleep_word::GRANTED;
 use crate::park::sleeper::Sleeper;
 use crate::park::tests::loom_model::{Core, Green, deadline, model, on};
-use crate::park::thread::ThreadRef;
+use crate::park::thread::{NO_ID, ThreadRef};
 use crate::park::wait::Wait;
 use crate::shim::atomic::{AtomicU32, Ordering};
 use crate::shim::{UnsafeCell, strike};
@@ -186,7 +186,7 @@ fn a_look_at_the_next_life(begin: fn(ThreadRef)) {
 #[test]
 fn a_look_that_finds_a_thread_alive_finds_its_id() {
     // SAFETY: the last life has ended, and its reference is used again.
-    a_look_at_the_next_life(|thread| unsafe { thread.core().begin(1, thread.backend(), None, None) });
+    a_look_at_the_next_life(|thread| unsafe { thread.core().begin(1, NO_ID, thread.backend(), None, None) });
 }
 
 #[test]

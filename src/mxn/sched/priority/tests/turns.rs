@@ -12,6 +12,7 @@ use crate::mxn::sched::policy::{HIGH_RUN, LOW_AGE};
 use crate::mxn::tests::Model;
 use crate::mxn::visit::Visit;
 use crate::park::priority::Priority::{self, High, Low, Normal};
+use crate::park::thread::NO_ID;
 use crate::shim::atomic::Ordering;
 
 /// Gives a thread, which waits nowhere, this priority.
@@ -291,7 +292,7 @@ fn a_visit_is_counted_until_it_ends() {
     let model = Model::new(1, 0, 1);
     let (scheduler, thread) = (model.scheduler, model.green(0).thread());
     // SAFETY: no other thread sees it.
-    unsafe { thread.core().begin(1, scheduler, None, None) };
+    unsafe { thread.core().begin(1, NO_ID, scheduler, None, None) };
     let visited = || scheduler.life.has_visitors();
     let visit = Visit::of(thread).expect("a living thread");
     assert!(std::ptr::eq(visit.scheduler(), scheduler));

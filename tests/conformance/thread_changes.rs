@@ -1,0 +1,152 @@
+//! Walks that list only the threads that have changed.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::Duration;
+
+use selvedge::sync::RwLock;
+use selvedge::thread::{Builder, JoinHandle, Priority, ThreadId, ThreadInfo, ThreadsSeen, WaitReason};
+use selvedge::{Runtime, thread};
+
+use crate::legs::Leg;
+use crate::threads::{find, seen, waits_for};
+
+both! {
+    what_changes_is_listed_and_nothing_else,
+    an_owner_that_changes_is_a_change,
+}
+
+/// Walks over the threads that have changed, in pages of at most `max`. Returns them, and those that ended.
+fn changes<R: Runtime>(rt: &R, seen: &mut ThreadsSeen, max: usize) -> (Vec<ThreadInfo>, Vec<ThreadId>) {
+    let (mut threads, mut ended) = (Vec::new(), Vec::new());
+    loop {
+        let page = rt.threads_changed(seen, max);
+        assert!(page.threads().len() <= max.max(1));
+        ended.extend_from_slice(page.ended());
+        let last = page.is_last();
+        threads.extend(page.into_threads());
+        if last {
+            return (threads, ended);
+        }
+    }
+}
+
+/// Walks until no thread has changed: threads are on their way to their waits, and from them.
+fn settle<R: Runtime>(rt: &R, seen: &mut ThreadsSeen, max: usize) -> (Vec<ThreadId>, Vec<ThreadId>) {
+    let (mut all, mut gone) = (Vec::new(), Vec::new());
+    loop {
+        let (threads, ended) = changes(rt, seen, max);
+        gone.extend(ended);
+        if threads.is_empty() {
+            all.sort();
+            all.dedup();
+            gone.sort();
+            return (all, gone);
+        }
+        all.extend(threads.iter().map(ThreadInfo::id));
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn what_changes_is_listed_and_nothing_else<L: Leg>() {
+    let rt = L::new();
+    for max in [0, 7, usize::MAX] {
+        let mut seen = ThreadsSeen::new();
+        let go = Arc::new(AtomicBool::new(false));
+        let mut parked: Vec<JoinHandle<()>> = (0..200)
+            .map(|n| {
+                let go = Arc::clone(&go);
+                let park = move || {
+                    while !go.load(SeqCst) {
+                        thread::park();
+                    }
+                };
+                rt.spawn_with(Builder::new().bound(n % 20 == 0), park).unwrap()
+            })
+            .collect();
+        let mut ids: Vec<ThreadId> = parked.iter().map(|it| it.thread().id()).collect();
+        ids.sort();
+        assert_eq!(settle(&rt, &mut seen, max), (ids, Vec::new()), "{max}");
+        // One that waits anew. Until it runs, it seems to wait on.
+        let again = parked[3].thread();
+        again.unpark();
+        let changed = loop {
+            let changed = settle(&rt, &mut seen, max);
+            if !changed.0.is_empty() {
+                break changed;
+            }
+        };
+        assert_eq!(changed, (vec![again.id()], Vec::new()), "{max}");
+        // One with another priority, which still waits.
+        parked[5].thread().set_priority(Priority::High);
+        let (threads, ended) = changes(&rt, &mut seen, max);
+        let [thread] = &threads[..] else { panic!("one has changed: {threads:?}") };
+        assert_eq!((thread.id(), thread.priority()), (parked[5].thread().id(), Priority::High));
+        assert!(ended.is_empty() && waits_for(thread, WaitReason::Park), "{thread}");
+        // Some that end, and one that takes the place of another.
+        go.store(true, SeqCst);
+        let mut last = parked.split_off(150);
+        let mut gone: Vec<ThreadId> = last.iter().map(|it| it.thread().id()).collect();
+        last.iter().for_each(|it| it.thread().unpark());
+        last.drain(..).for_each(|it| it.join().unwrap());
+        let new = rt.spawn(thread::park);
+        gone.sort();
+        assert_eq!(settle(&rt, &mut seen, max), (vec![new.thread().id()], gone), "{max}");
+        // Another view of the same threads has seen none of them.
+        assert_eq!(settle(&rt, &mut ThreadsSeen::new(), max).0.len(), 151, "{max}");
+        parked.push(new);
+        parked.iter().for_each(|it| it.thread().unpark());
+        parked.into_iter().for_each(|it| it.join().unwrap());
+    }
+}
+
+/// A writer waits for two readers. The one that is named as the owner leaves, and the writer waits on.
+fn an_owner_that_changes_is_a_change<L: Leg>() {
+    thread::record_owners();
+    let rt = L::new();
+    let mut listed = ThreadsSeen::new();
+    let lock = Arc::new(RwLock::new(()));
+    let reader = |_| {
+        let (lock, leave) = (Arc::clone(&lock), Arc::new(AtomicBool::new(false)));
+        let left = Arc::clone(&leave);
+        let read = move || {
+            let _share = lock.read();
+            while !left.load(SeqCst) {
+                thread::park();
+            }
+        };
+        (rt.spawn(read), leave)
+    };
+    let readers: [_; 2] = std::array::from_fn(reader);
+    for (reader, _) in &readers {
+        seen(&rt, reader.thread().id(), |thread| waits_for(thread, WaitReason::Park));
+    }
+    let theirs = Arc::clone(&lock);
+    let writer = rt.spawn(move || drop(theirs.write()));
+    let id = writer.thread().id();
+    settle(&rt, &mut listed, 10);
+    let owner = |thread: &ThreadInfo| thread.owner().map(|(id, _)| id);
+    let first = find(&rt, id).as_ref().and_then(owner).expect("a reader is named");
+    let ids = readers.each_ref().map(|(it, _)| it.thread().id());
+    let mut left = Vec::new();
+    for (reader, leave) in readers {
+        if reader.thread().id() == first {
+            leave.store(true, SeqCst);
+            reader.thread().unpark();
+            reader.join().unwrap();
+        } else {
+            left.push((reader, leave));
+        }
+    }
+    let (threads, ended) = changes(&rt, &mut listed, 10);
+    let [thread] = &threads[..] else { panic!("the writer has another owner: {threads:?}") };
+    assert_eq!((thread.id(), owner(thread)), (id, ids.into_iter().find(|&it| it != first)), "{thread}");
+    assert_eq!(ended, [first]);
+    for (reader, leave) in left {
+        leave.store(true, SeqCst);
+        reader.thread().unpark();
+        reader.join().unwrap();
+    }
+    writer.join().unwrap();
+}
