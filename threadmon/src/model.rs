@@ -176,6 +176,7 @@ impl Model {
             None if overview.level != Level::Events => self.history = History::default(),
             _ => {}
         }
+        self.note_followed(overview.at);
         self.list_owners();
         self.apply_cpus(&overview, cpus);
         self.overview = Some(overview);
@@ -202,13 +203,18 @@ impl Model {
             let dispatches = now.dispatches.wrapping_sub(then.dispatches);
             row.dispatches = Some(f64::from(dispatches) / seconds(before.seen, at));
         }
-        if self.followed == Some(row.view.id) {
+        self.threads.insert(row.view.id, row);
+    }
+
+    /// Keeps what the followed thread does at this refresh, if it is known.
+    fn note_followed(&mut self, at: Duration) {
+        let row = self.followed.and_then(|id| self.threads.get(&id));
+        if let Some(row) = row.filter(|row| row.seen == at) {
             self.refreshes.push_back(Moment { state: row.view.state, shares: row.shares });
             if self.refreshes.len() > REFRESHES {
                 self.refreshes.pop_front();
             }
         }
-        self.threads.insert(row.view.id, row);
     }
 
     fn apply_lwps(&mut self, before: Option<&Overview>, overview: &Overview) {

@@ -36,6 +36,7 @@ fn page(at: u64, id: u64, state: State, last: bool) -> Snapshot {
 #[test]
 fn a_thread_that_a_whole_walk_has_not_met_waits_on() {
     let mut model = Model::default();
+    model.follow(Some(1));
     model.apply(page(100, 1, State::Blocked, false));
     model.apply(page(200, 2, State::Sleeping, true));
     let blocked =
@@ -45,6 +46,8 @@ fn a_thread_that_a_whole_walk_has_not_met_waits_on() {
     assert_eq!((model.threads.len(), blocked(&model)), (3, before), "the first one may come yet");
     model.apply(page(400, 4, State::Running, true));
     assert_eq!((model.threads.len(), blocked(&model)), (4, before + ms(300)));
+    let moments = model.refreshes.iter().map(|it| it.state);
+    assert!(moments.eq([State::Blocked; 2]), "at the refreshes that told of it");
     let row = &model.threads[&1];
     assert_eq!((row.seen, row.dispatches), (ms(400), Some(0.0)));
     assert_eq!(row.shares, Some([0.0, 0.0, 0.0, 1.0, 0.0, 0.0]));

@@ -166,7 +166,10 @@ fn a_thread_is_followed_with_its_history() {
         &text,
         &["thread 3 late (priority normal)", "▒▒▒█", "on LWP", "in this state for 2.3 s", "of its life"],
     );
-    app.model.apply(Scene::at(ms(3000), 2).snapshot);
+    has(&text, &["stack ", " KiB  started by "]);
+    let mut scene = Scene::at(ms(3000), 2);
+    scene.snapshot.pages[0].1.ended = vec![3];
+    app.model.apply(scene.snapshot);
     app.refresh();
     has(&screen(&app, 80, 24), &["thread 3 has ended", "▒▒▒█"]);
     press(&mut app, "f");
@@ -213,7 +216,7 @@ fn a_followed_thread_has_its_events_to_scale() {
     has(&screen(&app, 64, 40), &[&strip]);
     // Without events it is as before.
     app.model.apply(Scene::at(ms(3300), 2).thread(3, "late", State::Running).snapshot);
-    has(&screen(&app, 64, 40), &["a letter for each refresh; l records", "████ "]);
+    has(&screen(&app, 64, 40), &["a letter for each refresh; l records", "███ "]);
 }
 
 /// A thread that has waited since before events were recorded has none: its state says all.
