@@ -16,7 +16,7 @@ use crate::runtime::stats::{LwpState, LwpStats, RuntimeStats};
 /// |---|---|
 /// | `threads`, `bound_threads`, `concurrency` | as the fields of [`RuntimeStats`](crate::RuntimeStats) |
 /// | `run_queue_length` | threads in run queues, by `state`: `dispatchable` and `queued`; for `mxn` |
-/// | `run_queue_latency_seconds` | a histogram: how long threads waited until they ran; while times are counted |
+/// | `run_queue_latency_seconds` | a histogram of waits until threads ran; while times are counted |
 /// | `preemptions_total` | ends of time slices |
 /// | `lwps_missing_total` | LWPs that were wanted beyond the bound |
 /// | `slots_moved_total` | slots that went to another LWP, by `reason`: `blocked` and `handed_off` |
@@ -134,8 +134,8 @@ impl Text<'_> {
         }
     }
 
-    /// Writes the run-queue latency of each runtime. Bounds tell series apart, so the same ones are there each
-    /// time.
+    /// Writes the run-queue latency of each runtime. Bounds tell series apart, so the same ones are there
+    /// each time.
     fn latency(&mut self) {
         let name = "run_queue_latency_seconds";
         self.head(name, "histogram", "How long threads waited until they ran.");
