@@ -57,7 +57,7 @@ pub(crate) fn now() -> u64 {
 #[inline]
 pub(crate) fn nanos(counts: u64) -> u64 {
     let rate = CLOCK.get().map_or(0, |clock| clock.rate);
-    (u128::from(counts) * u128::from(rate) >> 32) as u64
+    ((u128::from(counts) * u128::from(rate)) >> 32) as u64
 }
 
 impl Anchor {
