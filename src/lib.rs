@@ -130,7 +130,9 @@ pub use crate::fiber::ThreadRegister;
 pub use crate::mxn::Mxn;
 pub use crate::onetoone::OneToOne;
 pub use crate::park::wait::{Wait, WaitError};
-pub use crate::runtime::{HelperStats, LwpState, LwpStats, Runtime, RuntimeInfo, RuntimeStats};
+pub use crate::runtime::{
+    HelperStats, LatencyHistogram, LwpState, LwpStats, RunQueueLength, Runtime, RuntimeInfo, RuntimeStats,
+};
 pub use crate::select::{run, try_run};
 
 /// The README's examples are tests.

@@ -25,8 +25,10 @@ pub use self::config::Builder;
 use self::inner::Inner;
 use crate::backtrace::Unwinder;
 use crate::interpose;
+use crate::park::observed;
+use crate::recorder::session;
 use crate::runtime::registry::{self, Facts, Observed};
-use crate::runtime::{Runtime, RuntimeInfo, RuntimeStats, sealed};
+use crate::runtime::{LatencyHistogram, Runtime, RuntimeInfo, RuntimeStats, sealed};
 use crate::sys;
 use crate::thread::deadlock::Deadlocks;
 use crate::thread::kernel::Host;
@@ -141,7 +143,15 @@ impl Runtime for OneToOne {
 
 impl Observed for Inner {
     fn stats(&self) -> RuntimeStats {
-        RuntimeStats::of_kernel_threads(&self.info())
+        let mut stats = RuntimeStats::of_kernel_threads(&self.info());
+        if self.process.is_mine() && observed::is_traced() {
+            let mut latency = LatencyHistogram::default();
+            if let Some((counts, sum)) = self.waits.look(session::current()) {
+                latency.add(&counts, sum);
+            }
+            stats.run_queue_latency = Some(latency);
+        }
+        stats
     }
 
     fn threads_page(&self, from: ThreadCursor, max: usize, unwinder: Option<&mut Unwinder>) -> ThreadPage {
@@ -171,8 +181,12 @@ impl Observed for Inner {
         Facts { number: self.number.into(), concurrency, lwps, slice: u64::MAX, ..Facts::default() }
     }
 
-    /// Does nothing: the trace of kernel threads is the process's.
-    fn follow_trace(&self) {}
+    /// Begins the count of waits. The rest of the trace of kernel threads is the process's.
+    fn follow_trace(&self) {
+        if observed::is_traced() {
+            self.waits.begin_once(session::current());
+        }
+    }
 }
 
 impl Inner {

@@ -13,3 +13,4 @@ mod notes;
 pub(crate) mod ring;
 pub(crate) mod rings;
 pub(crate) mod session;
+pub(crate) mod waits;

@@ -4,13 +4,15 @@
 //! needs of one is the object-safe [`Spawner`], which every thread of a runtime also carries. So
 //! `thread::spawn` finds its way without a type parameter.
 
+pub(crate) mod latency;
 pub(crate) mod registry;
 pub(crate) mod stats;
 
 use std::io;
 use std::panic::resume_unwind;
 
-pub use self::stats::{HelperStats, LwpState, LwpStats, RuntimeInfo, RuntimeStats};
+pub use self::latency::LatencyHistogram;
+pub use self::stats::{HelperStats, LwpState, LwpStats, RunQueueLength, RuntimeInfo, RuntimeStats};
 pub(crate) use crate::park::backend::Spawner;
 use crate::thread::builder::{self, Builder};
 use crate::thread::current;

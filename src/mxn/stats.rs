@@ -10,12 +10,14 @@ use super::kernel_threads::Helper;
 use super::lwp::Lwp;
 use super::sched::Scheduler;
 use crate::backtrace::Unwinder;
-use crate::park::fork;
+use crate::park::{fork, observed};
 use crate::recorder::account::{Look, State, Statement};
 use crate::recorder::clock::{self, Scale};
 use crate::recorder::session;
 use crate::runtime::registry::{Facts, Observed};
-use crate::runtime::{HelperStats, LwpState, LwpStats, Runtime, RuntimeStats};
+use crate::runtime::{
+    HelperStats, LatencyHistogram, LwpState, LwpStats, RunQueueLength, Runtime, RuntimeStats,
+};
 use crate::sys::preempt;
 use crate::sys::task_state::{self, is_asleep};
 use crate::thread::deadlock::Deadlocks;
@@ -118,7 +120,30 @@ impl Scheduler {
             bound_reached: reserve.bounded.get(),
             not_started: reserve.not_started.get(),
             aged: reserve.aged.get(),
+            run_queue: Some(if here { self.run_queue() } else { RunQueueLength::default() }),
+            run_queue_latency: (here && observed::is_traced()).then(|| self.run_queue_latency()),
         }
+    }
+
+    /// Returns how many threads wait in the run queues. Each length is of a moment of its own, so a thread
+    /// that moves from one queue to another may be missing, or be there twice.
+    fn run_queue(&self) -> RunQueueLength {
+        let mut length = RunQueueLength::default();
+        for lwp in self.pool.lwps() {
+            length.dispatchable += usize::from(!lwp.queue.next.is_empty()) + lwp.pinned.len();
+            length.queued += lwp.queue.ring.len();
+        }
+        length.queued += self.inject.len() + self.preempted.len() + self.levels.len();
+        length
+    }
+
+    /// Returns how long threads waited that LWPs have dispatched in this session. Those that have ended are
+    /// among them.
+    fn run_queue_latency(&self) -> LatencyHistogram {
+        let mut latency = LatencyHistogram::default();
+        let waits = self.pool.all().filter_map(|lwp| lwp.trace.get()?.waits().look(session::current()));
+        waits.for_each(|(counts, sum)| latency.add(&counts, sum));
+        latency
     }
 
     /// Returns the state of an LWP; `None`: it has no kernel thread.
@@ -138,6 +163,7 @@ impl Scheduler {
             wakes: lwp.counters.wakes.get(),
             spawned: lwp.counters.spawned.get(),
             ended: lwp.counters.ended.get(),
+            queued: lwp.queue.len() + lwp.pinned.len(),
         })
     }
 
@@ -159,5 +185,45 @@ impl Scheduler {
         } else {
             LwpState::WithoutSlot
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mxn::tests::Model;
+    use crate::park::priority::Priority;
+
+    /// Each queue that a thread can wait in is looked at, and counts once.
+    #[test]
+    fn every_run_queue_counts() {
+        let model = Model::new(2, 1, 7);
+        let (scheduler, lwp, green) = (model.scheduler, model.lwp(1), |n| model.green(n).ptr());
+        let length = || {
+            let stats = scheduler.stats();
+            let RunQueueLength { dispatchable, queued } = stats.run_queue.unwrap();
+            (dispatchable, queued)
+        };
+        assert_eq!(length(), (0, 0));
+        lwp.queue.next.fill(green(0));
+        assert_eq!(length(), (1, 0));
+        lwp.queue.ring.push(green(1)).unwrap();
+        assert_eq!(length(), (1, 1));
+        lwp.pinned.push(green(2), || Priority::Normal);
+        assert_eq!(length(), (2, 1));
+        scheduler.inject.push(green(3));
+        assert_eq!(length(), (2, 2));
+        scheduler.queue_preempted(model.green(4));
+        assert_eq!(length(), (2, 3));
+        for (at, level) in [(5, Priority::High), (6, Priority::Low)] {
+            model.green(at).core.priority.set(level);
+            scheduler.queue_shared(model.green(at));
+        }
+        assert_eq!(length(), (2, 5));
+        let queued = scheduler.stats().lwps.iter().map(|lwp| (lwp.number, lwp.queued)).collect::<Vec<_>>();
+        assert_eq!(queued, [(0, 0), (1, 3), (2, 0)]);
+        assert!(lwp.queue.next.take().is_some() && lwp.queue.ring.pop().is_some());
+        assert!(lwp.pinned.pop(Priority::Low).is_some());
+        assert_eq!(length(), (0, 4));
     }
 }

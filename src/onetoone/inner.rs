@@ -10,6 +10,7 @@ use crate::observe::contention;
 use crate::park::backend::{SpawnOptions, Spawner, TaskRef};
 use crate::park::fork;
 use crate::park::thread::ThreadRef;
+use crate::recorder::waits::Waits;
 use crate::runtime::registry;
 use crate::settings;
 use crate::shim;
@@ -37,6 +38,8 @@ pub(crate) struct Inner {
     stack_size: usize,
     /// All threads are to end.
     interrupting: AtomicBool,
+    /// How long threads waited until they ran, while times are counted.
+    pub(super) waits: Waits,
     /// The process that has the threads.
     pub(super) process: Generation,
 }
@@ -67,6 +70,7 @@ pub(crate) fn start(settings: Settings) -> io::Result<Arc<Inner>> {
         reaper: Reaper::new(),
         stack_size,
         interrupting: AtomicBool::new(false),
+        waits: Waits::new(),
         process,
     });
     watch::start(on_deadlock)?;
@@ -91,6 +95,10 @@ impl Spawner for Inner {
     fn interrupts_all(&self) -> bool {
         // Relaxed: a thread that misses it is interrupted in its sleep.
         self.interrupting.load(Ordering::Relaxed)
+    }
+
+    fn waits_for_cpu(&self) -> Option<&Waits> {
+        Some(&self.waits)
     }
 
     fn spawn(&self, task: TaskRef<'_>, options: &mut SpawnOptions) -> io::Result<ThreadRef> {

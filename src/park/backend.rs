@@ -20,6 +20,7 @@ use super::reason::WaitReason;
 pub(crate) use super::sleep::Sleep;
 use super::thread::ThreadRef;
 use crate::recorder::ring::Ring;
+use crate::recorder::waits::Waits;
 use crate::shim::atomic::AtomicU32;
 
 /// How a kind of thread sleeps and wakes. There is one value for all kernel threads, and one for each `mxn`
@@ -269,6 +270,12 @@ pub(crate) trait Spawner: Sync {
     /// Returns `true` if all its threads are to end. Then each interruptible wait of these threads is
     /// interrupted, again and again. Called by those threads.
     fn interrupts_all(&self) -> bool;
+
+    /// Returns where it is counted how long threads that own kernel threads waited until they ran, if that is
+    /// counted.
+    fn waits_for_cpu(&self) -> Option<&Waits> {
+        None
+    }
 
     /// Returns `true` if threads that std or the C library starts can be green threads of this runtime.
     fn takes_pthreads(&self) -> bool {

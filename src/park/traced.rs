@@ -106,8 +106,12 @@ pub(crate) fn block_event(now: u64, id: u64, reason: WaitReason, at: usize) -> E
 #[cold]
 pub(crate) fn runs(me: ThreadRef) {
     let now = clock::now();
-    if let Some(account) = me.account.get() {
-        account.runs(session::current(), now, ITS_OWN);
+    let session = session::current();
+    if let Some(account) = me.account.get()
+        && let Some(waited) = account.runs(session, now, ITS_OWN)
+        && let Some(waits) = me.spawner().and_then(|it| it.waits_for_cpu())
+    {
+        waits.add_shared(session, clock::nanos(waited));
     }
     record(me, |id| Event::new(now, Kind::Dispatch, id));
 }

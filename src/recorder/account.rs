@@ -170,12 +170,13 @@ impl Account {
         now.max(self.since.load(Ordering::Relaxed)).max(self.ready.load(Ordering::Relaxed) >> 1)
     }
 
-    /// Notes that the thread begins to run, on this LWP. Keeper only.
-    pub(crate) fn runs(&self, session: Session, now: u64, lwp: u32) {
+    /// Notes that the thread begins to run, on this LWP. Returns for how long it was runnable until then, if
+    /// that is known. Keeper only.
+    pub(crate) fn runs(&self, session: Session, now: u64, lwp: u32) -> Option<u64> {
+        let mut waited = None;
         self.change(|| {
-            // What it did before the session's first look is not known. It is runnable now.
-            self.enter_session(session, State::Queued);
-            self.charge_wait(now);
+            let is_known = self.enter_runnable(session);
+            waited = self.charge_wait(now).filter(|_| is_known);
             self.set_state(State::Running, now);
             // Relaxed, all: the keeper's own, and looks check the version.
             self.ran.store(now, Ordering::Relaxed);
@@ -188,6 +189,7 @@ impl Account {
                 }
             }
         });
+        waited
     }
 
     /// Notes that the thread stops running, and is in `state` then. Keeper only.
@@ -270,6 +272,22 @@ impl Account {
         }
     }
 
+    /// Begins the account of a thread that is runnable, if it is of another session. Returns `true` if it is
+    /// known since when the thread is runnable.
+    fn enter_runnable(&self, session: Session) -> bool {
+        if self.session.load(Ordering::Relaxed) == session.number {
+            return true;
+        }
+        // What it did before the session is not known. If it was woken since, it waited until then.
+        let ready = self.ready.load(Ordering::Relaxed);
+        let was_woken = ready >> 1 >= session.began;
+        self.begin(session, session.began, if was_woken { State::Blocked } else { State::Queued });
+        if was_woken {
+            self.ready.store(ready, Ordering::Relaxed);
+        }
+        was_woken
+    }
+
     fn begin(&self, session: Session, now: u64, state: State) {
         // Relaxed, here and below: the keeper's own, and looks check the version.
         self.session.store(session.number, Ordering::Relaxed);
@@ -304,14 +322,17 @@ impl Account {
         time.store(time.load(Ordering::Relaxed) + spent, Ordering::Relaxed);
     }
 
-    /// Charges the time since the thread stopped.
-    fn charge_wait(&self, now: u64) {
-        let state = self.state();
-        let (turned, then) = self.turned(state, self.since.load(Ordering::Relaxed), now);
+    /// Charges the time since the thread stopped. Returns for how long it was runnable, if it was.
+    fn charge_wait(&self, now: u64) -> Option<u64> {
+        let (state, since) = (self.state(), self.since.load(Ordering::Relaxed));
+        let (turned, then) = self.turned(state, since, now);
         self.charge(state, turned);
         // Not before the last change: the counters of two CPUs may differ by a little.
-        self.since.store(turned.max(self.since.load(Ordering::Relaxed)), Ordering::Relaxed);
+        let turned = turned.max(since);
+        self.since.store(turned, Ordering::Relaxed);
         self.charge(then, now);
+        let began = if then == state { since } else { turned };
+        matches!(then, State::Dispatchable | State::Queued).then(|| now.saturating_sub(began))
     }
 
     /// Returns when a waker ended `state`, which began at `since`, and what the thread does from then on. If

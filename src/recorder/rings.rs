@@ -1,11 +1,13 @@
-//! All rings of the process, each with the account of its kernel thread. They are never freed. When its
-//! kernel thread has ended, a ring keeps its events until another kernel thread takes it.
+//! All rings of the process, each with the account of its kernel thread, and the waits of threads that were
+//! dispatched there. They are never freed. When its kernel thread has ended, a ring keeps its events until
+//! another kernel thread takes it.
 
 use std::ptr;
 
 use super::account::Account;
 use super::late::Late;
 use super::ring::Ring;
+use super::waits::Waits;
 use crate::shim::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use crate::shim::global;
 
@@ -14,6 +16,8 @@ use crate::shim::global;
 pub(crate) struct Listed {
     ring: Ring,
     account: Account,
+    /// How long threads waited that were dispatched there.
+    waits: Waits,
     /// Which ring it is, in the order of their making, from 1 on.
     number: u32,
     /// A kernel thread writes into it, or may.
@@ -64,6 +68,7 @@ pub(crate) fn take(runtime: u32, lwp: u32, events: usize) -> &'static Listed {
     listed.first.store(listed.ring.written(), Ordering::Relaxed);
     listed.runtime.store(runtime, Ordering::Relaxed);
     listed.lwp.store(lwp, Ordering::Relaxed);
+    listed.waits.forget();
     listed
 }
 
@@ -80,6 +85,7 @@ fn add(runtime: u32, lwp: u32, events: usize) -> &'static Listed {
     let added = Box::into_raw(Box::new(Listed {
         ring: Ring::new(events),
         account: Account::new(),
+        waits: Waits::new(),
         number: 0,
         taken: AtomicBool::from(true),
         first: AtomicU64::default(),
@@ -111,6 +117,10 @@ impl Listed {
 
     pub(crate) fn account(&self) -> &Account {
         &self.account
+    }
+
+    pub(crate) fn waits(&self) -> &Waits {
+        &self.waits
     }
 
     /// Returns which ring it is, from 1 on. It tells kernel threads apart.
@@ -177,6 +187,7 @@ impl Drop for RingCell {
 #[cfg(test)]
 mod tests {
     use super::super::event::{Event, Kind};
+    use super::super::session::Session;
     use super::*;
 
     #[test]
@@ -186,10 +197,14 @@ mod tests {
         assert_eq!((large.owner(), small.owner()), ((7, Some(3)), (7, None)));
         assert!(large.number() > 0 && small.number() > 0 && large.number() != small.number());
         large.ring().push(Event::new(1, Kind::Idle, 0));
+        let session = Session { number: 9, began: 0 };
+        large.waits().add(session, 7);
+        assert!(large.waits().look(session).is_some());
         large.give_back();
         let again = take(8, 0, 1 << 12);
         assert!(ptr::eq(large, again), "no other test has one as large");
         assert_eq!((again.owner(), again.first(), again.ring().written()), ((8, Some(0)), 1, 1));
+        assert_eq!(again.waits().look(session), None, "they are those of another kernel thread");
         again.give_back();
         small.give_back();
     }

@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use super::latency::LatencyHistogram;
 use crate::fiber::ThreadRegister;
 use crate::settings::cpu_list::CpuList;
 use crate::thread::id::ThreadId;
@@ -125,6 +126,43 @@ pub struct RuntimeStats {
     pub not_started: u64,
     /// How many LWPs' kernel threads were ended because they had nothing to do for long.
     pub aged: u64,
+    /// How many threads wait in run queues; `None` for `onetoone`, as the kernel has its run queue.
+    pub run_queue: Option<RunQueueLength>,
+    /// How long threads waited from the moment when they could run until they ran, while [times are
+    /// counted](crate::trace::Level::Times), and since the counting began; otherwise `None`.
+    ///
+    /// For `mxn`, it has the waits of green threads in run queues: after they were started or woken, and
+    /// after they yielded or were preempted. For `onetoone`, it has the waits for a CPU: after threads were
+    /// started, or woken by others. A wait counts when it ends.
+    pub run_queue_latency: Option<LatencyHistogram>,
+}
+
+/// How many threads wait in the run queues of a runtime.
+///
+/// # Examples
+///
+/// ```
+/// use selvedge::{Mxn, Runtime};
+///
+/// let stats = Mxn::builder().concurrency(1).build()?.stats();
+/// assert_eq!(stats.run_queue.unwrap_or_default().total(), 0);
+/// # std::io::Result::Ok(())
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RunQueueLength {
+    /// An LWP was chosen for them: they run next there, or can run nowhere else.
+    pub dispatchable: usize,
+    /// No LWP was chosen. They wait in the queue of an LWP, where others may take them, or in a shared queue.
+    pub queued: usize,
+}
+
+impl RunQueueLength {
+    /// Returns how many threads wait in all.
+    #[must_use]
+    pub fn total(&self) -> usize {
+        self.dispatchable.saturating_add(self.queued)
+    }
 }
 
 /// What one LWP does, and has done.
@@ -152,6 +190,8 @@ pub struct LwpStats {
     pub spawned: u64,
     /// How many threads ended here.
     pub ended: u64,
+    /// How many threads wait in its own run queue.
+    pub queued: usize,
 }
 
 /// What an LWP does.
@@ -211,6 +251,8 @@ impl RuntimeStats {
             bound_reached: 0,
             not_started: 0,
             aged: 0,
+            run_queue: None,
+            run_queue_latency: None,
         }
     }
 
@@ -246,6 +288,13 @@ impl fmt::Display for LwpState {
     }
 }
 
+impl fmt::Display for RunQueueLength {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let noun = if self.total() == 1 { "thread" } else { "threads" };
+        write!(f, "{} {noun}, {} of them dispatchable", self.total(), self.dispatchable)
+    }
+}
+
 impl fmt::Display for RuntimeStats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {} threads, {} of them bound", self.model, self.threads, self.bound)?;
@@ -255,6 +304,12 @@ impl fmt::Display for RuntimeStats {
         }
         if let Some(rung) = self.thread_register {
             write!(f, ", thread register {rung}")?;
+        }
+        if let Some(length) = &self.run_queue {
+            write!(f, "\nrun queues: {length}")?;
+        }
+        if let Some(latency) = &self.run_queue_latency {
+            write!(f, "\nrun-queue latency: {latency}")?;
         }
         if self.max_lwps.is_none() {
             return Ok(());
@@ -269,16 +324,17 @@ impl fmt::Display for RuntimeStats {
             self.not_started,
             self.aged
         )?;
-        write!(f, "\n{:>12} {:>8} {:<12} {:>4} {:>14}", "LWP", "tid", "state", "CPU", "thread")?;
-        write!(f, " {:>12} {:>8} {:>8} {:>11} {:>11}", "dispatches", "steals", "wakes", "spawned", "ended")?;
+        write!(f, "\n{:>12} {:>8} {:<12} {:>4} {:>13}", "LWP", "tid", "state", "CPU", "thread")?;
+        write!(f, " {:>11} {:>8} {:>8} {:>9} {:>9}", "dispatches", "steals", "wakes", "spawned", "ended")?;
+        write!(f, " {:>6}", "queued")?;
         for lwp in &self.lwps {
             let cpu = lwp.cpu.map_or_else(|| "-".into(), |cpu| cpu.to_string());
             let thread = lwp.thread.map_or_else(|| "-".into(), |thread| format!("{thread:?}"));
-            write!(f, "\n{:>12} {:>8} {:<12} {cpu:>4} {thread:>14}", lwp.number, lwp.tid, lwp.state)?;
+            write!(f, "\n{:>12} {:>8} {:<12} {cpu:>4} {thread:>13}", lwp.number, lwp.tid, lwp.state)?;
             write!(
                 f,
-                " {:>12} {:>8} {:>8} {:>11} {:>11}",
-                lwp.dispatches, lwp.steals, lwp.wakes, lwp.spawned, lwp.ended
+                " {:>11} {:>8} {:>8} {:>9} {:>9} {:>6}",
+                lwp.dispatches, lwp.steals, lwp.wakes, lwp.spawned, lwp.ended, lwp.queued
             )?;
         }
         for helper in &self.helpers {
@@ -326,17 +382,26 @@ mod tests {
             wakes: 5,
             spawned: 6,
             ended: 7,
+            queued: 2,
         };
         stats.lwps = vec![lwp(0, LwpState::Running), lwp(1, LwpState::Spare)];
         stats.helpers = vec![HelperStats::new("selvedge-mon", 4712)];
+        stats.run_queue = Some(RunQueueLength { dispatchable: 1, queued: 3 });
         assert_eq!(stats.count(LwpState::Spare), 1);
         let wanted = "\
 mxn: 7 threads, 1 of them bound; concurrency 2, 2 LWPs of at most 64, 1 spare, thread register switched
+run queues: 4 threads, 1 of them dispatchable
 slots moved: 3 blocked, 0 handed off; 0 preemptions; max_lwps reached 0 times; 0 LWPs not started, 0 aged
-         LWP      tid state         CPU         thread   dispatches   steals    wakes     spawned       ended
-           0     4711 running         1    ThreadId(1)          123        4        5           6           7
-           1     4711 spare           -              -          123        4        5           6           7
+         LWP      tid state         CPU        thread  dispatches   steals    wakes   spawned     ended queued
+           0     4711 running         1   ThreadId(1)         123        4        5         6         7      2
+           1     4711 spare           -             -         123        4        5         6         7      2
 selvedge-mon     4712";
         assert_eq!(stats.to_string(), wanted);
+        stats.run_queue_latency = Some(LatencyHistogram::default());
+        assert!(stats.to_string().contains("dispatchable\nrun-queue latency: no waits\nslots moved"));
+        assert_eq!(
+            RunQueueLength { dispatchable: 1, queued: 0 }.to_string(),
+            "1 thread, 1 of them dispatchable"
+        );
     }
 }

@@ -133,6 +133,8 @@ pub(super) fn runtime_view(runtime: &dyn Observed, stats: &RuntimeStats) -> Runt
         handed_off: stats.handed_off,
         preempted: stats.preempted,
         bound_reached: stats.bound_reached,
+        run_queue: stats.run_queue,
+        run_queue_latency: stats.run_queue_latency.clone(),
     }
 }
 
@@ -148,6 +150,7 @@ fn lwp_view(runtime: &dyn Observed, lwp: &LwpStats) -> LwpView {
         wakes: lwp.wakes,
         cpu_time: cpu_time(lwp.tid),
         times: runtime.lwp_times(lwp.number),
+        queued: lwp.queued,
     }
 }
 

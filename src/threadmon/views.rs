@@ -5,7 +5,8 @@ use std::time::Duration;
 use super::codec::wire_struct;
 use crate::park::priority::Priority;
 use crate::park::reason::WaitReason;
-use crate::runtime::stats::LwpState;
+use crate::runtime::latency::LatencyHistogram;
+use crate::runtime::stats::{LwpState, RunQueueLength};
 use crate::thread::times::ThreadTimes;
 use crate::trace::{Event, Level, State};
 
@@ -61,6 +62,10 @@ pub struct RuntimeView {
     pub preempted: u64,
     /// How often there was no spare LWP, and no room for one more.
     pub bound_reached: u64,
+    /// How many threads wait in run queues; `None`: the kernel has its run queue.
+    pub run_queue: Option<RunQueueLength>,
+    /// How long threads waited until they ran, while times are counted.
+    pub run_queue_latency: Option<LatencyHistogram>,
 }
 
 /// An LWP.
@@ -87,6 +92,8 @@ pub struct LwpView {
     pub cpu_time: Option<(Duration, Duration)>,
     /// Its time by state, while times are counted: running, searching, idle, spare.
     pub times: Option<[Duration; 4]>,
+    /// How many threads wait in its own run queue.
+    pub queued: usize,
 }
 
 /// A thread.
@@ -179,9 +186,11 @@ wire_struct! {
     Overview { pid program at cpus user system monitor level runtimes }
     RuntimeView {
         number model threads bound concurrency max_lwps lwps helpers compensated handed_off preempted
-        bound_reached
+        bound_reached run_queue run_queue_latency
     }
-    LwpView { number tid state thread cpu dispatches steals wakes cpu_time times }
+    RunQueueLength { dispatchable queued }
+    LatencyHistogram { counts sum }
+    LwpView { number tid state thread cpu dispatches steals wakes cpu_time times queued }
     ThreadTimes { life states since dispatches preempted migrations }
     ThreadView { id name state reason at object owner lwp cpu tid bound priority times stack maker }
     ThreadPageView { threads ended last }

@@ -4,6 +4,7 @@
 mod child;
 mod files;
 mod forks;
+mod queues;
 mod recordings;
 mod slots;
 mod switching;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use selvedge::LatencyHistogram;
 use selvedge::thread::WaitReason;
 use selvedge::threadmon::{LockView, RuntimeView};
 use selvedge::trace::State;
@@ -58,6 +59,7 @@ fn runtime(model: &Model, it: &RuntimeView) -> Value {
                 "steals": lwp.steals,
                 "steals_per_second": steals,
                 "wakes": lwp.wakes,
+                "queued": lwp.queued,
                 "cpu_ns": lwp.cpu_time.map(|it| ns(it.0)),
                 "waited_for_cpu_ns": lwp.cpu_time.map(|it| ns(it.1)),
                 "cpu_share": ran,
@@ -81,6 +83,25 @@ fn runtime(model: &Model, it: &RuntimeView) -> Value {
         "handed_off": it.handed_off,
         "preempted": it.preempted,
         "bound_reached": it.bound_reached,
+        "run_queue": it.run_queue.map(|length| json!({
+            "dispatchable": length.dispatchable, "queued": length.queued,
+        })),
+        "run_queue_latency": it.run_queue_latency.as_ref().map(latency),
+    })
+}
+
+/// Returns what was counted since times are counted. Buckets that have no waits are left out.
+fn latency(it: &LatencyHistogram) -> Value {
+    let buckets = it.counts().iter().enumerate().filter(|&(_, &count)| count > 0);
+    let buckets: Vec<Value> = buckets
+        .map(|(bucket, count)| json!({"at_most_ns": ns(LatencyHistogram::bound(bucket)), "count": count}))
+        .collect();
+    json!({
+        "count": it.count(),
+        "sum_ns": ns(it.sum()),
+        "median_ns": it.quantile(0.5).map(ns),
+        "p99_ns": it.quantile(0.99).map(ns),
+        "buckets": buckets,
     })
 }
 

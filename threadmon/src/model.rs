@@ -9,9 +9,9 @@ mod tests;
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
-use selvedge::LwpState;
 use selvedge::threadmon::{LockView, LwpView, Overview, RuntimeView, ThreadView};
 use selvedge::trace::{Level, State};
+use selvedge::{LatencyHistogram, LwpState};
 use syscalls::Sysno;
 
 use crate::cpus::CpuTimes;
@@ -24,6 +24,9 @@ const REFRESHES: usize = 1000;
 
 /// The time over which the use of CPUs is taken: the kernel counts in ticks of some 10 ms.
 const CPU_SPAN: Duration = Duration::from_secs(1);
+
+/// The time over which the run-queue latency is taken.
+const LATENCY_SPAN: Duration = Duration::from_secs(5);
 
 /// The shares of the states, in the order of [`State::ALL`].
 pub(crate) type Shares = [f64; 6];
@@ -61,6 +64,8 @@ pub(crate) struct Carrier<'a> {
     pub(crate) thread: Option<u64>,
     pub(crate) cpu: Option<u32>,
     pub(crate) rates: LwpRates,
+    /// How many threads wait in its own run queue.
+    pub(crate) queued: usize,
 }
 
 /// What is derived for an LWP.
@@ -104,6 +109,8 @@ pub(crate) struct Model {
     /// By runtime and number.
     pub(crate) lwps: HashMap<(u32, usize), LwpRates>,
     pub(crate) cpus: Vec<CpuRow>,
+    /// By runtime: run-queue latencies as they were at the last refreshes.
+    latencies: HashMap<u32, VecDeque<(Duration, LatencyHistogram)>>,
     calls: HashMap<u32, Sysno>,
     /// The threads that own kernel threads, in order.
     owners: Vec<u64>,
@@ -145,6 +152,7 @@ impl Model {
             self.bound_reached = reached(&overview).saturating_sub(reached(before));
         }
         self.apply_lwps(before.as_ref(), &overview);
+        self.apply_latencies(&overview);
         if anew {
             self.threads.clear();
         }
@@ -237,6 +245,31 @@ impl Model {
         self.lwps = all;
     }
 
+    fn apply_latencies(&mut self, overview: &Overview) {
+        let counted =
+            overview.runtimes.iter().filter_map(|it| Some((it.number, it.run_queue_latency.clone()?)));
+        let mut before = std::mem::take(&mut self.latencies);
+        self.latencies = counted
+            .map(|(runtime, latency)| {
+                // At first, all that was counted before counts, too.
+                let first = || VecDeque::from([(overview.at, LatencyHistogram::default())]);
+                let mut all = before.remove(&runtime).unwrap_or_else(first);
+                all.push_back((overview.at, latency));
+                while all.get(1).is_some_and(|(at, _)| overview.at.saturating_sub(*at) >= LATENCY_SPAN) {
+                    all.pop_front();
+                }
+                (runtime, all)
+            })
+            .collect();
+    }
+
+    /// Returns how long threads of this runtime waited until they ran, in the last seconds; `None`: times are
+    /// not counted.
+    pub(crate) fn latency(&self, runtime: u32) -> Option<LatencyHistogram> {
+        let all = self.latencies.get(&runtime)?;
+        Some(all.back()?.1.since(&all.front()?.1))
+    }
+
     fn apply_locks(&mut self, at: Duration, locks: Vec<LockView>) {
         let span = self.locks_at.map(|then| seconds(then, at));
         let then: HashMap<u64, u64> = self.locks.iter().map(|lock| (lock.at, lock.contended)).collect();
@@ -326,8 +359,8 @@ impl Model {
     /// Returns all LWPs, and the kernel threads that threads own, in the order of these threads.
     pub(crate) fn carriers(&self) -> impl Iterator<Item = Carrier<'_>> {
         let lwps = self.all_lwps().map(|(runtime, lwp, rates)| {
-            let &LwpView { number, tid, state, thread, cpu, .. } = lwp;
-            Carrier { runtime, number: Some(number), tid, state, thread, cpu, rates }
+            let &LwpView { number, tid, state, thread, cpu, queued, .. } = lwp;
+            Carrier { runtime, number: Some(number), tid, state, thread, cpu, rates, queued }
         });
         lwps.chain(self.owners.iter().filter_map(|&id| self.owned_by(id)))
     }
@@ -337,7 +370,8 @@ impl Model {
         let row = self.threads.get(&id)?;
         let Own { now, state, rates } = row.own?;
         let runtime = self.runtimes().iter().find(|it| it.number == row.runtime)?;
-        Some(Carrier { runtime, number: None, tid: now.tid, state, thread: Some(id), cpu: now.cpu, rates })
+        let (tid, cpu) = (now.tid, now.cpu);
+        Some(Carrier { runtime, number: None, tid, state, thread: Some(id), cpu, rates, queued: 0 })
     }
 
     /// Returns the name of the system call in which this kernel thread waits.

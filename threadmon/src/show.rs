@@ -22,6 +22,15 @@ pub(crate) fn duration(time: Duration) -> String {
     }
 }
 
+/// Returns the same for a time that may be much less than a microsecond.
+pub(crate) fn latency(time: Duration) -> String {
+    match time.as_nanos() {
+        ns @ 0..1_000 => format!("{ns} ns"),
+        ns @ 1_000..10_000 => format!("{:.1} us", ns as f64 / 1e3),
+        _ => duration(time),
+    }
+}
+
 /// Returns a number in at most five letters or so.
 pub(crate) fn rate(number: f64) -> String {
     match number {
@@ -142,6 +151,8 @@ mod tests {
         ] {
             assert_eq!(duration(Duration::from_nanos(ns)), text);
         }
+        let latencies = [7, 512, 1 << 10, 1 << 14].map(|ns| latency(Duration::from_nanos(ns)));
+        assert_eq!(latencies, ["7 ns", "512 ns", "1.0 us", "16 us"]);
         let rates = [0.0, 9999.0, 12_345.0, 2_500_000.0].map(rate);
         assert_eq!(rates, ["0", "9999", "12k", "2.5M"]);
     }

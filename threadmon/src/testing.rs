@@ -7,7 +7,7 @@ use std::time::Duration;
 use selvedge::thread::{ThreadId, ThreadTimes, WaitReason};
 use selvedge::threadmon::{Client, HistoryView, LockView, LwpView, Overview, ThreadPageView, ThreadView};
 use selvedge::trace::{EventKind, Level, State, Track, set_level};
-use selvedge::{LwpState, Mxn, Runtime, sync, thread};
+use selvedge::{LatencyHistogram, LwpState, Mxn, RunQueueLength, Runtime, sync, thread};
 use syscalls::Sysno;
 
 use crate::cpus::CpuTimes;
@@ -83,6 +83,9 @@ impl Scene {
         (runtime.number, runtime.concurrency, runtime.max_lwps) = (1, concurrency, Some(64));
         (runtime.threads, runtime.bound, runtime.bound_reached) = (0, 0, 0);
         runtime.lwps.clear();
+        runtime.run_queue = Some(RunQueueLength::default());
+        runtime.run_queue_latency = Some(LatencyHistogram::default());
+        (runtime.compensated, runtime.handed_off, runtime.preempted) = (0, 0, 0);
         let page = ThreadPageView::default();
         let mut it = Self {
             snapshot: Snapshot {
@@ -101,6 +104,21 @@ impl Scene {
         it
     }
 
+    /// Lets threads wait in run queues: so many for which an LWP was chosen, and others.
+    pub(crate) fn queues(mut self, dispatchable: usize, queued: usize) -> Self {
+        let mut length = RunQueueLength::default();
+        (length.dispatchable, length.queued) = (dispatchable, queued);
+        self.snapshot.overview.runtimes[0].run_queue = Some(length);
+        self
+    }
+
+    /// Adds waits of this length to the run-queue latency.
+    pub(crate) fn waited(mut self, many: u64, wait: Duration) -> Self {
+        let latency = &mut self.snapshot.overview.runtimes[0].run_queue_latency;
+        (0..many).for_each(|_| latency.get_or_insert_default().record(wait));
+        self
+    }
+
     /// Adds an LWP.
     pub(crate) fn lwp(mut self, state: LwpState, thread: Option<u64>, dispatches: u64) -> Self {
         let mut lwp = seed().lwp.clone();
@@ -108,7 +126,7 @@ impl Scene {
         (lwp.number, lwp.tid, lwp.cpu) = (lwps.len(), 100 + lwps.len() as u32, Some(lwps.len() as u32));
         (lwp.state, lwp.thread, lwp.dispatches, lwp.steals) = (state, thread, dispatches, 0);
         let ran = if thread.is_some() { self.snapshot.overview.at } else { ms(0) };
-        (lwp.cpu_time, lwp.times) = (Some((ran, ms(0))), None);
+        (lwp.cpu_time, lwp.times, lwp.queued) = (Some((ran, ms(0))), None, 0);
         lwps.push(lwp);
         self
     }

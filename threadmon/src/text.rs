@@ -4,7 +4,7 @@ use ratatui::text::Line;
 
 use crate::model::Model;
 use crate::table::{Kind, Sort};
-use crate::ui::{cpus, locks, lwps, mapping, program, states, threads};
+use crate::ui::{cpus, locks, lwps, mapping, program, queues, states, threads};
 use crate::warnings::warnings;
 
 /// How wide the mapping may be.
@@ -12,6 +12,9 @@ const WIDTH: usize = 110;
 
 pub(crate) fn report(model: &Model) -> String {
     let mut all = format!("{}\n{}\n", program(model), states(model));
+    for line in queues(model) {
+        all += &trimmed(&line);
+    }
     for warning in warnings(model) {
         all += &format!("! {warning}\n");
     }

@@ -16,10 +16,11 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
+use selvedge::threadmon::RuntimeView;
 use selvedge::trace::State;
 
 use crate::model::Model;
-use crate::show::{bold, dim, level, look, percent, state_style};
+use crate::show::{bold, dim, latency as time, level, look, percent, rate, state_style};
 use crate::table::{Key, Kind, Sort};
 use crate::warnings::warnings;
 
@@ -161,6 +162,7 @@ impl App {
         if area.height >= 10 {
             all.push(states(&self.model));
         }
+        all.extend(queues(&self.model).into_iter().take(usize::from(area.height / 12).min(4)));
         let room = usize::from((area.height / 8).clamp(1, 4));
         let found = warnings(&self.model);
         let style = Style::new().fg(Color::LightRed).add_modifier(Modifier::BOLD);
@@ -246,6 +248,38 @@ pub(crate) fn states(model: &Model) -> Line<'static> {
         spans.push(Span::styled(format!(" ({known} seen so far)"), dim()));
     }
     Line::from(spans)
+}
+
+/// Returns a line for each runtime: how many threads wait in run queues, how long threads waited there, and
+/// how often slots moved and slices ended. It fits into 100 columns.
+pub(crate) fn queues(model: &Model) -> Vec<Line<'static>> {
+    let line = |runtime: &RuntimeView| {
+        let latency = model.latency(runtime.number);
+        if runtime.run_queue.is_none() && latency.is_none() {
+            return None;
+        }
+        let many = |number: u64| rate(number as f64);
+        let waits = latency.map_or("waits are not counted".into(), |it| {
+            match (it.quantile(0.5), it.quantile(0.99)) {
+                (Some(half), Some(most)) => format!("waits: 50% <= {}, 99% <= {}", time(half), time(most)),
+                _ => "no waits".into(),
+            }
+        });
+        let moved = many(runtime.compensated.saturating_add(runtime.handed_off));
+        let text = match runtime.run_queue {
+            Some(length) => format!(
+                "{} in run queues; {waits}; {moved} slots moved, {} preemptions",
+                many(length.total() as u64),
+                many(runtime.preempted)
+            ),
+            None => format!("{waits} for a CPU"),
+        };
+        Some(Line::from(vec![
+            Span::styled(format!("{} {}: ", runtime.model, runtime.number), bold()),
+            Span::raw(text),
+        ]))
+    };
+    model.runtimes().iter().filter_map(line).collect()
 }
 
 fn help() -> Vec<Line<'static>> {

@@ -41,9 +41,17 @@ fn a_snapshot_is_text() {
     let target = Target::start(&["60"]);
     let output = target.monitor(&["--once"]);
     let text = out(&output);
-    for part in
-        ["hogs ", "14 threads", "\nthreads\n", "\nLWPs\n", "\nCPUs\n", "\nmapping\n", "hog-0", "writer-7"]
-    {
+    for part in [
+        "hogs ",
+        "14 threads",
+        "\nthreads\n",
+        "\nLWPs\n",
+        "\nCPUs\n",
+        "\nmapping\n",
+        "hog-0",
+        "writer-7",
+        " in run queues; ",
+    ] {
         assert!(text.contains(part), "{part:?} is not in\n{text}");
     }
     assert!(output.status.success() && output.stderr.is_empty());
@@ -62,11 +70,29 @@ fn documents_are_json_and_have_what_is_known() {
     assert_eq!((&waiter["state"], &waiter["waits_for"]), (&"blocked".into(), &"park".into()));
     assert_eq!(waiter["shares"]["blocked"], 1.0);
     assert!(document["runtimes"][0]["lwps"][0]["cpu_share"].is_number());
+    let runtime = &document["runtimes"][0];
+    assert!(runtime["run_queue"]["queued"].is_number() && runtime["lwps"][0]["queued"].is_number());
+    let latency = &runtime["run_queue_latency"];
+    assert!(latency["count"].is_u64() && latency["buckets"].is_array(), "{latency}");
     let lines = out(&target.monitor(&["--json", "--for", "1", "--interval", "50"]));
     let documents: Vec<Value> = lines.lines().map(|it| serde_json::from_str(it).expect("JSON")).collect();
     assert!(documents.len() >= 3, "{}", documents.len());
     let at = |it: &Value| it["at_ns"].as_u64().expect("a time");
     assert!(documents.is_sorted_by(|a, b| at(a) < at(b)));
+    target.is_unharmed();
+}
+
+/// Hogs that lose their slices wait for the next ones.
+#[test]
+fn run_queues_are_told() {
+    let target = Target::start(&["60", "slices"]);
+    let begin = Instant::now();
+    while !out(&target.monitor(&["--once"])).contains(" in run queues; waits: 50% <= ") {
+        assert!(begin.elapsed() < support::PATIENCE);
+    }
+    let document: Value = serde_json::from_str(&out(&target.monitor(&["--once", "--json"]))).expect("JSON");
+    let latency = &document["runtimes"][0]["run_queue_latency"];
+    assert!(latency["count"].is_u64() && latency["buckets"].is_array(), "{latency}");
     target.is_unharmed();
 }
 

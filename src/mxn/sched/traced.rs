@@ -285,7 +285,12 @@ fn stopped(lwp: &Lwp, left: &'static Green, session: Session, now: u64, end: End
 fn dispatched(lwp: &Lwp, next: &'static Green, session: Session, mut now: u64) {
     if let Some(account) = next.core.account.get() {
         now = account.not_before(now);
-        account.runs(session, now, lwp.index);
+        // Charged to the LWP, whose own count it is: this code runs there.
+        if let Some(waited) = account.runs(session, now, lwp.index)
+            && let Some(listed) = lwp.trace.get()
+        {
+            listed.waits().add(session, clock::nanos(waited));
+        }
     }
     record_of(lwp, next, |id| Event::new(now, Kind::Dispatch, id));
 }

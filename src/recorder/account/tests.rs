@@ -48,6 +48,40 @@ fn a_life_adds_up() {
     assert_eq!(says(&account, next, 5_000).maker, 0);
 }
 
+/// Times in a run queue are what a keeper is told: since the spawn, the wake-up, or the stop.
+#[test]
+fn a_thread_that_runs_has_waited_since_it_could() {
+    let account = Account::new();
+    account.spawned(SESSION, 1_000);
+    assert_eq!(account.runs(SESSION, 1_300, 0), Some(300), "new");
+    account.stops(SESSION, 1_400, State::Blocked, false);
+    account.readied(1_900, true);
+    assert_eq!(account.runs(SESSION, 1_950, 0), Some(50), "woken");
+    account.stops(SESSION, 2_000, State::Queued, true);
+    assert_eq!(account.runs(SESSION, 2_700, 0), Some(700), "preempted");
+    account.readied(2_790, false);
+    account.stops(SESSION, 2_800, State::Sleeping, false);
+    assert_eq!(account.runs(SESSION, 2_840, 0), Some(40), "woken before it had stopped");
+    account.stops(SESSION, 2_900, State::Blocked, false);
+    assert_eq!(account.runs(SESSION, 3_900, 0), None, "no waker has told");
+    account.stops(SESSION, 4_000, State::Queued, false);
+    assert_eq!(account.runs(SESSION, 3_990, 0), Some(0), "the clock is behind");
+}
+
+/// A thread that waits since before the session is in a run queue from its wake-up on.
+#[test]
+fn a_thread_that_slept_through_the_begin_of_a_session_has_waited_since_its_wake_up() {
+    let account = Account::new();
+    account.readied(900, true);
+    assert_eq!(account.runs(SESSION, 950, 0), Some(50));
+    assert_eq!(times(&account, 950), [0, 50, 0, 800, 0, 0]);
+    account.stops(SESSION, 960, State::Blocked, false);
+    let next = Session { number: 2, began: 1_000 };
+    account.readied(990, false);
+    assert_eq!(account.runs(next, 1_500, 0), None, "it was woken before the session began");
+    assert_eq!(says(&account, next, 1_500).times, [0, 0, 500, 0, 0, 0]);
+}
+
 /// The waker comes between the thread's publication and the end of its stop.
 #[test]
 fn an_early_waker_leaves_no_time_blocked() {

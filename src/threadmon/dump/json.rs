@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use super::full::{Dump, DumpedThread};
 use crate::backtrace::{Backtrace, Function};
 use crate::park::reason::WaitReason;
+use crate::runtime::stats::RunQueueLength;
 use crate::threadmon::collect::view;
 use crate::threadmon::views::{LwpView, RuntimeView, ThreadView};
 use crate::trace::json::Text;
@@ -105,7 +106,11 @@ impl Display for Runtime<'_> {
         let helper = |(name, tid): &(String, u32)| format!("{{\"name\":{},\"tid\":{tid}}}", Text(name));
         write!(f, ",\"helpers\":{}", List(it.helpers.iter().map(helper)))?;
         write!(f, ",\"compensated\":{},\"handed_off\":{}", it.compensated, it.handed_off)?;
-        write!(f, ",\"preempted\":{},\"bound_reached\":{}}}", it.preempted, it.bound_reached)
+        write!(f, ",\"preempted\":{},\"bound_reached\":{}", it.preempted, it.bound_reached)?;
+        let length = it.run_queue.map(|RunQueueLength { dispatchable, queued }| {
+            format!("{{\"dispatchable\":{dispatchable},\"queued\":{queued}}}")
+        });
+        write!(f, ",\"run_queue\":{}}}", OrNull(length))
     }
 }
 
@@ -116,7 +121,8 @@ impl Display for Lwp<'_> {
         let it = self.0;
         write!(f, "{{\"lwp\":{},\"tid\":{},\"state\":\"{}\"", it.number, it.tid, it.state)?;
         write!(f, ",\"thread\":{},\"cpu\":{}", OrNull(it.thread), OrNull(it.cpu))?;
-        write!(f, ",\"dispatches\":{},\"steals\":{},\"wakes\":{}}}", it.dispatches, it.steals, it.wakes)
+        write!(f, ",\"dispatches\":{},\"steals\":{},\"wakes\":{}", it.dispatches, it.steals, it.wakes)?;
+        write!(f, ",\"queued\":{}}}", it.queued)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use selvedge::trace::{State, ThreadLine, Track, TrackState};
+use selvedge::trace::{Span, State, ThreadLine, Track, TrackState};
 
 use super::scene::{LONG_WAIT, Runtime, Scene, Step, waits};
 use super::words::{count, percent, time};
@@ -49,18 +49,30 @@ fn too_few_slots(scene: &Scene<'_>, runtime: &Runtime) -> Option<Finding> {
     }
     let (worst, waited) = worst(scene, runtime, Duration::ZERO)?;
     let enough = cpus.min(slots + mean.ceil() as usize);
+    let (half, most) = latency(scene, runtime)?;
     let text = format!(
         "{} waited for an LWP for {} of its life: runtime {} has {}, all of them were busy for {} of the \
-         time, and {mean:.1} threads waited meanwhile on average. The machine has {cpus} CPUs: try a \
-         concurrency of {enough}.",
+         time, and {mean:.1} threads waited meanwhile on average. Half of all waits took up to {}, and one \
+         of 100 took {} or more. The machine has {cpus} CPUs: try a concurrency of {enough}.",
         scene.name(worst.id),
         percent(super::scene::share(waited, worst.length())),
         runtime.number,
         count(slots, "slot"),
         percent(busy / scene.length().as_secs_f64()),
+        time(half),
+        time(most),
     );
     let subjects = vec![Subject::Runtime(runtime.number), Subject::Thread(worst.id)];
     Some(Finding::new(Kind::TooFewSlots, share, subjects, text))
+}
+
+/// Returns the times that half and 99 of 100 waits for an LWP took at most.
+fn latency(scene: &Scene<'_>, runtime: &Runtime) -> Option<(Duration, Duration)> {
+    let spans = scene.lines(runtime).flat_map(|line| line.spans.iter().filter(|span| waits(span)));
+    let mut took: Vec<Duration> = spans.map(Span::length).collect();
+    took.sort_unstable();
+    let at = |hundredths: usize| took.get((took.len() * hundredths / 100).min(took.len().saturating_sub(1)));
+    Some((*at(50)?, *at(99)?))
 }
 
 /// Returns the thread that waited for an LWP for longest, and how long, in waits of at least `least`.

@@ -33,6 +33,23 @@ fn page(at: u64, id: u64, state: State, last: bool) -> Snapshot {
     scene.snapshot
 }
 
+/// At first, all waits since the counting began are there; later, those of the last five seconds.
+#[test]
+fn the_run_queue_latency_is_that_of_the_last_seconds() {
+    let mut model = Model::default();
+    let mut waits = |at, many| {
+        model.apply(Scene::at(ms(at), 1).waited(many, ms(1)).snapshot);
+        model.latency(1).unwrap().count()
+    };
+    assert_eq!([waits(1000, 10), waits(2000, 15), waits(5900, 16)], [10, 15, 16]);
+    assert_eq!([waits(6000, 20), waits(7100, 21)], [10, 6], "since 1.0 and 2.0 s");
+    assert_eq!(waits(7200, 3), 3, "another session");
+    let mut off = Scene::at(ms(7300), 1);
+    off.snapshot.overview.runtimes[0].run_queue_latency = None;
+    model.apply(off.snapshot);
+    assert_eq!(model.latency(1), None);
+}
+
 #[test]
 fn a_thread_that_a_whole_walk_has_not_met_waits_on() {
     let mut model = Model::default();

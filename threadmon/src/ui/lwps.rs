@@ -29,6 +29,7 @@ impl Table for Lwps {
         number("disp/s", 6, 2),
         number("steals/s", 8, 3),
         number("for", 7, 3),
+        number("queue", 5, 5),
     ];
 
     fn rows(model: &Model) -> impl Iterator<Item = (Key, Self::Row<'_>)> {
@@ -63,6 +64,7 @@ impl Table for Lwps {
             Line::from(rate(rates.dispatches)),
             Line::from(rate(rates.steals)),
             Line::from(duration(rates.in_state)),
+            Line::from(or_dash(lwp.number.map(|_| lwp.queued.to_string()))),
         ]
     }
 
@@ -84,7 +86,8 @@ impl Table for Lwps {
             8 => known(rates.waited),
             9 => Value::Number(rates.dispatches),
             10 => Value::Number(rates.steals),
-            _ => Value::Number(rates.in_state.as_secs_f64()),
+            11 => Value::Number(rates.in_state.as_secs_f64()),
+            _ => known(lwp.number.map(|_| lwp.queued as f64)),
         }
     }
 

@@ -3,6 +3,7 @@
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
+use selvedge::LwpState;
 use selvedge::thread::WaitReason;
 use selvedge::trace::{EventKind, Level, State};
 
@@ -61,6 +62,54 @@ fn threads_have_names_states_and_what_they_wait_for() {
     );
 }
 
+/// The worst figures fit into 100 columns.
+#[test]
+fn run_queues_stand_above_the_views() {
+    let mut app = App::new();
+    let scene = |at| Scene::at(ms(at), 2).thread(1, "a", State::Running);
+    app.model.apply(scene(1000).queues(2, 12).snapshot);
+    has(&screen(&app, 100, 30), &["mxn 1: 14 in run queues; no waits; 0 slots moved, 0 preemptions"]);
+    let mut next = scene(1100).queues(5000, 4999).waited(98, ms(0)).waited(2, ms(700));
+    let runtime = &mut next.snapshot.overview.runtimes[0];
+    (runtime.compensated, runtime.handed_off, runtime.preempted) = (9000, 999, 9999);
+    app.model.apply(next.snapshot);
+    let whole =
+        "mxn 1: 9999 in run queues; waits: 50% <= 1 ns, 99% <= 1.1 s; 9999 slots moved, 9999 preemptions";
+    has(&screen(&app, 100, 30), &[whole]);
+    has(&crate::text::report(&app.model), &[whole]);
+    let json = crate::json::document(&app.model);
+    let runtime = &json["runtimes"][0];
+    assert_eq!(
+        (&runtime["run_queue"]["queued"], &runtime["run_queue"]["dispatchable"]),
+        (&4999.into(), &5000.into())
+    );
+    let latency = &runtime["run_queue_latency"];
+    assert_eq!((&latency["count"], &latency["p99_ns"]), (&100.into(), &(1_u64 << 30).into()));
+    assert_eq!(latency["buckets"][1]["count"], 2);
+    let mut off = scene(1200);
+    off.snapshot.overview.runtimes[0].run_queue_latency = None;
+    app.model.apply(off.snapshot);
+    has(&screen(&app, 100, 30), &["0 in run queues; waits are not counted; 0 slots"]);
+    let mut kernel = scene(1300).waited(1, ms(1));
+    kernel.snapshot.overview.runtimes[0].model = "onetoone".into();
+    kernel.snapshot.overview.runtimes[0].run_queue = None;
+    app.model.apply(kernel.snapshot);
+    has(&screen(&app, 100, 30), &["onetoone 1: waits: 50% <= 1.0 ms, 99% <= 1.0 ms for a CPU"]);
+    assert!(!screen(&app, 100, 10).contains("for a CPU"), "there is no room");
+}
+
+#[test]
+fn an_lwp_has_the_length_of_its_run_queue() {
+    let mut app = App::new();
+    let mut scene = Scene::at(ms(1000), 1).lwp(LwpState::Running, None, 1);
+    scene.snapshot.overview.runtimes[0].lwps[0].queued = 77;
+    app.model.apply(scene.snapshot);
+    press(&mut app, "2");
+    let text = screen(&app, 120, 30);
+    has(&text, &["queue"]);
+    assert!(text.lines().any(|line| line.contains(" running ") && line.contains(" 77")), "{text}");
+}
+
 #[test]
 fn warnings_are_sentences() {
     let text = screen(&busy(), 130, 40);
@@ -102,7 +151,8 @@ fn kernel_threads() -> App {
             .thread(3, "waits", State::Blocked)
             .waits(WaitReason::Mutex, 0xbeef, "table", Some(1))
             .own(79, true);
-        scene.snapshot.overview.runtimes[0].model = "onetoone".into();
+        let runtime = &mut scene.snapshot.overview.runtimes[0];
+        (runtime.model, runtime.run_queue, runtime.run_queue_latency) = ("onetoone".into(), None, None);
         app.model.apply(scene.snapshot);
     }
     app.refresh();
@@ -216,7 +266,7 @@ fn a_followed_thread_has_its_events_to_scale() {
     has(&screen(&app, 64, 40), &[&strip]);
     // Without events it is as before.
     app.model.apply(Scene::at(ms(3300), 2).thread(3, "late", State::Running).snapshot);
-    has(&screen(&app, 64, 40), &["a letter for each refresh; l records", "███ "]);
+    has(&screen(&app, 64, 40), &["a letter for each refresh; l records", "███"]);
 }
 
 /// A thread that has waited since before events were recorded has none: its state says all.

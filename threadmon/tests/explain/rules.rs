@@ -66,8 +66,8 @@ fn too_few_slots_come_with_figures_and_advice() {
         finding.to_string(),
         format!(
             "{name} waited for an LWP for 60 % of its life: runtime 1 has 2 slots, all of them were busy for \
-             100 % of the time, and 3.0 threads waited meanwhile on average. The machine has 8 CPUs: try a \
-             concurrency of 5."
+             100 % of the time, and 3.0 threads waited meanwhile on average. Half of all waits took up to \
+             1.0 ms, and one of 100 took 2.0 ms or more. The machine has 8 CPUs: try a concurrency of 5."
         )
     );
     assert!(finding.severity > 0.99, "{finding:?}");
