@@ -52,7 +52,7 @@ fn a_life_adds_up() {
 #[test]
 fn a_thread_that_runs_has_waited_since_it_could() {
     let account = Account::new();
-    account.spawned(SESSION, 1_000);
+    account.spawned(SESSION, 1_000, 0);
     assert_eq!(account.runs(SESSION, 1_300, 0), Some(300), "new");
     account.stops(SESSION, 1_400, State::Blocked, false);
     account.readied(1_900, true);
