@@ -24,7 +24,7 @@ struct Thread {
 
 impl Thread {
     /// Runs a hook, if the trace is on.
-    fn hook(&self, hook: impl FnOnce(&Account, Session)) {
+    fn hook<R>(&self, hook: impl FnOnce(&Account, Session) -> R) {
         // Relaxed: a switch.
         let number = self.session.load(Ordering::Relaxed);
         if number > 0 {
