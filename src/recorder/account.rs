@@ -18,6 +18,7 @@
 //! each account has the number of the session to which its times belong. The first keeper of another session
 //! begins it anew.
 
+use super::event::{cpu_of_word, cpu_to_word};
 use super::session::Session;
 use crate::shim::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 use crate::shim::{spin_hint, yield_cpu};
@@ -68,6 +69,8 @@ pub(crate) struct Account {
     state: AtomicU8,
     /// The LWP that it last ran on.
     lwp: AtomicU32,
+    /// The CPU where it last began to run, as events have it.
+    cpu: AtomicU32,
     dispatches: AtomicU32,
     preempted: AtomicU32,
     migrations: AtomicU32,
@@ -89,6 +92,8 @@ pub(crate) struct Statement {
     pub(crate) dispatches: u32,
     pub(crate) preempted: u32,
     pub(crate) migrations: u32,
+    /// The CPU where it last began to run, if that is known.
+    pub(crate) cpu: Option<u32>,
 }
 
 const NO_LWP: u32 = u32::MAX;
@@ -121,6 +126,7 @@ impl Account {
             ran: AtomicU64::default(),
             state: AtomicU8::default(),
             lwp: AtomicU32::from(NO_LWP),
+            cpu: AtomicU32::default(),
             dispatches: AtomicU32::default(),
             preempted: AtomicU32::default(),
             migrations: AtomicU32::default(),
@@ -148,8 +154,8 @@ impl Account {
         now.max(self.since.load(Ordering::Relaxed)).max(self.ready.load(Ordering::Relaxed) >> 1)
     }
 
-    /// Notes that the thread begins to run, on this LWP. Keeper only.
-    pub(crate) fn runs(&self, session: Session, now: u64, lwp: u32) {
+    /// Notes that the thread begins to run, on this LWP and this CPU. Keeper only.
+    pub(crate) fn runs(&self, session: Session, now: u64, lwp: u32, cpu: Option<u32>) {
         self.change(|| {
             // What it did before the session's first look is not known. It is runnable now.
             self.enter_session(session, State::Queued);
@@ -157,6 +163,7 @@ impl Account {
             self.set_state(State::Running, now);
             // Relaxed, all: the keeper's own, and looks check the version.
             self.ran.store(now, Ordering::Relaxed);
+            self.cpu.store(cpu_to_word(cpu), Ordering::Relaxed);
             add(&self.dispatches);
             let last = self.lwp.load(Ordering::Relaxed);
             if last != lwp {
@@ -224,6 +231,7 @@ impl Account {
             dispatches: self.dispatches.load(Ordering::Relaxed),
             preempted: self.preempted.load(Ordering::Relaxed),
             migrations: self.migrations.load(Ordering::Relaxed),
+            cpu: cpu_of_word(self.cpu.load(Ordering::Relaxed)),
         })
     }
 
@@ -254,7 +262,7 @@ impl Account {
         self.ran.store(now, Ordering::Relaxed);
         self.ready.store(0, Ordering::Relaxed);
         self.lwp.store(NO_LWP, Ordering::Relaxed);
-        for counter in [&self.dispatches, &self.preempted, &self.migrations] {
+        for counter in [&self.cpu, &self.dispatches, &self.preempted, &self.migrations] {
             counter.store(0, Ordering::Relaxed);
         }
         self.times.iter().for_each(|time| time.store(0, Ordering::Relaxed));

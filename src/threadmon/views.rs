@@ -174,7 +174,7 @@ wire_struct! {
         bound_reached
     }
     LwpView { number tid state thread cpu dispatches steals wakes cpu_time times }
-    ThreadTimes { life states since dispatches preempted migrations }
+    ThreadTimes { life states since dispatches preempted migrations cpu }
     ThreadView { id name state reason at object owner lwp cpu tid bound priority times }
     ThreadPageView { threads last }
     LockView { at name kind contended slept waited longest owner }

@@ -23,24 +23,27 @@ fn a_life_adds_up() {
     assert_eq!(account.look(SESSION, 1_000), Look::Unchanged);
     account.spawned(SESSION, 1_000);
     assert_eq!(times(&account, 1_500), [0, 0, 500, 0, 0, 0]);
-    account.runs(SESSION, 2_000, 0);
+    account.runs(SESSION, 2_000, 0, Some(3));
     account.stops(SESSION, 2_100, State::Blocked, false);
     assert_eq!(times(&account, 2_200), [100, 0, 1_000, 100, 0, 0]);
+    assert_eq!(says(&account, SESSION, 2_200).cpu, Some(3), "it stays where it ran last");
     account.readied(2_400, true);
     assert_eq!(times(&account, 2_450), [100, 50, 1_000, 300, 0, 0]);
-    account.runs(SESSION, 2_500, 1);
+    account.runs(SESSION, 2_500, 1, None);
     assert_eq!(times(&account, 2_500), [100, 100, 1_000, 300, 0, 0]);
+    assert_eq!(says(&account, SESSION, 2_500).cpu, None);
     account.in_kernel(SESSION, 2_600, true);
     account.in_kernel(SESSION, 2_900, false);
     account.stops(SESSION, 3_000, State::Queued, true);
-    account.runs(SESSION, 3_050, 1);
+    account.runs(SESSION, 3_050, 1, None);
     account.stops(SESSION, 3_060, State::Sleeping, false);
     account.readied(4_060, false);
-    account.runs(SESSION, 4_080, 0);
+    account.runs(SESSION, 4_080, 0, Some(0));
     let statement = says(&account, SESSION, 4_080);
     assert_eq!(statement.times, [310, 100, 1_070, 300, 1_000, 300]);
     let counts = (statement.dispatches, statement.preempted, statement.migrations);
     assert_eq!((statement.life, statement.state, counts), (3_080, State::Running, (4, 1, 2)));
+    assert_eq!(statement.cpu, Some(0));
 }
 
 /// The waker comes between the thread's publication and the end of its stop.
@@ -48,10 +51,10 @@ fn a_life_adds_up() {
 fn an_early_waker_leaves_no_time_blocked() {
     let account = Account::new();
     account.spawned(SESSION, 100);
-    account.runs(SESSION, 200, 0);
+    account.runs(SESSION, 200, 0, None);
     account.readied(290, false);
     account.stops(SESSION, 300, State::Blocked, false);
-    account.runs(SESSION, 400, 0);
+    account.runs(SESSION, 400, 0, None);
     assert_eq!(times(&account, 400), [100, 0, 200, 0, 0, 0]);
     // The next wait has not been ended yet, although `ready` is there.
     account.stops(SESSION, 500, State::Blocked, false);
@@ -62,12 +65,19 @@ fn an_early_waker_leaves_no_time_blocked() {
 fn a_new_session_begins_anew() {
     let account = Account::new();
     account.spawned(SESSION, 200);
-    account.runs(SESSION, 300, 0);
+    account.runs(SESSION, 300, 0, Some(1));
     let next = Session { number: 2, began: 1_000 };
     assert_eq!(account.look(next, 1_100), Look::Unchanged, "no keeper has been there");
     account.stops(next, 1_500, State::Blocked, false);
     let statement = says(&account, next, 1_600);
     assert_eq!((statement.life, statement.times), (600, [500, 0, 0, 100, 0, 0]));
+    assert_eq!(statement.cpu, None, "it has not begun to run in this session");
+}
+
+/// `Level::Times` promises so many bytes for a thread.
+#[test]
+fn an_account_has_two_cache_lines() {
+    assert_eq!(size_of::<Account>(), 128);
 }
 
 /// Counters of two CPUs may differ, and a keeper may use a reading that is a little old. Nothing underflows,
@@ -76,13 +86,13 @@ fn a_new_session_begins_anew() {
 fn a_clock_that_is_behind_charges_nothing_twice() {
     let account = Account::new();
     account.spawned(SESSION, 1_000);
-    account.runs(SESSION, 990, 0);
+    account.runs(SESSION, 990, 0, None);
     account.stops(SESSION, 1_100, State::Blocked, false);
     account.readied(1_090, false);
-    account.runs(SESSION, 1_095, 0);
+    account.runs(SESSION, 1_095, 0, None);
     assert_eq!(times(&account, 1_090), [100, 0, 0, 0, 0, 0]);
     account.stops(SESSION, 1_098, State::Queued, false);
-    account.runs(SESSION, 1_120, 0);
+    account.runs(SESSION, 1_120, 0, None);
     assert_eq!(times(&account, 1_130), [110, 0, 20, 0, 0, 0]);
 }
 
@@ -101,7 +111,7 @@ fn a_look_in_the_middle_of_a_change_says_so() {
 fn a_thread_does_not_run_before_it_has_stopped_and_was_woken() {
     let account = Account::new();
     account.spawned(SESSION, 100);
-    account.runs(SESSION, 200, 0);
+    account.runs(SESSION, 200, 0, None);
     account.stops(SESSION, 300, State::Blocked, false);
     assert_eq!((account.not_before(250), account.not_before(310)), (300, 310));
     account.readied(400, true);
@@ -119,7 +129,7 @@ fn a_look_beside_keepers_and_wakers_finds_whole_changes() {
             for session in (1..=SESSIONS).map(session) {
                 number.store(session.number, Ordering::Relaxed);
                 for now in (session.began..session.began + 900).step_by(100) {
-                    account.runs(session, now, now as u32 % 2);
+                    account.runs(session, now, now as u32 % 2, None);
                     account.stops(session, now + 10, State::Blocked, false);
                     account.readied(now + 20, true);
                 }
