@@ -7,6 +7,9 @@
 //! a ring of the kernel thread on which it happens. A ring keeps the last 16,000 events of an LWP, and the
 //! last 500 of any other kernel thread. [`Recording::take`] copies all rings at any time.
 //!
+//! A dispatch says on which CPU the thread began to run. The kernel may move its kernel thread while it runs,
+//! of which nothing tells. The CPU is known on x86-64 Linux.
+//!
 //! With events, a yield takes up to twice as long. If that is too much, let [one thread of so
 //! many](set_sample) record events: `SELVEDGE_TRACE=1/16:file`.
 //!
@@ -31,15 +34,19 @@
 
 mod chrome;
 mod drawing;
+mod event;
 pub(crate) mod file;
+mod groups;
 pub(crate) mod history;
 pub(crate) mod json;
 mod level;
+mod order;
 mod perfetto;
 mod raw;
 mod recording;
 mod timeline;
 
+pub use self::event::{Event, EventKind, SlotCause, Track};
 pub use self::level::{Level, level, set_level, set_sample};
-pub use self::recording::{Event, EventKind, Recording, RuntimeFacts, SlotCause, Track};
-pub use self::timeline::{Span, State, ThreadLine, Timeline, TrackLine, TrackState, Wake};
+pub use self::recording::{Recording, RuntimeFacts};
+pub use self::timeline::{CpuLine, Span, State, ThreadLine, Timeline, TrackLine, TrackState, Wake};

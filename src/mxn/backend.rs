@@ -187,6 +187,10 @@ impl Backend for Scheduler {
         Some(Self::lwp_of(green).trace.get()?.ring())
     }
 
+    fn runtime(&self) -> u32 {
+        self.number
+    }
+
     fn watch(&self, descriptor: i32, token: u64, by: &AtomicU32) -> io::Result<bool> {
         self.poller.watch(descriptor, token, by).map(|()| true)
     }

@@ -87,6 +87,11 @@ pub(crate) trait Backend: Sync {
         None
     }
 
+    /// Returns the number of the runtime whose green threads these are; 0 for kernel threads.
+    fn runtime(&self) -> u32 {
+        0
+    }
+
     /// Has events of `descriptor` reported to the entry of `token` (`reactor`), unless `by`, which belongs to
     /// that entry, says that this backend does so already. Returns `false` if threads of this backend block
     /// in their system calls instead.

@@ -150,6 +150,16 @@ pub(super) fn cpu_hint() -> OwnerHint {
     }
 }
 
+/// Returns the CPU of the running thread, which is a kernel thread with a core, if that can be had at once.
+pub(super) fn cpu() -> Option<u32> {
+    // SAFETY: null, or this thread's own area, which lives as long as the thread.
+    match unsafe { CPU.with(Cell::get).as_ref() } {
+        // Relaxed: the kernel writes it.
+        Some(cpu) => Some(cpu.load(Ordering::Relaxed)),
+        None => cpu::quick(),
+    }
+}
+
 /// Finds where the kernel keeps the running thread's CPU number. Called by a kernel thread, on slow paths.
 #[inline]
 pub(super) fn learn_cpu() {

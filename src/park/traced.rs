@@ -63,7 +63,10 @@ pub(crate) fn spawned(thread: ThreadRef) {
     if let Some(account) = thread.account.get() {
         account.spawned(session::current(), now, current::try_current().map_or(0, |me| me.id().get()));
     }
-    record(thread, |by| Event::new(now, Kind::Spawn, thread.id().get()).with(by, thread.priority.number()));
+    record(thread, |by| {
+        let event = Event::new(now, Kind::Spawn, thread.id().get()).with(by, thread.priority.number());
+        event.numbered(thread.backend().runtime())
+    });
     if is_recorded(thread)
         && let Some(name) = thread.name()
     {
@@ -105,15 +108,15 @@ pub(crate) fn block_event(now: u64, id: u64, reason: WaitReason, at: usize) -> E
 /// Notes that the running kernel thread runs: for the first time, or again.
 #[cold]
 pub(crate) fn runs(me: ThreadRef) {
-    let now = clock::now();
+    let (now, cpu) = (clock::now(), current::cpu());
     let session = session::current();
     if let Some(account) = me.account.get()
-        && let Some(waited) = account.runs(session, now, ITS_OWN)
+        && let Some(waited) = account.runs(session, now, ITS_OWN, cpu)
         && let Some(waits) = me.spawner().and_then(|it| it.waits_for_cpu())
     {
         waits.add_shared(session, clock::nanos(waited));
     }
-    record(me, |id| Event::new(now, Kind::Dispatch, id));
+    record(me, |id| Event::new(now, Kind::Dispatch, id).on_cpu(cpu));
 }
 
 /// Notes that the running kernel thread ends, as a thread of Selvedge.
@@ -139,7 +142,10 @@ pub(crate) fn readied(target: ThreadRef, chosen: bool) {
     if let Some(account) = target.account.get() {
         account.readied(now, chosen);
     }
-    record(target, |by| Event::new(now, Kind::Ready, target.id().get()).with(by, u8::from(chosen)));
+    record(target, |by| {
+        let event = Event::new(now, Kind::Ready, target.id().get()).with(by, u8::from(chosen));
+        event.numbered(target.backend().runtime())
+    });
 }
 
 /// Returns `true` if events of this thread are recorded.

@@ -20,6 +20,7 @@
 
 use std::num::NonZeroU64;
 
+use super::event::{cpu_of_word, cpu_to_word};
 use super::session::Session;
 use crate::shim::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 use crate::shim::{spin_hint, yield_cpu};
@@ -70,6 +71,8 @@ pub(crate) struct Account {
     state: AtomicU8,
     /// The LWP that it last ran on.
     lwp: AtomicU32,
+    /// The CPU where it last began to run, as events have it.
+    cpu: AtomicU32,
     dispatches: AtomicU32,
     preempted: AtomicU32,
     migrations: AtomicU32,
@@ -95,6 +98,8 @@ pub(crate) struct Statement {
     pub(crate) migrations: u32,
     /// The identity of the thread that started it; 0: not known.
     pub(crate) maker: u64,
+    /// The CPU where it last began to run, if that is known.
+    pub(crate) cpu: Option<u32>,
 }
 
 const NO_LWP: u32 = u32::MAX;
@@ -137,6 +142,7 @@ impl Account {
             ran: AtomicU64::default(),
             state: AtomicU8::default(),
             lwp: AtomicU32::from(NO_LWP),
+            cpu: AtomicU32::default(),
             dispatches: AtomicU32::default(),
             preempted: AtomicU32::default(),
             migrations: AtomicU32::default(),
@@ -170,9 +176,10 @@ impl Account {
         now.max(self.since.load(Ordering::Relaxed)).max(self.ready.load(Ordering::Relaxed) >> 1)
     }
 
-    /// Notes that the thread begins to run, on this LWP. Returns for how long it was runnable until then, if
+    /// Notes that the thread begins to run, on this LWP and this CPU. Returns for how
+    /// long it was runnable until then, if
     /// that is known. Keeper only.
-    pub(crate) fn runs(&self, session: Session, now: u64, lwp: u32) -> Option<u64> {
+    pub(crate) fn runs(&self, session: Session, now: u64, lwp: u32, cpu: Option<u32>) -> Option<u64> {
         let mut waited = None;
         self.change(|| {
             let is_known = self.enter_runnable(session);
@@ -180,6 +187,7 @@ impl Account {
             self.set_state(State::Running, now);
             // Relaxed, all: the keeper's own, and looks check the version.
             self.ran.store(now, Ordering::Relaxed);
+            self.cpu.store(cpu_to_word(cpu), Ordering::Relaxed);
             add(&self.dispatches);
             let last = self.lwp.load(Ordering::Relaxed);
             if last != lwp {
@@ -249,6 +257,7 @@ impl Account {
             preempted: self.preempted.load(Ordering::Relaxed),
             migrations: self.migrations.load(Ordering::Relaxed),
             maker: self.maker.load(Ordering::Relaxed),
+            cpu: cpu_of_word(self.cpu.load(Ordering::Relaxed)),
         })
     }
 
@@ -296,7 +305,7 @@ impl Account {
         self.ready.store(0, Ordering::Relaxed);
         self.lwp.store(NO_LWP, Ordering::Relaxed);
         self.maker.store(0, Ordering::Relaxed);
-        for counter in [&self.dispatches, &self.preempted, &self.migrations] {
+        for counter in [&self.cpu, &self.dispatches, &self.preempted, &self.migrations] {
             counter.store(0, Ordering::Relaxed);
         }
         self.times.iter().for_each(|time| time.store(0, Ordering::Relaxed));

@@ -6,11 +6,13 @@ use super::rings::NO_LWP;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub(crate) enum Kind {
-    /// A thread was started. Object: the thread that started it, 0 for none. Detail: its priority.
+    /// A thread was started. Object: the thread that started it, 0 for none. Detail: its priority. Number:
+    /// its runtime, if it is a green thread; otherwise 0.
     Spawn = 1,
     /// A thread became runnable. Object: the thread that woke it, 0 for none. Detail: 1 if an LWP was chosen.
+    /// Number: as for `Spawn`.
     Ready,
-    /// A thread began to run, on the LWP that has the ring.
+    /// A thread began to run, on the LWP that has the ring. Number: the CPU ([`Event::on_cpu`]).
     Dispatch,
     /// A thread stopped running, because it waits. Detail: the reason. Object: the address of that.
     Block,
@@ -22,7 +24,7 @@ pub(crate) enum Kind {
     Exit,
     /// A thread announced that it may block in the kernel.
     EnterKernel,
-    /// That is over.
+    /// That is over. Number: the CPU.
     LeaveKernel,
     /// The LWP took threads from another. Number: that LWP.
     Steal,
@@ -58,6 +60,18 @@ pub(crate) enum SlotCause {
     Home,
     /// There are to be more slots, or fewer.
     Concurrency,
+}
+
+/// Returns a CPU as events and accounts have it: its number plus one, or 0 if it is not known.
+#[inline]
+pub(super) fn cpu_to_word(cpu: Option<u32>) -> u32 {
+    // The kernel's number of a CPU that it does not know is -1.
+    cpu.map_or(0, |cpu| cpu.wrapping_add(1))
+}
+
+/// Returns the CPU of such a word.
+pub(super) fn cpu_of_word(word: u32) -> Option<u32> {
+    word.checked_sub(1)
 }
 
 impl Kind {
@@ -139,6 +153,17 @@ impl Event {
         self
     }
 
+    /// Adds the CPU: its number plus one, or 0 if it is not known.
+    #[inline]
+    pub(crate) fn on_cpu(self, cpu: Option<u32>) -> Self {
+        self.numbered(cpu_to_word(cpu))
+    }
+
+    /// Returns the CPU of an event that has one.
+    pub(crate) fn cpu(self) -> Option<u32> {
+        cpu_of_word(self.number)
+    }
+
     #[inline]
     pub(crate) fn to_words(self) -> [u64; WORDS] {
         let kind = self.kind as u64 | u64::from(self.detail) << 8 | u64::from(self.number) << 32;
@@ -165,5 +190,13 @@ mod tests {
         }
         assert_eq!(Event::from_words([1, 2, 3, 0]), None);
         assert_eq!(Event::from_words([1, 2, 3, 18]), None);
+    }
+
+    #[test]
+    fn a_cpu_may_be_unknown() {
+        let of = |cpu| Event::new(1, Kind::Dispatch, 1).on_cpu(cpu).cpu();
+        assert_eq!([Some(0), Some(7), None].map(of), [Some(0), Some(7), None]);
+        assert_eq!(of(Some(u32::MAX)), None, "it was not registered");
+        assert_eq!(Event::new(1, Kind::Dispatch, 1).cpu(), None);
     }
 }

@@ -313,6 +313,10 @@ pub(crate) mod cpu {
         0
     }
 
+    pub(crate) fn quick() -> Option<u32> {
+        None
+    }
+
     pub(crate) type Word = std::sync::atomic::AtomicU32;
 
     pub(crate) fn word() -> Option<std::ptr::NonNull<Word>> {

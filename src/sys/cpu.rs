@@ -18,6 +18,17 @@ pub(crate) fn current() -> u32 {
     u32::try_from(cpu).unwrap_or(0)
 }
 
+/// Returns the CPU of the calling kernel thread, whatever thread register it runs on. It may be out of date
+/// at once. `None` if the system cannot say that without a system call.
+pub(crate) fn quick() -> Option<u32> {
+    // The kernel's own page answers there, in some 3 ns. On aarch64, it has no such function.
+    if !cfg!(target_arch = "x86_64") {
+        return None;
+    }
+    // SAFETY: no arguments, no memory.
+    u32::try_from(unsafe { libc::sched_getcpu() }).ok()
+}
+
 /// Written by the kernel alone.
 pub(crate) type Word = AtomicU32;
 
@@ -110,5 +121,14 @@ mod tests {
         // A migration between the reads makes them differ: rare, so some try must agree.
         // SAFETY: this thread's own area, which lives as long as the thread.
         assert!((0..100).any(|_| unsafe { word.as_ref() }.load(Ordering::Relaxed) == current()));
+    }
+
+    #[test]
+    fn the_quick_way_agrees_too() {
+        if !cfg!(target_arch = "x86_64") {
+            assert_eq!(quick(), None);
+            return;
+        }
+        assert!((0..100).any(|_| quick() == Some(current())));
     }
 }

@@ -25,6 +25,9 @@ pub struct ThreadTimes {
     pub preempted: u32,
     /// How often it began to run on another LWP than before.
     pub migrations: u32,
+    /// The CPU where it last began to run; `None` if it has not yet, or if the system does not say. The
+    /// kernel may have moved its kernel thread since.
+    pub cpu: Option<u32>,
 }
 
 /// Converts what accounts say, at one moment.
@@ -48,7 +51,7 @@ impl TimesNow {
 
     /// Returns the times of a thread with this account.
     pub(crate) fn times(&self, statement: &Statement) -> ThreadTimes {
-        let Statement { life, since, times, dispatches, preempted, migrations, .. } = *statement;
+        let Statement { life, since, times, dispatches, preempted, migrations, cpu, .. } = *statement;
         ThreadTimes {
             life: self.span(life),
             states: times.map(|counts| self.span(counts)),
@@ -56,6 +59,7 @@ impl TimesNow {
             dispatches,
             preempted,
             migrations,
+            cpu,
         }
     }
 
@@ -81,6 +85,7 @@ impl TimesNow {
             preempted: 0,
             migrations: 0,
             maker: 0,
+            cpu: None,
         })
     }
 }

@@ -262,13 +262,13 @@ variants! {
     EventKind {
         0 Spawn { by, priority }
         1 Ready { by, chosen }
-        2 Dispatch
+        2 Dispatch { cpu }
         3 Block { reason, at }
         4 Yield
         5 Preempt
         6 Exit
         7 EnterKernel
-        8 LeaveKernel
+        8 LeaveKernel { cpu }
         9 Steal { from }
         10 Search
         11 Idle
@@ -330,6 +330,8 @@ mod tests {
             EventKind::Ready { by: None, chosen: true },
             EventKind::Block { reason: WaitReason::Mutex, at: Some(0xbeef) },
             EventKind::Steal { from: 3 },
+            EventKind::Dispatch { cpu: Some(3) },
+            EventKind::LeaveKernel { cpu: None },
             EventKind::Preempt,
             EventKind::Spare,
             EventKind::SlotMove { runtime: 300, from: Some(7), to: Some(8), cause: SlotCause::Home },

@@ -191,7 +191,7 @@ wire_struct! {
     RunQueueLength { dispatchable queued }
     LatencyHistogram { counts sum }
     LwpView { number tid state thread cpu dispatches steals wakes cpu_time times queued }
-    ThreadTimes { life states since dispatches preempted migrations }
+    ThreadTimes { life states since dispatches preempted migrations cpu }
     ThreadView { id name state reason at object owner lwp cpu tid bound priority times stack maker }
     ThreadPageView { threads ended last }
     LockView { at name kind contended slept waited longest owner }

@@ -1,6 +1,6 @@
 //! A recording in the format of Chrome's trace viewer (`chrome://tracing`, Perfetto, Speedscope): JSON, with
-//! one track for each kernel thread, one for each thread, arrows from wakers to the threads that they woke,
-//! and the number of runnable threads.
+//! one track for each kernel thread, each thread and each CPU, arrows from wakers to the threads that they
+//! woke, and counters: of runnable threads, and of threads that have no tracks of their own.
 //!
 //! The format is that of "Trace Event Format" (Google, 2016). Times are in us.
 
@@ -8,19 +8,20 @@ use std::fmt;
 use std::io::{self, Write};
 use std::time::Duration;
 
-use super::drawing::{Drawing, Line};
+use super::drawing::{Chart, Drawing, Heading, Line};
 use super::json::Text;
 use super::recording::Recording;
-
-/// The groups of tracks, as the format's processes.
-const KERNEL_THREADS: u32 = 1;
-const THREADS: u32 = 2;
 
 impl Recording {
     /// Writes the recording as JSON for Chrome's trace viewer, <https://ui.perfetto.dev> and Speedscope.
     ///
+    /// There are tracks for kernel threads, threads and [CPUs](super::CpuLine), and a counter of the runnable
+    /// threads of each runtime.
+    ///
     /// Viewers hang with very many tracks. If there are more than 1,000 threads, only the 1,000 with the most
-    /// spans get tracks of their own. All are on the tracks of the kernel threads.
+    /// spans get tracks of their own. The others are groups by their names without the last number
+    /// (`worker-*`), or by the thread that started them. A counter for each group tells how many threads are
+    /// in each state. All are on the tracks of the kernel threads.
     ///
     /// # Examples
     ///
@@ -39,8 +40,9 @@ impl Recording {
         let drawing = Drawing::of(self);
         let mut out = Out { to, first: true };
         write!(out.to, "{{\"displayTimeUnit\":\"ns\",\"traceEvents\":[")?;
-        out.group(KERNEL_THREADS, "kernel threads")?;
-        out.group(THREADS, &drawing.threads)?;
+        for (heading, name) in &drawing.headings {
+            out.group(pid(*heading), name)?;
+        }
         for line in &drawing.lines {
             out.line(line)?;
         }
@@ -48,11 +50,8 @@ impl Recording {
             out.arrow(number, 's', arrow.from, arrow.from_line, &drawing)?;
             out.arrow(number, 'f', arrow.to, arrow.to_line, &drawing)?;
         }
-        for &(at, runnable) in &drawing.runnable {
-            let at = Micros(at);
-            out.event(format_args!(
-                "\"ph\":\"C\",\"name\":\"runnable threads\",\"pid\":{THREADS},\"ts\":{at},\"args\":{{\"threads\":{runnable}}}"
-            ))?;
+        for chart in &drawing.charts {
+            out.chart(chart)?;
         }
         out.to.write_all(b"\n]}\n")?;
         out.to.flush()
@@ -78,7 +77,7 @@ impl<W: Write> Out<W> {
     }
 
     fn line(&mut self, line: &Line) -> io::Result<()> {
-        let (pid, tid, name) = (pid(line), line.number, Text(&line.name));
+        let (pid, tid, name) = (pid(line.heading), line.number, Text(&line.name));
         self.event(format_args!(
             "\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":{pid},\"tid\":{tid},\"args\":{{\"name\":{name}}}"
         ))?;
@@ -97,6 +96,27 @@ impl<W: Write> Out<W> {
         Ok(())
     }
 
+    /// Writes a counter. Each event has the values of all its curves.
+    fn chart(&mut self, chart: &Chart) -> io::Result<()> {
+        let (pid, name) = (pid(chart.heading), Text(&chart.name));
+        let mut changes: Vec<(Duration, usize, u64)> = Vec::new();
+        for (of, (_, curve)) in chart.curves.iter().enumerate() {
+            changes.extend(curve.iter().map(|&(at, value)| (at, of, value)));
+        }
+        changes.sort();
+        let mut values = vec![0; chart.curves.len()];
+        for same in changes.chunk_by(|one, next| one.0 == next.0) {
+            same.iter().for_each(|&(_, of, value)| values[of] = value);
+            let texts =
+                chart.curves.iter().zip(&values).map(|((what, _), value)| format!("\"{what}\":{value}"));
+            let (at, texts) = (Micros(same[0].0), texts.collect::<Vec<_>>().join(","));
+            self.event(format_args!(
+                "\"ph\":\"C\",\"name\":{name},\"pid\":{pid},\"ts\":{at},\"args\":{{{texts}}}"
+            ))?;
+        }
+        Ok(())
+    }
+
     fn arrow(
         &mut self,
         number: usize,
@@ -106,7 +126,7 @@ impl<W: Write> Out<W> {
         drawing: &Drawing,
     ) -> io::Result<()> {
         let line = &drawing.lines[line];
-        let (pid, tid, at) = (pid(line), line.number, Micros(at));
+        let (pid, tid, at) = (pid(line.heading), line.number, Micros(at));
         // The end of an arrow belongs to the bar that begins there.
         let binding = if end == 'f' { ",\"bp\":\"e\"" } else { "" };
         self.event(format_args!(
@@ -115,8 +135,14 @@ impl<W: Write> Out<W> {
     }
 }
 
-fn pid(line: &Line) -> u32 {
-    if line.is_kernel { KERNEL_THREADS } else { THREADS }
+/// Returns the heading as a process of the format.
+fn pid(heading: Heading) -> u32 {
+    match heading {
+        Heading::KernelThreads => 1,
+        Heading::Threads => 2,
+        Heading::Cpus => 3,
+        Heading::Groups => 4,
+    }
 }
 
 /// A time in us, exact to the ns.

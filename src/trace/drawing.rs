@@ -1,22 +1,33 @@
-//! What a viewer of traces draws: lines with bars, arrows between them, and one curve. The formats differ
-//! only in how they spell it.
+//! What a viewer of traces draws: lines with bars, arrows between them, and curves. The formats differ only
+//! in how they spell it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use super::recording::{Event, EventKind, Recording, Track};
-use super::timeline::{Span, State, Timeline, TrackState};
+use super::event::{Event, EventKind, Track};
+use super::groups;
+use super::recording::Recording;
+use super::timeline::{Span, State, ThreadLine, Timeline, TrackState};
 use crate::thread::id::ThreadId;
 
 /// The most threads that get lines of their own.
-const MOST_THREADS: usize = 1_000;
+pub(super) const MOST_THREADS: usize = 1_000;
+
+/// What lines stand under.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Heading {
+    KernelThreads,
+    Threads,
+    Cpus,
+    /// Threads that have no lines of their own.
+    Groups,
+}
 
 /// One line of the drawing.
 pub(super) struct Line {
     pub(super) name: String,
-    /// It is a kernel thread's. Otherwise it is a thread's.
-    pub(super) is_kernel: bool,
-    /// No other line of its kind has this number.
+    pub(super) heading: Heading,
+    /// No other line under the heading has this number.
     pub(super) number: u64,
     /// They do not overlap.
     pub(super) bars: Vec<Bar>,
@@ -40,13 +51,24 @@ pub(super) struct Arrow {
     pub(super) to_line: usize,
 }
 
+/// Numbers over time, under one name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Chart {
+    pub(super) name: String,
+    pub(super) heading: Heading,
+    /// Each with the name of what it counts, if there are several.
+    pub(super) curves: Vec<(&'static str, Curve)>,
+}
+
+/// A number from a moment on, until the next.
+pub(super) type Curve = Vec<(Duration, u64)>;
+
 pub(super) struct Drawing {
-    /// What the lines of threads are called together.
-    pub(super) threads: String,
+    /// The headings that have something, and their names.
+    pub(super) headings: Vec<(Heading, String)>,
     pub(super) lines: Vec<Line>,
     pub(super) arrows: Vec<Arrow>,
-    /// How many threads are runnable and do not run, from when on.
-    pub(super) runnable: Vec<(Duration, u64)>,
+    pub(super) charts: Vec<Chart>,
 }
 
 impl Drawing {
@@ -71,20 +93,31 @@ impl Drawing {
                 };
                 Bar { from, to, name }
             });
-            let name = match line.track {
-                Track::Lwp { runtime, lwp } => format!("runtime {runtime}, LWP {lwp}"),
-                Track::Kernel(number) => format!("kernel thread {number}"),
-            };
-            let marks = marks.remove(&line.track).unwrap_or_default();
-            lines.push(Line { name, is_kernel: true, number: number as u64, bars: bars.collect(), marks });
+            let name = track_name(line.track);
+            let (marks, heading) = (marks.remove(&line.track).unwrap_or_default(), Heading::KernelThreads);
+            lines.push(Line { name, heading, number: number as u64, bars: bars.collect(), marks });
         }
-        for line in most(&timeline) {
+        let (drawn, rest) = most(&timeline);
+        for line in drawn {
             let bars =
                 line.spans.iter().map(|span| Bar { from: span.from, to: span.to, name: bar_name(span) });
             lines.push(Line {
                 name: name(line.id),
-                is_kernel: false,
+                heading: Heading::Threads,
                 number: line.id.as_u64().get(),
+                bars: bars.collect(),
+                marks: Vec::new(),
+            });
+        }
+        for line in timeline.cpus() {
+            let bars = line.spans.iter().map(|&(from, to, id, track)| {
+                let name = format!("{}, on {}", name(id), track_name(track));
+                Bar { from, to, name }
+            });
+            lines.push(Line {
+                name: format!("CPU {}", line.cpu),
+                heading: Heading::Cpus,
+                number: line.cpu.into(),
                 bars: bars.collect(),
                 marks: Vec::new(),
             });
@@ -94,11 +127,32 @@ impl Drawing {
             let (from_line, to_line) = (*line_of.get(&wake.track)?, *line_of.get(&track)?);
             Some(Arrow { from: wake.at, from_line, to, to_line })
         });
+        let arrows = arrows.collect();
+        let charts = [runnable(recording, &timeline), groups::of(recording, &rest)].concat();
         let threads = match recording.sampled().get() {
             1 => "threads".into(),
             one_of => format!("threads (a sample: one of {one_of})"),
         };
-        Self { threads, arrows: arrows.collect(), runnable: runnable(&timeline), lines }
+        let headings = [
+            (Heading::KernelThreads, "kernel threads".into()),
+            (Heading::Threads, threads),
+            (Heading::Cpus, "CPUs (where threads began to run)".into()),
+            (Heading::Groups, format!("{} more threads, by name", rest.len())),
+        ];
+        let is_there = |heading| match heading {
+            Heading::KernelThreads | Heading::Threads => true,
+            Heading::Cpus => !timeline.cpus().is_empty(),
+            Heading::Groups => !rest.is_empty(),
+        };
+        let headings = headings.into_iter().filter(|&(heading, _)| is_there(heading)).collect();
+        Self { headings, lines, arrows, charts }
+    }
+}
+
+fn track_name(track: Track) -> String {
+    match track {
+        Track::Lwp { runtime, lwp } => format!("runtime {runtime}, LWP {lwp}"),
+        Track::Kernel(number) => format!("kernel thread {number}"),
     }
 }
 
@@ -125,15 +179,18 @@ fn marks(events: &[Event]) -> HashMap<Track, Vec<(Duration, String)>> {
     marks
 }
 
-/// Returns the threads that get lines: those with the most spans, if they are too many.
-fn most(timeline: &Timeline) -> Vec<&super::timeline::ThreadLine> {
+/// Returns the threads that get lines: those with the most spans, if they are too many. And the other
+/// threads.
+fn most(timeline: &Timeline) -> (Vec<&ThreadLine>, Vec<&ThreadLine>) {
     let mut threads: Vec<_> = timeline.threads().iter().collect();
-    if threads.len() > MOST_THREADS {
-        threads.sort_by_key(|line| std::cmp::Reverse(line.spans.len()));
-        threads.truncate(MOST_THREADS);
-        threads.sort_by_key(|line| line.id);
+    if threads.len() <= MOST_THREADS {
+        return (threads, Vec::new());
     }
-    threads
+    threads.sort_by_key(|line| std::cmp::Reverse(line.spans.len()));
+    let mut rest = threads.split_off(MOST_THREADS);
+    threads.sort_by_key(|line| line.id);
+    rest.sort_by_key(|line| line.id);
+    (threads, rest)
 }
 
 fn bar_name(span: &Span) -> String {
@@ -144,14 +201,32 @@ fn bar_name(span: &Span) -> String {
     }
 }
 
-/// Counts the threads that are runnable and do not run.
-fn runnable(timeline: &Timeline) -> Vec<(Duration, u64)> {
+/// Counts the threads that are runnable and do not run, of each runtime: the length of its run queues.
+/// Threads that own kernel threads wait for the kernel.
+fn runnable(recording: &Recording, timeline: &Timeline) -> Vec<Chart> {
     let waits = |span: &&Span| matches!(span.state, State::Runnable | State::Dispatchable);
-    let spans = timeline.threads().iter().flat_map(|line| line.spans.iter().filter(waits));
-    let mut changes: Vec<(Duration, i64)> = spans.flat_map(|span| [(span.from, 1), (span.to, -1)]).collect();
+    let mut spans: BTreeMap<Option<u32>, Vec<&Span>> = BTreeMap::new();
+    for line in timeline.threads() {
+        let of = spans.entry(recording.runtime_of(line.id)).or_default();
+        of.extend(line.spans.iter().filter(waits));
+    }
+    let charts = spans.into_iter().filter(|(_, spans)| !spans.is_empty()).map(|(runtime, spans)| {
+        let name = match runtime {
+            Some(runtime) => format!("runnable threads of runtime {runtime}"),
+            None => "runnable threads with kernel threads of their own".into(),
+        };
+        Chart { name, heading: Heading::Threads, curves: vec![("threads", count(spans))] }
+    });
+    charts.collect()
+}
+
+/// Counts how many of these spans there are at each moment.
+pub(super) fn count<'a>(spans: impl IntoIterator<Item = &'a Span>) -> Curve {
+    let mut changes: Vec<(Duration, i64)> =
+        spans.into_iter().flat_map(|span| [(span.from, 1), (span.to, -1)]).collect();
     changes.sort();
     let mut count = 0;
-    let mut curve: Vec<(Duration, u64)> = Vec::new();
+    let mut curve: Curve = Vec::new();
     for (at, change) in changes {
         count += change;
         let value = u64::try_from(count).unwrap_or(0);
@@ -165,7 +240,7 @@ fn runnable(timeline: &Timeline) -> Vec<(Duration, u64)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::recording::SlotCause;
+    use super::super::event::SlotCause;
     use super::*;
 
     /// What happens at one moment stands on the line of the LWP that it happens to.
@@ -214,5 +289,44 @@ mod tests {
         recording.write_perfetto(&mut perfetto).unwrap();
         let begins = b"begins, as kernel thread 70";
         assert!(perfetto.windows(begins.len()).any(|bytes| bytes == begins));
+    }
+    /// Each runtime has a curve of its own, and so have the threads with kernel threads of their own.
+    #[test]
+    fn runnable_threads_are_counted_by_runtime() {
+        let [one, other] = [1, 2].map(|runtime| Track::Lwp { runtime, lwp: 0 });
+        let runs = EventKind::Dispatch { cpu: None };
+        let ready = EventKind::Ready { by: None, chosen: false };
+        let events = [
+            (one, 1, EventKind::Yield),
+            (other, 2, EventKind::Yield),
+            (one, 3, EventKind::Preempt),
+            (Track::Kernel(0), 4, ready),
+            (one, 1, runs),
+            (other, 2, runs),
+            (one, 3, runs),
+            (Track::Kernel(1), 4, runs),
+        ];
+        let events = (0..).zip(events).map(|(us, (track, thread, kind))| {
+            let thread = Some(ThreadId::from_number(std::num::NonZeroU64::new(thread).unwrap()));
+            Event { at: Duration::from_micros(us), track, thread, kind }
+        });
+        let drawing = Drawing::of(&Recording::from_events(events.collect()));
+        let charts: Vec<_> = drawing
+            .charts
+            .iter()
+            .map(|chart| {
+                let [(_, curve)] = &chart.curves[..] else { panic!("one curve") };
+                let curve: Vec<_> = curve.iter().map(|&(at, count)| (at.as_micros(), count)).collect();
+                (chart.name.as_str(), curve)
+            })
+            .collect();
+        assert_eq!(
+            charts,
+            [
+                ("runnable threads with kernel threads of their own", vec![(3, 1), (7, 0)]),
+                ("runnable threads of runtime 1", vec![(0, 1), (2, 2), (4, 1), (6, 0)]),
+                ("runnable threads of runtime 2", vec![(1, 1), (5, 0)]),
+            ]
+        );
     }
 }

@@ -10,8 +10,9 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use super::event::{Event, id, kind_of};
+use super::order;
 use super::raw::Raw;
-use super::recording::{Event, id, kind_of};
 use crate::recorder::clock::Scale;
 
 /// What has happened to a thread since the last look.
@@ -29,15 +30,17 @@ pub(crate) fn take(thread: u64, seen: &mut HashMap<usize, u64>, most: usize) -> 
     let raw = Raw::take_since(seen, |event| event.thread == thread);
     let scale = raw.scale.unwrap_or_else(Scale::take);
     let moment = |count| Duration::from_nanos(scale.moment(count));
-    let mut events = Vec::new();
+    let mut all = Vec::new();
     for ring in &raw.rings {
         let track = ring.track(ring.number);
-        events.extend(ring.events.iter().filter_map(|&event| {
-            let (at, kind) = (moment(event.count), kind_of(event)?);
-            Some(Event { at, track, thread: id(event.thread), kind })
-        }));
+        all.extend(ring.events.iter().map(|&event| (event, track)));
     }
-    events.sort_by_key(|event| event.at);
+    order::sort(&mut all);
+    let events = all.into_iter().filter_map(|(event, track)| {
+        let (at, kind) = (moment(event.count), kind_of(event)?);
+        Some(Event { at, track, thread: id(event.thread), kind })
+    });
+    let mut events: Vec<_> = events.collect();
     let at = moment(scale.end());
     // A ring of which all events are gone is whole from now on.
     let mut whole_since = if raw.whole_since == 0 { Duration::ZERO } else { moment(raw.whole_since).min(at) };

@@ -7,7 +7,7 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use super::drawing::{Drawing, Line};
+use super::drawing::{Curve, Drawing, Heading, Line};
 use super::recording::Recording;
 
 /// Fields of `Trace` and `TracePacket`.
@@ -37,12 +37,17 @@ const COUNT: u64 = 4;
 /// `SEQ_INCREMENTAL_STATE_CLEARED`.
 const CLEARED: u64 = 1;
 
-/// The groups of tracks.
-const KERNEL_THREADS: u64 = 1;
-const THREADS: u64 = 2;
-const RUNNABLE: u64 = 3;
-/// The first of the tracks.
+/// The first of the tracks. Below are the headings.
 const FIRST: u64 = 16;
+
+fn uuid(heading: Heading) -> u64 {
+    match heading {
+        Heading::KernelThreads => 1,
+        Heading::Threads => 2,
+        Heading::Cpus => 3,
+        Heading::Groups => 4,
+    }
+}
 
 impl Recording {
     /// Writes the recording in Perfetto's format, for <https://ui.perfetto.dev>. It is smaller than
@@ -64,18 +69,46 @@ impl Recording {
     pub fn write_perfetto(&self, to: impl Write) -> io::Result<()> {
         let drawing = Drawing::of(self);
         let mut out = Out { to, packets: 0 };
-        out.track(KERNEL_THREADS, "kernel threads", None, false)?;
-        out.track(THREADS, &drawing.threads, None, false)?;
-        out.track(RUNNABLE, "runnable threads", None, true)?;
-        for (line, uuid) in drawing.lines.iter().zip(FIRST..) {
-            let group = if line.is_kernel { KERNEL_THREADS } else { THREADS };
-            out.track(uuid, &line.name, Some(group), false)?;
+        for (heading, name) in &drawing.headings {
+            out.track(uuid(*heading), name, None, false)?;
+        }
+        for (line, number) in drawing.lines.iter().zip(FIRST..) {
+            out.track(number, &line.name, Some(uuid(line.heading)), false)?;
+        }
+        for counter in counters(&drawing) {
+            // What is no part of a group stands at the top.
+            let parent = Some(uuid(counter.heading)).filter(|_| counter.heading == Heading::Groups);
+            out.track(counter.uuid, &counter.name, parent, true)?;
         }
         for event in events(&drawing) {
             out.event(&event)?;
         }
         out.to.flush()
     }
+}
+
+/// One curve, with a track of its own.
+struct Counter<'a> {
+    uuid: u64,
+    heading: Heading,
+    name: String,
+    curve: &'a Curve,
+}
+
+/// Returns all curves. Their tracks come after the lines.
+fn counters(drawing: &Drawing) -> impl Iterator<Item = Counter<'_>> {
+    let curves = drawing.charts.iter().flat_map(|chart| {
+        chart.curves.iter().map(move |(what, curve)| {
+            let name = if chart.curves.len() == 1 && chart.heading != Heading::Groups {
+                chart.name.clone()
+            } else {
+                format!("{}: {what}", chart.name)
+            };
+            (chart.heading, name, curve)
+        })
+    });
+    let first = FIRST + drawing.lines.len() as u64;
+    (first..).zip(curves).map(|(uuid, (heading, name, curve))| Counter { uuid, heading, name, curve })
 }
 
 /// One event of a track.
@@ -105,13 +138,15 @@ fn events(drawing: &Drawing) -> Vec<Event<'_>> {
             end(arrow.to, arrow.to_line, ENDING_FLOWS, "is woken"),
         ]
     });
-    let counts = drawing.runnable.iter().map(|&(at, value)| Event {
-        at,
-        kind: COUNT,
-        uuid: RUNNABLE,
-        name: None,
-        value: Some(value),
-        flow: None,
+    let counts = counters(drawing).flat_map(|counter| {
+        counter.curve.iter().map(move |&(at, value)| Event {
+            at,
+            kind: COUNT,
+            uuid: counter.uuid,
+            name: None,
+            value: Some(value),
+            flow: None,
+        })
     });
     let marks = drawing.lines.iter().zip(FIRST..).flat_map(|(line, uuid)| {
         line.marks.iter().map(move |(at, text)| Event {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::io::{self, Read, Write};
 use std::num::NonZeroU32;
 
-use super::recording::Track;
+use super::event::Track;
 use crate::recorder::clock::Scale;
 use crate::recorder::event::Event;
 use crate::recorder::format::{CLOCK, CPUS, HEADER, MAGIC, NAMES, RING, RUNTIMES, SAMPLE, WHY, header};

@@ -1,162 +1,16 @@
 //! A copy of all rings: what happened on each kernel thread, in the order of time.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::io::{self, Read, Write};
 use std::num::NonZeroU32;
 use std::time::Duration;
 
+use super::event::{Event, Track, id, kind_of};
+use super::order;
 use super::raw::Raw;
-use crate::park::priority::{Level, Priority};
-use crate::park::reason::WaitReason;
 use crate::recorder::event::{self, Kind};
-use crate::recorder::rings;
 use crate::runtime::registry::Facts;
 use crate::thread::id::ThreadId;
-
-/// The kernel thread on which an event happened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[non_exhaustive]
-pub enum Track {
-    /// An LWP of a runtime.
-    Lwp {
-        /// The number of the runtime in this process, from 1 on.
-        runtime: u32,
-        /// The number of the LWP, as in [`LwpStats`](crate::LwpStats).
-        lwp: u32,
-    },
-    /// Another kernel thread, by the order in which they were met.
-    Kernel(u32),
-}
-
-/// What happened to a thread, or on an LWP.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum EventKind {
-    /// The thread was started, by the thread `by` if that is one of Selvedge.
-    Spawn {
-        /// The thread that started it.
-        by: Option<ThreadId>,
-        /// Its priority then.
-        priority: Priority,
-    },
-    /// The thread became runnable.
-    Ready {
-        /// The thread that woke it; `None` for a timer, or a kernel thread that Selvedge does not know.
-        by: Option<ThreadId>,
-        /// `true` if an LWP was chosen for it: it is *dispatchable*. Otherwise it is in a run queue.
-        chosen: bool,
-    },
-    /// The thread began to run on this track. If there is no thread, it is one that is not in the
-    /// [sample](super::set_sample), and ran after the LWP had looked for work.
-    Dispatch,
-    /// The thread stopped running, because it waits.
-    Block {
-        /// What for.
-        reason: WaitReason,
-        /// The address of that, if it has one.
-        at: Option<usize>,
-    },
-    /// The thread stopped running, and stays runnable: it yielded, or gave up a slot.
-    Yield,
-    /// The thread stopped running because its time slice was over.
-    Preempt,
-    /// The thread ended.
-    Exit,
-    /// The thread announced that it may block in the kernel.
-    EnterKernel,
-    /// What it announced is over.
-    LeaveKernel,
-    /// The LWP took threads from another.
-    Steal {
-        /// The number of the other.
-        from: u32,
-    },
-    /// The LWP begins to look for work.
-    Search,
-    /// The LWP begins to sleep, and has a slot.
-    Idle,
-    /// The LWP begins to sleep, and has no slot.
-    Spare,
-    /// A slot moved to an LWP that had none. It happened on the kernel thread that moved it, which may be the
-    /// monitor, the reserve's thread, any LWP, or a thread that woke others. If that has no ring, nothing
-    /// tells of it.
-    SlotMove {
-        /// The number of the runtime, as in [`Track::Lwp`].
-        runtime: u32,
-        /// The number of the LWP that lost it; `None` if it is one slot more.
-        from: Option<u32>,
-        /// The number of the LWP that has it now; `None` if it is one slot less.
-        to: Option<u32>,
-        /// Why.
-        cause: SlotCause,
-    },
-    /// The LWP begins.
-    LwpStart {
-        /// The kernel's number of its kernel thread.
-        tid: u32,
-    },
-    /// The LWP ends: it was spare for long, or its runtime ends.
-    LwpEnd,
-}
-
-/// Why a slot moved to another LWP.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum SlotCause {
-    /// The thread on the LWP that had it kept its CPU for longer than its time slice.
-    Computes,
-    /// The LWP that had it slept in the kernel, and its thread had not announced that.
-    InKernel,
-    /// The LWP that had it left it to any other: its thread had announced that it may block, or it had slept
-    /// in the kernel for long.
-    Open,
-    /// Threads waited that may run on this one LWP only.
-    Home,
-    /// The runtime was to run more threads at once, or fewer: by
-    /// [`set_concurrency`](crate::Mxn::set_concurrency), or by the CPUs that it may use.
-    Concurrency,
-}
-
-impl fmt::Display for SlotCause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Computes => "a thread kept its CPU",
-            Self::InKernel => "a thread slept in the kernel",
-            Self::Open => "a thread had announced that it may block",
-            Self::Home => "threads may run here only",
-            Self::Concurrency => "the concurrency has changed",
-        })
-    }
-}
-
-impl SlotCause {
-    fn from_number(number: u8) -> Option<Self> {
-        [
-            (event::SlotCause::Computes, Self::Computes),
-            (event::SlotCause::InKernel, Self::InKernel),
-            (event::SlotCause::Open, Self::Open),
-            (event::SlotCause::Home, Self::Home),
-            (event::SlotCause::Concurrency, Self::Concurrency),
-        ]
-        .into_iter()
-        .find_map(|(cause, public)| (cause as u8 == number).then_some(public))
-    }
-}
-
-/// One event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Event {
-    /// When it happened, since the start of the recording. The recorder reads the clock once for an event.
-    pub at: Duration,
-    /// Where it happened.
-    pub track: Track,
-    /// The thread to which it happened; `None` for events of LWPs.
-    pub thread: Option<ThreadId>,
-    /// What happened.
-    pub kind: EventKind,
-}
 
 /// What is known of a runtime of which a recording has events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -213,6 +67,8 @@ impl RuntimeFacts {
 pub struct Recording {
     events: Vec<Event>,
     names: HashMap<ThreadId, String>,
+    /// The numbers of the runtimes of green threads.
+    runtimes: HashMap<ThreadId, u32>,
     tracks: Vec<Track>,
     length: Duration,
     /// What all of this was made of.
@@ -293,13 +149,13 @@ impl Recording {
                 }
             }
         }
-        all.sort_by_key(|(event, _)| event.count);
-        all.chunk_by_mut(|(one, _), (next, _)| one.count == next.count).for_each(dispatch_last);
+        order::sort(&mut all);
         tracks.sort();
         let start = all.first().map_or(0, |(event, _)| event.count);
         let end = raw.scale.map(|scale| scale.end()).or(all.last().map(|(event, _)| event.count));
         let span = |counts| raw.scale.map_or(counts, |scale| scale.span(counts));
         let length = Duration::from_nanos(span(end.unwrap_or(0).saturating_sub(start)));
+        let runtimes = runtimes(&all);
         let events = all.iter().filter_map(|&(event, track)| {
             let (at, kind) = (Duration::from_nanos(span(event.count - start)), kind_of(event)?);
             Some(Event { at, track, thread: id(event.thread), kind })
@@ -310,7 +166,7 @@ impl Recording {
                 names.entry(id).or_insert_with(|| name.clone());
             }
         }
-        Self { events: events.collect(), names, tracks, length, raw }
+        Self { events: events.collect(), names, runtimes, tracks, length, raw }
     }
 
     /// Adds names of threads, by `ThreadView::id` of `threadmon`: of those that were started before events
@@ -328,7 +184,18 @@ impl Recording {
     #[cfg(test)]
     pub(super) fn from_events(events: Vec<Event>) -> Self {
         let length = events.last().map_or(Duration::ZERO, |event| event.at);
-        Self { events, length, ..Self::default() }
+        let runtimes = events.iter().filter_map(|event| match (event.thread, event.track) {
+            (Some(id), Track::Lwp { runtime, .. }) => Some((id, runtime)),
+            _ => None,
+        });
+        Self { runtimes: runtimes.collect(), events, length, ..Self::default() }
+    }
+
+    /// Returns the recording with these names of threads, for tests.
+    #[cfg(test)]
+    pub(super) fn with_names(mut self, names: impl IntoIterator<Item = (u64, String)>) -> Self {
+        self.add_names(names);
+        self
     }
 
     /// Lets the recording say that it is of one thread in `one_of`.
@@ -389,43 +256,30 @@ impl Recording {
     pub fn name(&self, thread: ThreadId) -> Option<&str> {
         self.names.get(&thread).map(String::as_str)
     }
+
+    /// Returns the number of the runtime of which a thread is a green one. `None`: it owns a kernel thread,
+    /// or has no events.
+    #[must_use]
+    pub fn runtime_of(&self, thread: ThreadId) -> Option<u32> {
+        self.runtimes.get(&thread).copied()
+    }
 }
 
-pub(super) fn id(number: u64) -> Option<ThreadId> {
-    std::num::NonZeroU64::new(number).map(ThreadId::from_number)
-}
-
-pub(super) fn kind_of(event: event::Event) -> Option<EventKind> {
-    Some(match event.kind {
-        Kind::Spawn => EventKind::Spawn { by: id(event.object), priority: Level::meaning(event.detail) },
-        Kind::Ready => EventKind::Ready { by: id(event.object), chosen: event.detail == 1 },
-        Kind::Dispatch => EventKind::Dispatch,
-        Kind::Block => {
-            let at = usize::try_from(event.object).ok().filter(|&at| at != 0);
-            EventKind::Block { reason: WaitReason::from_number(event.detail)?, at }
+/// Returns the runtimes of all green threads: those of the LWPs that they ran on, or those that wakers name.
+fn runtimes(all: &[(event::Event, Track)]) -> HashMap<ThreadId, u32> {
+    let mut runtimes = HashMap::new();
+    for (event, track) in all {
+        let runtime = match (event.kind, track) {
+            (Kind::Spawn | Kind::Ready, _) if event.number != 0 => event.number,
+            (Kind::Spawn | Kind::Ready, _) => continue,
+            (_, &Track::Lwp { runtime, .. }) => runtime,
+            _ => continue,
+        };
+        if let Some(id) = id(event.thread) {
+            runtimes.insert(id, runtime);
         }
-        Kind::Yield => EventKind::Yield,
-        Kind::Preempt => EventKind::Preempt,
-        Kind::Exit => EventKind::Exit,
-        Kind::EnterKernel => EventKind::EnterKernel,
-        Kind::LeaveKernel => EventKind::LeaveKernel,
-        Kind::Steal => EventKind::Steal { from: event.number },
-        Kind::Search => EventKind::Search,
-        Kind::Idle => EventKind::Idle,
-        Kind::Spare => EventKind::Spare,
-        Kind::Name => return None,
-        Kind::SlotMove => {
-            let lwp = |number: u32| Some(number).filter(|&number| number != rings::NO_LWP);
-            EventKind::SlotMove {
-                runtime: event.object as u32,
-                from: lwp((event.object >> 32) as u32),
-                to: lwp(event.number),
-                cause: SlotCause::from_number(event.detail)?,
-            }
-        }
-        Kind::LwpStart => EventKind::LwpStart { tid: event.number },
-        Kind::LwpEnd => EventKind::LwpEnd,
-    })
+    }
+    runtimes
 }
 
 /// Names, put together from their parts.
@@ -451,49 +305,5 @@ impl Names {
             String::from_utf8_lossy(&bytes).trim_end_matches('\u{fffd}').to_owned()
         };
         self.0.into_iter().map(|(id, parts)| (id, text(parts))).filter(|(_, name)| !name.is_empty()).collect()
-    }
-}
-
-/// Puts what comes before a thread's dispatch before it, among events of one time: its wake-up, and the end of
-/// its last run on another LWP. If an LWP reads an earlier time than these, its dispatch gets theirs
-/// (`not_before` of an account).
-fn dispatch_last(events: &mut [(event::Event, Track)]) {
-    for late in 1..events.len() {
-        let (it, track) = events[late];
-        let stops = matches!(it.kind, Kind::Block | Kind::Yield | Kind::Preempt);
-        let dispatch =
-            |(early, _): &(event::Event, Track)| early.kind == Kind::Dispatch && early.thread == it.thread;
-        // The run that ended on this LWP is not the one that began on another.
-        if let Some(early) = events[..late].iter().rposition(dispatch)
-            && (it.kind == Kind::Ready || stops && events[early].1 != track)
-        {
-            events[early..=late].rotate_right(1);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_dispatch_comes_after_the_end_of_the_last_run_and_the_wake_up() {
-        let [one, other] = [1, 2].map(|lwp| Track::Lwp { runtime: 1, lwp });
-        let event = |kind, thread, track| (event::Event::new(7, kind, thread), track);
-        let kinds = |events: &[(event::Event, Track)]| {
-            events.iter().map(|(event, _)| (event.kind, event.thread)).collect::<Vec<_>>()
-        };
-        let mut events = [
-            event(Kind::Dispatch, 5, one),
-            event(Kind::Dispatch, 4, other),
-            event(Kind::Block, 5, other),
-            event(Kind::Ready, 5, other),
-        ];
-        dispatch_last(&mut events);
-        let sorted = [(Kind::Block, 5), (Kind::Ready, 5), (Kind::Dispatch, 5), (Kind::Dispatch, 4)];
-        assert_eq!(kinds(&events), sorted);
-        let mut short = [event(Kind::Dispatch, 5, one), event(Kind::Yield, 5, one)];
-        dispatch_last(&mut short);
-        assert_eq!(kinds(&short), [(Kind::Dispatch, 5), (Kind::Yield, 5)], "a run of no time");
     }
 }

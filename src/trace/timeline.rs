@@ -1,11 +1,16 @@
 //! From events to spans: what each thread and each LWP did, from when to when. A pure function of a
 //! recording.
 
+mod cpus;
+
 use std::collections::HashMap;
 use std::fmt;
 use std::time::Duration;
 
-use super::recording::{Event, EventKind, Recording, Track};
+pub use self::cpus::CpuLine;
+use self::cpus::Cpus;
+use super::event::{Event, EventKind, Track};
+use super::recording::Recording;
 use crate::park::reason::WaitReason;
 use crate::recorder::account;
 use crate::thread::id::ThreadId;
@@ -33,6 +38,18 @@ impl State {
     pub const ALL: [Self; 6] =
         [Self::Running, Self::Dispatchable, Self::Runnable, Self::Blocked, Self::Sleeping, Self::InKernel];
 
+    /// Returns the word for the state.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Running => "on LWP",
+            Self::Dispatchable => "dispatchable",
+            Self::Runnable => "run queue",
+            Self::Blocked => "blocked",
+            Self::Sleeping => "sleeping",
+            Self::InKernel => "in kernel",
+        }
+    }
+
     /// Returns the state of a thread that waits for this reason.
     pub(crate) fn of_wait(reason: WaitReason) -> Self {
         if reason == WaitReason::Sleep { Self::Sleeping } else { Self::Blocked }
@@ -54,14 +71,7 @@ impl From<account::State> for State {
 
 impl fmt::Display for State {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Running => "on LWP",
-            Self::Dispatchable => "dispatchable",
-            Self::Runnable => "run queue",
-            Self::Blocked => "blocked",
-            Self::Sleeping => "sleeping",
-            Self::InKernel => "in kernel",
-        })
+        f.pad(self.name())
     }
 }
 
@@ -188,6 +198,7 @@ pub struct Wake {
 pub struct Timeline {
     threads: Vec<ThreadLine>,
     tracks: Vec<TrackLine>,
+    cpus: Vec<CpuLine>,
     wakes: Vec<Wake>,
     end: Duration,
 }
@@ -240,6 +251,12 @@ impl Timeline {
         &self.tracks
     }
 
+    /// Returns the lines of the CPUs on which threads began to run.
+    #[must_use]
+    pub fn cpus(&self) -> &[CpuLine] {
+        &self.cpus
+    }
+
     /// Returns all wake-ups, in the order of time.
     #[must_use]
     pub fn wakes(&self) -> &[Wake] {
@@ -268,6 +285,7 @@ struct Thread {
 struct Builder {
     threads: HashMap<ThreadId, Thread>,
     tracks: HashMap<Track, (TrackLine, Option<(Duration, TrackState)>)>,
+    cpus: Cpus,
     wakes: Vec<Wake>,
     /// LWPs run threads that are not in the recording.
     is_sample: bool,
@@ -282,7 +300,7 @@ impl Builder {
             (EventKind::Spare, _) => self.track(track, at, Some(TrackState::Spare)),
             // It does nothing until its next event. After its end, another kernel thread may take its place.
             (EventKind::LwpStart { .. } | EventKind::LwpEnd, _) => self.track(track, at, None),
-            (EventKind::Dispatch, None) => self.track(track, at, Some(TrackState::RunsOthers)),
+            (EventKind::Dispatch { .. }, None) => self.track(track, at, Some(TrackState::RunsOthers)),
             (kind, Some(id)) => self.thread(id, at, track, kind),
             _ => {}
         }
@@ -311,13 +329,14 @@ impl Builder {
                 thread.woken = Some(self.wakes.len());
                 self.wakes.push(Wake { at, track, by, thread: id, ran: None });
             }
-            EventKind::Dispatch => {
+            EventKind::Dispatch { cpu } => {
                 thread.early = None;
                 thread.enter(at, State::Running, Some(track), None);
                 if let Some(wake) = thread.woken.take() {
                     self.wakes[wake].ran = Some((at, track));
                 }
                 self.track(track, at, Some(TrackState::Runs(id)));
+                self.cpus.begin(cpu, at, id, track);
             }
             EventKind::Block { reason, at: object } => {
                 match thread.early.take() {
@@ -336,8 +355,14 @@ impl Builder {
                 thread.line.ends = true;
                 self.stops(track, at);
             }
-            EventKind::EnterKernel => thread.enter(at, State::InKernel, Some(track), None),
-            EventKind::LeaveKernel => thread.enter(at, State::Running, Some(track), None),
+            EventKind::EnterKernel => {
+                thread.enter(at, State::InKernel, Some(track), None);
+                self.cpus.end(track, at);
+            }
+            EventKind::LeaveKernel { cpu } => {
+                thread.enter(at, State::Running, Some(track), None);
+                self.cpus.begin(cpu, at, id, track);
+            }
             _ => {}
         }
     }
@@ -351,6 +376,7 @@ impl Builder {
 
     /// Ends what a kernel thread did, and begins the next.
     fn track(&mut self, track: Track, at: Duration, next: Option<TrackState>) {
+        self.cpus.end(track, at);
         let (line, open) =
             self.tracks.entry(track).or_insert_with(|| (TrackLine { track, spans: Vec::new() }, None));
         if let Some((from, state)) = open.take()
@@ -380,7 +406,7 @@ impl Builder {
             })
             .collect();
         threads.sort_by_key(|line| line.id);
-        Timeline { threads, tracks, wakes: self.wakes, end }
+        Timeline { threads, tracks, cpus: self.cpus.finish(end), wakes: self.wakes, end }
     }
 }
 

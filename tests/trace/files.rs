@@ -255,7 +255,7 @@ fn an_abort_leaves_what_is_known_of_runtimes_and_threads() {
     let events = recording.events();
     let name_of = |event: &Event| event.thread.and_then(|id| recording.name(id));
     let of_it = |event: &&Event| name_of(event) == Some("long-lived, é");
-    assert!(events.iter().any(|it| of_it(&it) && it.kind == EventKind::Dispatch));
+    assert!(events.iter().any(|it| of_it(&it) && matches!(it.kind, EventKind::Dispatch { .. })));
     assert!(!events.iter().any(|it| of_it(&it) && matches!(it.kind, EventKind::Spawn { .. })));
     // All events of one kernel thread are on one track: of two threads of the 1:1 runtime, of the main thread
     // of the child and of the test.

@@ -1,7 +1,12 @@
 //! The trace from outside: times, recordings and files, of both runtimes.
 
+#[cfg(target_os = "linux")]
+#[allow(dead_code, reason = "shared; no test here changes masks")]
+#[path = "../support/cpus.rs"]
+mod allowed;
 #[path = "../support/child.rs"]
 mod child;
+mod cpus;
 mod files;
 mod forks;
 mod queues;

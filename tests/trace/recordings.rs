@@ -1,6 +1,6 @@
 //! Recordings: what is in them, and the two formats for viewers.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -160,8 +160,8 @@ fn preemptions_are_recorded() {
     });
 }
 
-/// Plays a thread that waits, and whose wait ends while a hog has the only LWP. It is runnable from then on, and
-/// waits no more.
+/// Plays a thread that waits, and whose wait ends while a hog has the only LWP. It is runnable from then on,
+/// and waits no more.
 fn wakes_beside_a_hog(what: &str, wait: impl FnOnce() + Send + 'static, wake: impl FnOnce()) {
     let stop = Arc::new(AtomicBool::new(false));
     let (recording, sleeper) = traced(what, Level::Events, || {
@@ -293,7 +293,8 @@ fn runtimes_are_told_apart() {
     });
     let runtime_of = |name: &str| {
         let runs = |event: &&selvedge::trace::Event| {
-            event.kind == EventKind::Dispatch && event.thread.and_then(|id| recording.name(id)) == Some(name)
+            matches!(event.kind, EventKind::Dispatch { .. })
+                && event.thread.and_then(|id| recording.name(id)) == Some(name)
         };
         match recording.events().iter().rev().find(runs).expect("it ran").track {
             Track::Lwp { runtime, .. } => runtime,
@@ -441,8 +442,24 @@ fn a_drawing_is_bounded() {
     let mut json = Vec::new();
     recording.write_chrome(&mut json).unwrap();
     let trace: serde_json::Value = serde_json::from_slice(&json).unwrap();
+    let events = trace["traceEvents"].as_array().unwrap();
     let is_line = |event: &&serde_json::Value| event["name"] == "thread_name" && event["pid"] == 2;
-    assert_eq!(trace["traceEvents"].as_array().unwrap().iter().filter(is_line).count(), 1_000);
+    assert_eq!(events.iter().filter(is_line).count(), 1_000);
+    // The others are in groups: here, they are all without a name.
+    let threads = Timeline::of(&recording).threads().len();
+    let groups: HashSet<_> = events
+        .iter()
+        .filter(|event| event["ph"] == "C" && event["pid"] == 4)
+        .map(|event| event["name"].as_str().unwrap())
+        .collect();
+    let size = |name: &str| name.rsplit_once('(').unwrap().1.trim_end_matches(')').parse::<usize>().unwrap();
+    assert_eq!(groups.iter().map(|name| size(name)).sum::<usize>(), threads - 1_000, "{groups:?}");
+    let mut perfetto = Vec::new();
+    recording.write_perfetto(&mut perfetto).unwrap();
+    for name in groups {
+        let track = format!("{name}: run queue");
+        assert!(perfetto.windows(track.len()).any(|bytes| bytes == track.as_bytes()), "{track}");
+    }
 }
 
 /// The events that are overwritten are the oldest, and what is left makes sense.

@@ -45,7 +45,7 @@ fn moves(recording: &Recording, of: SlotCause) -> Vec<Move> {
 
 /// Returns the LWPs on which a thread was dispatched.
 fn lwps_of(recording: &Recording, id: ThreadId) -> Vec<u32> {
-    let dispatches = recording.events().iter().filter(|it| it.kind == EventKind::Dispatch);
+    let dispatches = recording.events().iter().filter(|it| matches!(it.kind, EventKind::Dispatch { .. }));
     let of_it = dispatches.filter(|it| it.thread == Some(id));
     let lwps = of_it.filter_map(|it| if let Track::Lwp { lwp, .. } = it.track { Some(lwp) } else { None });
     lwps.collect()

@@ -387,6 +387,11 @@ impl Model {
 }
 
 impl Row {
+    /// Returns the CPU that it is on, or was on last, if that is known.
+    pub(crate) fn cpu(&self) -> Option<u32> {
+        self.view.cpu.or(self.view.times.as_ref()?.cpu)
+    }
+
     /// Notes that it has waited on until now.
     fn waits_on(&mut self, at: Duration) {
         let state = index(self.view.state);

@@ -131,7 +131,7 @@ fn a_recording_grows_and_is_read() {
     let is_there = |is: fn(EventKind) -> bool| recording.events().iter().any(|event| is(event.kind));
     assert!(is_there(|kind| matches!(kind, EventKind::Block { .. })));
     assert!(is_there(|kind| matches!(kind, EventKind::Ready { .. })));
-    assert!(is_there(|kind| kind == EventKind::Dispatch));
+    assert!(is_there(|kind| matches!(kind, EventKind::Dispatch { .. })));
     assert!(monitor(&["explain", path], &room).status.success());
     for option in ["--chrome", "--perfetto"] {
         let to = room.path().join("out");

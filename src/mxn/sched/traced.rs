@@ -25,6 +25,7 @@ use crate::recorder::ring::Ring;
 use crate::recorder::rings::{NO_LWP, RingCell};
 use crate::recorder::session::{self, Session};
 use crate::shim::atomic::Ordering;
+use crate::shim::cpu;
 
 /// How many events are kept of an LWP: 512 KiB of them.
 const EVENTS: usize = 16_000;
@@ -127,7 +128,7 @@ impl Scheduler {
                 }
                 if !traced::is_recorded(next.thread()) {
                     // The search is over.
-                    record_on(lwp, || Event::new(now, Kind::Dispatch, 0));
+                    record_on(lwp, || Event::new(now, Kind::Dispatch, 0).on_cpu(cpu_of(lwp)));
                 }
                 now
             }
@@ -198,7 +199,8 @@ impl Scheduler {
             account.in_kernel(session::current(), now, enters);
         }
         let kind = if enters { Kind::EnterKernel } else { Kind::LeaveKernel };
-        record_of(lwp, green, |id| Event::new(now, kind, id));
+        let cpu = if enters { None } else { cpu_of(lwp) };
+        record_of(lwp, green, |id| Event::new(now, kind, id).on_cpu(cpu));
     }
 
     /// Makes a thread runnable that was woken, where a waker could not do so at once.
@@ -252,7 +254,8 @@ impl Scheduler {
         }
         // Each ring has one writer.
         if let Some(ring) = lwp.map(|lwp| &lwp.trace).or_else(|| HELPERS.get()) {
-            record_in(ring, green, |id| Event::new(now, Kind::Ready, id));
+            let runtime = green.core.backend().runtime();
+            record_in(ring, green, |id| Event::new(now, Kind::Ready, id).numbered(runtime));
         }
     }
 }
@@ -282,17 +285,23 @@ fn stopped(lwp: &Lwp, left: &'static Green, session: Session, now: u64, end: End
     });
 }
 
+/// Returns the CPU that an LWP runs on, if that can be had at once: mostly by one load. Called on that LWP.
+fn cpu_of(lwp: &Lwp) -> Option<u32> {
+    lwp.search.cpu().or_else(cpu::quick)
+}
+
 fn dispatched(lwp: &Lwp, next: &'static Green, session: Session, mut now: u64) {
+    let cpu = cpu_of(lwp);
     if let Some(account) = next.core.account.get() {
         now = account.not_before(now);
         // Charged to the LWP, whose own count it is: this code runs there.
-        if let Some(waited) = account.runs(session, now, lwp.index)
+        if let Some(waited) = account.runs(session, now, lwp.index, cpu)
             && let Some(listed) = lwp.trace.get()
         {
             listed.waits().add(session, clock::nanos(waited));
         }
     }
-    record_of(lwp, next, |id| Event::new(now, Kind::Dispatch, id));
+    record_of(lwp, next, |id| Event::new(now, Kind::Dispatch, id).on_cpu(cpu));
 }
 
 /// Notes what an LWP does, if it runs no thread. Called on that LWP.

@@ -15,7 +15,7 @@ fn model(stop: fn(&Account), look: fn(&Account) -> Option<Statement>) {
     loom::model(move || {
         let account = Arc::new(Account::new());
         account.spawned(SESSION, 0, 0);
-        account.runs(SESSION, 10, 0);
+        account.runs(SESSION, 10, 0, None);
         let looker = loom::thread::spawn({
             let account = Arc::clone(&account);
             move || {

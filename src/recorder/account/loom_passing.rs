@@ -41,7 +41,7 @@ impl Thread {
         while !self.queued.load(Ordering::Acquire) || !self.mounted.wait_clear() {
             spin_hint();
         }
-        self.hook(|account, session| account.runs(session, account.not_before(50), 1));
+        self.hook(|account, session| account.runs(session, account.not_before(50), 1, None));
         self.mounted.set();
     }
 }
@@ -57,7 +57,7 @@ fn passes(leave: fn(&Thread), then: u32) {
             session: AtomicU32::new(1),
         });
         thread.hook(|account, session| account.spawned(session, 0, 0));
-        thread.hook(|account, session| account.runs(session, 10, 0));
+        thread.hook(|account, session| account.runs(session, 10, 0, None));
         thread.mounted.set();
         assert!(!thread.queued.load(Ordering::Relaxed));
         let others = [leave, Thread::runs].map(|does| {

@@ -23,28 +23,31 @@ fn a_life_adds_up() {
     assert_eq!(account.look(SESSION, 1_000), Look::Unchanged);
     account.spawned(SESSION, 1_000, 7);
     assert_eq!(times(&account, 1_500), [0, 0, 500, 0, 0, 0]);
-    account.runs(SESSION, 2_000, 0);
+    account.runs(SESSION, 2_000, 0, Some(3));
     account.stops(SESSION, 2_100, State::Blocked, false);
     assert_eq!(times(&account, 2_200), [100, 0, 1_000, 100, 0, 0]);
+    assert_eq!(says(&account, SESSION, 2_200).cpu, Some(3), "it stays where it ran last");
     account.readied(2_400, true);
     assert_eq!(times(&account, 2_450), [100, 50, 1_000, 300, 0, 0]);
-    account.runs(SESSION, 2_500, 1);
+    account.runs(SESSION, 2_500, 1, None);
     assert_eq!(times(&account, 2_500), [100, 100, 1_000, 300, 0, 0]);
+    assert_eq!(says(&account, SESSION, 2_500).cpu, None);
     account.in_kernel(SESSION, 2_600, true);
     account.in_kernel(SESSION, 2_900, false);
     account.stops(SESSION, 3_000, State::Queued, true);
-    account.runs(SESSION, 3_050, 1);
+    account.runs(SESSION, 3_050, 1, None);
     account.stops(SESSION, 3_060, State::Sleeping, false);
     account.readied(4_060, false);
-    account.runs(SESSION, 4_080, 0);
+    account.runs(SESSION, 4_080, 0, Some(0));
     let statement = says(&account, SESSION, 4_080);
     assert_eq!(statement.times, [310, 100, 1_070, 300, 1_000, 300]);
     let counts = (statement.dispatches, statement.preempted, statement.migrations);
     assert_eq!((statement.life, statement.state, counts), (3_080, State::Running, (4, 1, 2)));
+    assert_eq!(statement.cpu, Some(0));
     assert_eq!(statement.maker, 7);
     // In the next session, what was before is not known.
     let next = Session { number: SESSION.number + 1, ..SESSION };
-    account.runs(next, 5_000, 0);
+    account.runs(next, 5_000, 0, None);
     assert_eq!(says(&account, next, 5_000).maker, 0);
 }
 
@@ -53,19 +56,19 @@ fn a_life_adds_up() {
 fn a_thread_that_runs_has_waited_since_it_could() {
     let account = Account::new();
     account.spawned(SESSION, 1_000, 0);
-    assert_eq!(account.runs(SESSION, 1_300, 0), Some(300), "new");
+    assert_eq!(account.runs(SESSION, 1_300, 0, None), Some(300), "new");
     account.stops(SESSION, 1_400, State::Blocked, false);
     account.readied(1_900, true);
-    assert_eq!(account.runs(SESSION, 1_950, 0), Some(50), "woken");
+    assert_eq!(account.runs(SESSION, 1_950, 0, None), Some(50), "woken");
     account.stops(SESSION, 2_000, State::Queued, true);
-    assert_eq!(account.runs(SESSION, 2_700, 0), Some(700), "preempted");
+    assert_eq!(account.runs(SESSION, 2_700, 0, None), Some(700), "preempted");
     account.readied(2_790, false);
     account.stops(SESSION, 2_800, State::Sleeping, false);
-    assert_eq!(account.runs(SESSION, 2_840, 0), Some(40), "woken before it had stopped");
+    assert_eq!(account.runs(SESSION, 2_840, 0, None), Some(40), "woken before it had stopped");
     account.stops(SESSION, 2_900, State::Blocked, false);
-    assert_eq!(account.runs(SESSION, 3_900, 0), None, "no waker has told");
+    assert_eq!(account.runs(SESSION, 3_900, 0, None), None, "no waker has told");
     account.stops(SESSION, 4_000, State::Queued, false);
-    assert_eq!(account.runs(SESSION, 3_990, 0), Some(0), "the clock is behind");
+    assert_eq!(account.runs(SESSION, 3_990, 0, None), Some(0), "the clock is behind");
 }
 
 /// A thread that waits since before the session is in a run queue from its wake-up on.
@@ -73,12 +76,12 @@ fn a_thread_that_runs_has_waited_since_it_could() {
 fn a_thread_that_slept_through_the_begin_of_a_session_has_waited_since_its_wake_up() {
     let account = Account::new();
     account.readied(900, true);
-    assert_eq!(account.runs(SESSION, 950, 0), Some(50));
+    assert_eq!(account.runs(SESSION, 950, 0, None), Some(50));
     assert_eq!(times(&account, 950), [0, 50, 0, 800, 0, 0]);
     account.stops(SESSION, 960, State::Blocked, false);
     let next = Session { number: 2, began: 1_000 };
     account.readied(990, false);
-    assert_eq!(account.runs(next, 1_500, 0), None, "it was woken before the session began");
+    assert_eq!(account.runs(next, 1_500, 0, None), None, "it was woken before the session began");
     assert_eq!(says(&account, next, 1_500).times, [0, 0, 500, 0, 0, 0]);
 }
 
@@ -87,10 +90,10 @@ fn a_thread_that_slept_through_the_begin_of_a_session_has_waited_since_its_wake_
 fn an_early_waker_leaves_no_time_blocked() {
     let account = Account::new();
     account.spawned(SESSION, 100, 0);
-    account.runs(SESSION, 200, 0);
+    account.runs(SESSION, 200, 0, None);
     account.readied(290, false);
     account.stops(SESSION, 300, State::Blocked, false);
-    account.runs(SESSION, 400, 0);
+    account.runs(SESSION, 400, 0, None);
     assert_eq!(times(&account, 400), [100, 0, 200, 0, 0, 0]);
     // The next wait has not been ended yet, although `ready` is there.
     account.stops(SESSION, 500, State::Blocked, false);
@@ -101,12 +104,19 @@ fn an_early_waker_leaves_no_time_blocked() {
 fn a_new_session_begins_anew() {
     let account = Account::new();
     account.spawned(SESSION, 200, 0);
-    account.runs(SESSION, 300, 0);
+    account.runs(SESSION, 300, 0, Some(1));
     let next = Session { number: 2, began: 1_000 };
     assert_eq!(account.look(next, 1_100), Look::Unchanged, "no keeper has been there");
     account.stops(next, 1_500, State::Blocked, false);
     let statement = says(&account, next, 1_600);
     assert_eq!((statement.life, statement.times), (600, [500, 0, 0, 100, 0, 0]));
+    assert_eq!(statement.cpu, None, "it has not begun to run in this session");
+}
+
+/// `Level::Times` promises so many bytes for a thread.
+#[test]
+fn an_account_has_two_cache_lines() {
+    assert_eq!(size_of::<Account>(), 128);
 }
 
 /// Counters of two CPUs may differ, and a keeper may use a reading that is a little old. Nothing underflows,
@@ -115,13 +125,13 @@ fn a_new_session_begins_anew() {
 fn a_clock_that_is_behind_charges_nothing_twice() {
     let account = Account::new();
     account.spawned(SESSION, 1_000, 0);
-    account.runs(SESSION, 990, 0);
+    account.runs(SESSION, 990, 0, None);
     account.stops(SESSION, 1_100, State::Blocked, false);
     account.readied(1_090, false);
-    account.runs(SESSION, 1_095, 0);
+    account.runs(SESSION, 1_095, 0, None);
     assert_eq!(times(&account, 1_090), [100, 0, 0, 0, 0, 0]);
     account.stops(SESSION, 1_098, State::Queued, false);
-    account.runs(SESSION, 1_120, 0);
+    account.runs(SESSION, 1_120, 0, None);
     assert_eq!(times(&account, 1_130), [110, 0, 20, 0, 0, 0]);
 }
 
@@ -140,7 +150,7 @@ fn a_look_in_the_middle_of_a_change_says_so() {
 fn a_thread_does_not_run_before_it_has_stopped_and_was_woken() {
     let account = Account::new();
     account.spawned(SESSION, 100, 0);
-    account.runs(SESSION, 200, 0);
+    account.runs(SESSION, 200, 0, None);
     account.stops(SESSION, 300, State::Blocked, false);
     assert_eq!((account.not_before(250), account.not_before(310)), (300, 310));
     account.readied(400, true);
@@ -158,7 +168,7 @@ fn a_look_beside_keepers_and_wakers_finds_whole_changes() {
             for session in (1..=SESSIONS).map(session) {
                 number.store(session.number, Ordering::Relaxed);
                 for now in (session.began..session.began + 900).step_by(100) {
-                    account.runs(session, now, now as u32 % 2);
+                    account.runs(session, now, now as u32 % 2, None);
                     account.stops(session, now + 10, State::Blocked, false);
                     account.readied(now + 20, true);
                 }

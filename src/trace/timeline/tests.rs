@@ -35,18 +35,18 @@ fn a_life_is_a_line_of_spans() {
     let mutex = EventKind::Block { reason: WaitReason::Mutex, at: Some(0x10) };
     let timeline = timeline(&[
         (0, 1, EventKind::Spawn { by: None, priority: Priority::Normal }),
-        (2, 1, EventKind::Dispatch),
+        (2, 1, EventKind::Dispatch { cpu: None }),
         (5, 1, EventKind::EnterKernel),
-        (6, 1, EventKind::LeaveKernel),
+        (6, 1, EventKind::LeaveKernel { cpu: None }),
         (10, 1, mutex),
         (10, 0, EventKind::Search),
         (12, 0, EventKind::Idle),
         (20, 1, EventKind::Ready { by: Some(id(2)), chosen: true }),
-        (21, 1, EventKind::Dispatch),
+        (21, 1, EventKind::Dispatch { cpu: None }),
         (30, 1, EventKind::Preempt),
-        (31, 1, EventKind::Dispatch),
+        (31, 1, EventKind::Dispatch { cpu: None }),
         (33, 1, EventKind::Exit),
-        (40, 2, EventKind::Dispatch),
+        (40, 2, EventKind::Dispatch { cpu: None }),
     ]);
     let line = &timeline.threads()[0];
     assert_eq!(
@@ -86,10 +86,10 @@ fn a_life_is_a_line_of_spans() {
 #[test]
 fn an_early_waker_leaves_no_time_blocked() {
     let timeline = timeline(&[
-        (0, 1, EventKind::Dispatch),
+        (0, 1, EventKind::Dispatch { cpu: None }),
         (5, 1, EventKind::Ready { by: None, chosen: false }),
         (6, 1, EventKind::Block { reason: WaitReason::Park, at: None }),
-        (9, 1, EventKind::Dispatch),
+        (9, 1, EventKind::Dispatch { cpu: None }),
         (9, 1, EventKind::Block { reason: WaitReason::Park, at: None }),
         (15, 0, EventKind::Search),
     ]);
@@ -107,10 +107,10 @@ fn an_early_waker_leaves_no_time_blocked() {
 fn an_lwp_of_a_sample_runs_others() {
     let events = [
         (0, 0, EventKind::Search),
-        (3, 0, EventKind::Dispatch),
-        (5, 1, EventKind::Dispatch),
+        (3, 0, EventKind::Dispatch { cpu: None }),
+        (5, 1, EventKind::Dispatch { cpu: None }),
         (6, 1, EventKind::Yield),
-        (8, 1, EventKind::Dispatch),
+        (8, 1, EventKind::Dispatch { cpu: None }),
         (9, 1, EventKind::Exit),
         (9, 0, EventKind::Search),
         (10, 0, EventKind::Idle),
@@ -125,9 +125,46 @@ fn an_lwp_of_a_sample_runs_others() {
     let first = [(0, TrackState::Searches), (3, others), (5, runs), (6, others), (8, runs)];
     assert_eq!(tracks(&recording(&events).sampled_by(2)), [&first[..], &idle].concat());
     // If all threads are recorded, there is nothing between two of them.
-    let whole = [(0, 0, EventKind::Search), (5, 1, EventKind::Dispatch), (6, 1, EventKind::Yield)];
+    let whole =
+        [(0, 0, EventKind::Search), (5, 1, EventKind::Dispatch { cpu: None }), (6, 1, EventKind::Yield)];
     let first = [(0, TrackState::Searches), (5, runs)];
     assert_eq!(tracks(&recording(&whole)), first);
+}
+
+/// A CPU has the thread that last began to run on it, until that stops or enters the kernel.
+#[test]
+fn the_line_of_a_cpu_has_one_thread_at_a_time() {
+    let [one, other] = [0, 1].map(|lwp| Track::Lwp { runtime: 1, lwp });
+    let runs = |cpu| EventKind::Dispatch { cpu: Some(cpu) };
+    let events = [
+        (0, one, 1, runs(3)),
+        (2, other, 2, runs(5)),
+        (4, one, 1, EventKind::EnterKernel),
+        (6, one, 1, EventKind::LeaveKernel { cpu: Some(5) }),
+        // The LWP that has lost the CPU goes on at some time, of which nothing tells.
+        (8, other, 2, EventKind::Yield),
+        (9, other, 3, runs(3)),
+        (10, one, 1, EventKind::Block { reason: WaitReason::Park, at: None }),
+        (11, one, 4, EventKind::Dispatch { cpu: None }),
+        (12, one, 4, EventKind::Exit),
+        (20, one, 5, runs(5)),
+    ];
+    let events =
+        events.map(|(at, track, thread, kind)| Event { at: us(at), track, thread: Some(id(thread)), kind });
+    let timeline = Timeline::of_events(&events, us(30));
+    let lines = timeline.cpus().iter().map(|line| {
+        let spans = line.spans.iter().map(|&(from, to, id, track)| {
+            (from.as_micros(), to.as_micros(), id.as_u64().get(), track == one)
+        });
+        (line.cpu, spans.collect::<Vec<_>>())
+    });
+    assert_eq!(
+        lines.collect::<Vec<_>>(),
+        [
+            (3, vec![(0, 4, 1, true), (9, 30, 3, false)]),
+            (5, vec![(2, 6, 2, false), (6, 10, 1, true), (20, 30, 5, true)])
+        ]
+    );
 }
 
 /// After its end, an LWP does nothing, until another kernel thread takes its place.
@@ -142,7 +179,7 @@ fn the_line_of_an_lwp_has_a_gap_after_its_end() {
         (11, 0, EventKind::Search),
         // Its end is missing.
         (20, 0, EventKind::LwpStart { tid: 72 }),
-        (30, 1, EventKind::Dispatch),
+        (30, 1, EventKind::Dispatch { cpu: None }),
     ]);
     let [track] = timeline.tracks() else { panic!("one LWP") };
     let spans = track.spans.iter().map(|&(from, to, state)| (from.as_micros(), to.as_micros(), state));

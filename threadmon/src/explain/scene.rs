@@ -225,7 +225,8 @@ impl<'a> Scene<'a> {
             }
         }
         let dispatches = self.recording.events().iter();
-        let dispatches = dispatches.filter(|it| it.kind == EventKind::Dispatch && of_runtime(it.track));
+        let dispatches =
+            dispatches.filter(|it| matches!(it.kind, EventKind::Dispatch { .. }) && of_runtime(it.track));
         let dispatches: Vec<Duration> = dispatches.map(|event| event.at).collect();
         for span in threads.iter().flat_map(|&at| &self.threads[at].spans) {
             let Some((from, to)) = self.clip(span.from, span.to) else { continue };

@@ -108,7 +108,9 @@ struct Above<'a> {
 fn starvation<'a>(scene: &'a Scene<'a>, runtime: &'a Runtime) -> Vec<Candidate<'a>> {
     let threads: HashSet<ThreadId> = scene.lines(runtime).map(|line| line.id).collect();
     let mut above = Above { low: Vec::new(), normal: Vec::new(), scene, runtime };
-    for event in scene.recording.events().iter().filter(|event| event.kind == EventKind::Dispatch) {
+    for event in
+        scene.recording.events().iter().filter(|event| matches!(event.kind, EventKind::Dispatch { .. }))
+    {
         let Some(id) = event.thread.filter(|id| threads.contains(id)) else { continue };
         let Some(priority) = scene.priority(id) else { continue };
         if priority > Priority::Low {

@@ -37,7 +37,7 @@ pub(crate) fn lines(model: &Model, zoom: u32, width: usize) -> Vec<Line<'static>
         Line::from(format!(
             "LWP {}  CPU {}  tid {}  stack {}  started by {}",
             or_dash(view.lwp.map(|it| it.to_string())),
-            or_dash(view.cpu.map(|it| it.to_string())),
+            or_dash(row.cpu().map(|it| it.to_string())),
             or_dash(view.tid.map(|it| it.to_string())),
             or_dash(view.stack.map(|(used, size)| format!(
                 "{} of {} KiB",

@@ -237,15 +237,15 @@ fn a_followed_thread_has_its_events_to_scale() {
     let scene = Scene::at(ms(3024), 2)
         .thread(3, "late", State::Running)
         .thread(waker().as_u64().get(), "boss", State::Running)
-        .event(3, ms(2000), EventKind::Dispatch)
+        .event(3, ms(2000), EventKind::Dispatch { cpu: None })
         .event(3, ms(2256), EventKind::Block { reason, at: Some(0xbeef) })
         .event(3, ms(2512), EventKind::Ready { by, chosen: true })
-        .event(3, ms(2640), EventKind::Dispatch)
+        .event(3, ms(2640), EventKind::Dispatch { cpu: None })
         // Four changes in one letter.
         .event(3, ms(2801), EventKind::Preempt)
-        .event(3, ms(2802), EventKind::Dispatch)
+        .event(3, ms(2802), EventKind::Dispatch { cpu: None })
         .event(3, ms(2803), EventKind::Yield)
-        .event(3, ms(2804), EventKind::Dispatch);
+        .event(3, ms(2804), EventKind::Dispatch { cpu: None });
     app.model.apply(scene.snapshot);
     let text = screen(&app, 64, 40);
     let strip = ["█".repeat(16), "░".repeat(16), "▓".repeat(8), "█".repeat(24)].concat();
