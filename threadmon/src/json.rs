@@ -115,6 +115,7 @@ fn thread(model: &Model, row: &Row) -> Value {
             "dispatches": times.dispatches,
             "preempted": times.preempted,
             "migrations": times.migrations,
+            "last_cpu": times.cpu,
         })
     });
     json!({
