@@ -30,8 +30,8 @@ impl Leg for Kernel {
     }
 }
 
-/// Green threads, with the settings of the leg that is played. A type for each of these legs would have every
-/// scenario compiled six times, which took three quarters of the time.
+/// Green threads, with the settings of the leg that is played. With a type for each of these legs, every
+/// scenario would be compiled six times.
 pub(crate) struct Green;
 
 impl Leg for Green {
