@@ -65,14 +65,15 @@ fn main() -> ExitCode {
             format!("round trip with a timeout, beside {MILLION} others"),
             Unit::NanosEach("a round trip"),
             some(&LIGHT, Beside { waiting: MILLION }),
-        ),
+        )
+        .alone(),
         burst("a million deadlines at once, the longest that another waits", Figure::Wait),
         burst("a million deadlines at once, until the last has run", Figure::Whole),
     ])
 }
 
 fn burst(name: &str, figure: Figure) -> Question {
-    Question::new(name, Unit::MillisInAll, some(&LIGHT, Burst { figure })).fixed(1)
+    Question::new(name, Unit::MillisInAll, some(&LIGHT, Burst { figure })).fixed(1).alone()
 }
 
 /// An operation is one sleep of each thread; the time, by how much all of them were late.

@@ -18,14 +18,15 @@ cd "$(dirname "$0")/.."
 target=x86_64-unknown-linux-musl
 made=$PWD/target/musl
 mkdir -p "$made"
-export CARGO_TARGET_DIR=$made
+export CARGO_TARGET_DIR=$made RUSTFLAGS="--cfg selvedge_lean ${RUSTFLAGS:-}"
+tests=$((2 * $(nproc))) # of conformance at once, where most wait
 suites=(--lib --test tls --test tls_pinned --test tls_block --test shared --test shared_kinds)
 
 echo "--- musl, static"
 cargo test --target "$target" "${suites[@]}"
 # The other legs have the same rung with other settings.
 cargo test --target "$target" --test conformance -- \
-    --skip mxn_syscall:: --skip mxn_one_slot:: --skip mxn_crowded::
+    --test-threads="$tests" --skip mxn_syscall:: --skip mxn_one_slot:: --skip mxn_crowded::
 
 # Dynamic programs want the unwinder as a library, which musl's packages lack. Rust's own copy for static
 # programs has it, under another name.
@@ -41,4 +42,4 @@ chmod +x "$made/dynamic"
 export RUSTC_WORKSPACE_WRAPPER=$made/dynamic
 # valgrind does not know memory that musl's loader has allocated before it could look.
 cargo test --target "$target" "${suites[@]}" -- --skip valgrind
-cargo test --target "$target" --test conformance -- onetoone:: mxn:: mxn_pinned::
+cargo test --target "$target" --test conformance -- --test-threads="$tests" onetoone:: mxn:: mxn_pinned::

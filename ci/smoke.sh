@@ -80,9 +80,16 @@ for file in examples/*.rs examples/*/main.rs; do
             done
             ;;
         growth)
-            run "$bin/$name" -n 10 -r std
+            # At once: a small crowd sleeps most of the time.
+            running=()
+            run "$bin/$name" -n 10 -r std &
+            running+=($!)
             for runtime in mxn onetoone; do
-                run "$bin/$name" -n 1000 -r "$runtime"
+                run "$bin/$name" -n 1000 -r "$runtime" &
+                running+=($!)
+            done
+            for one in "${running[@]}"; do
+                wait "$one"
             done
             ;;
         million)

@@ -44,6 +44,8 @@ pub(crate) struct Question {
     further: usize,
     /// These are its CPU time: user, system, and both.
     cpu_time: bool,
+    /// No other sample may run beside.
+    alone: bool,
     prepare: fn(),
     pub(crate) cases: Vec<Case>,
 }
@@ -201,6 +203,7 @@ impl Question {
             fixed: None,
             further: 0,
             cpu_time: false,
+            alone: false,
             prepare: || (),
             cases,
         }
@@ -234,6 +237,11 @@ impl Question {
     /// Each run also has its CPU time, in the question's unit: in user mode, in the kernel, and both.
     pub(crate) fn with_cpu_time(self) -> Self {
         Self { further: 3, cpu_time: true, ..self }
+    }
+
+    /// A sample takes too much memory or time to have others beside it, as `--test` has.
+    pub(crate) fn alone(self) -> Self {
+        Self { alone: true, ..self }
     }
 
     /// Returns the further figures of a run.

@@ -14,7 +14,7 @@ use selvedge::thread::{Builder, EndsBy, ThreadState, WaitReason};
 use selvedge::{Runtime, Wait, WaitError, thread};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::legs::{Leg, OneSlot};
+use crate::legs::{Leg, one_slot};
 use crate::watchdog::Watchdog;
 
 both! {
@@ -163,7 +163,7 @@ fn a_future_may_wake_itself<L: Leg>() {
 #[test]
 fn a_future_that_wakes_itself_lets_others_run() {
     let _watchdog = Watchdog::start("a_future_that_wakes_itself_lets_others_run");
-    OneSlot::new().run(|| {
+    one_slot().build().expect("an M:N runtime").run(|| {
         let (begun, ran) = (Event::new(), Arc::new(AtomicBool::new(false)));
         let (begins, runs) = (Arc::clone(&begun), Arc::clone(&ran));
         let waits = thread::spawn(move || {

@@ -1,24 +1,22 @@
 //! The legs: each a runtime with settings that make it take other paths; and the macro that runs
 //! scenarios on them.
 
+use std::cell::Cell;
 use std::io::ErrorKind;
 
+use selvedge::mxn::Builder;
 use selvedge::{Mxn, OneToOne, Runtime, ThreadRegister};
 
 use crate::shutdown::Shutdown;
 use crate::watchdog::Watchdog;
 
-/// One way to run a scenario.
+/// What a scenario is compiled for.
 pub(crate) trait Leg {
     type Rt: Shutdown + 'static;
 
-    /// A fresh runtime.
+    /// A fresh runtime. Only the thread that plays the scenario may ask for one, and what it has
+    /// [`passed_on`].
     fn new() -> Self::Rt;
-
-    /// What this machine lacks for it.
-    fn missing() -> Option<String> {
-        None
-    }
 }
 
 /// Kernel threads.
@@ -32,59 +30,66 @@ impl Leg for Kernel {
     }
 }
 
-/// Makes a leg of green threads: what it is called, what it is, and its settings.
-macro_rules! green {
-    ($(#[$doc:meta])* $leg:ident, $builder:expr) => {
-        $(#[$doc])*
-        pub(crate) struct $leg;
+/// Green threads, with the settings of the leg that is played. With a type for each of these legs, every
+/// scenario would be compiled six times.
+pub(crate) struct Green;
 
-        impl Leg for $leg {
-            type Rt = Mxn;
+impl Leg for Green {
+    type Rt = Mxn;
 
-            fn new() -> Mxn {
-                $builder.build().expect("an M:N runtime")
-            }
-
-            fn missing() -> Option<String> {
-                match $builder.build() {
-                    Err(error) if error.kind() == ErrorKind::Unsupported => Some(error.to_string()),
-                    _ => None,
-                }
-            }
-        }
-    };
+    fn new() -> Mxn {
+        let settings = SETTINGS.get().expect("a thread that plays the scenario, or was passed on");
+        settings().build().expect("an M:N runtime")
+    }
 }
 
-green! {
-    /// The thread register written by an instruction at every switch.
-    Switched, Mxn::builder().concurrency(2).thread_register(ThreadRegister::Switched)
+/// The settings of one leg of green threads.
+pub(crate) type Settings = fn() -> Builder;
+
+thread_local! {
+    /// What this thread plays a scenario with.
+    static SETTINGS: Cell<Option<Settings>> = const { Cell::new(None) };
 }
 
-green! {
-    /// The thread register written by a system call at every switch.
-    Syscall, Mxn::builder().concurrency(2).thread_register(ThreadRegister::Syscall)
+/// The thread register written by an instruction at every switch.
+pub(crate) fn switched() -> Builder {
+    Mxn::builder().concurrency(2).thread_register(ThreadRegister::Switched)
 }
 
-green! {
-    /// Every switch moves the thread to another LWP.
-    Migrating, Mxn::builder().concurrency(2).migrate_always(true)
+/// The thread register written by a system call at every switch.
+pub(crate) fn syscall() -> Builder {
+    Mxn::builder().concurrency(2).thread_register(ThreadRegister::Syscall)
 }
 
-green! {
-    /// One slot: a thread that does not give it up stops all others.
-    OneSlot, Mxn::builder().concurrency(1)
+/// Every switch moves the thread to another LWP.
+pub(crate) fn migrating() -> Builder {
+    Mxn::builder().concurrency(2).migrate_always(true)
 }
 
-green! {
-    /// More slots than CPUs.
-    Crowded, Mxn::builder().concurrency(8)
+/// One slot: a thread that does not give it up stops all others.
+pub(crate) fn one_slot() -> Builder {
+    Mxn::builder().concurrency(1)
 }
 
-green! {
-    /// The thread register left alone.
+/// More slots than CPUs.
+pub(crate) fn crowded() -> Builder {
+    Mxn::builder().concurrency(8)
+}
+
+/// The thread register left alone.
+pub(crate) fn pinned() -> Builder {
     // SAFETY: what runs on this leg keeps nothing in a thread-local across a wait: `both!` says so of
     // each scenario.
-    Pinned, unsafe { Mxn::builder().concurrency(2).pinned() }
+    unsafe { Mxn::builder().concurrency(2).pinned() }
+}
+
+/// Returns `work` for another thread, which may then ask for runtimes as the calling one may.
+pub(crate) fn passed_on<T>(work: impl FnOnce() -> T) -> impl FnOnce() -> T {
+    let settings = SETTINGS.get();
+    move || {
+        SETTINGS.set(settings);
+        work()
+    }
 }
 
 /// Waits until `rt` has this many threads: one that has been joined may be counted for a moment more. The
@@ -95,13 +100,17 @@ pub(crate) fn settle<R: Runtime>(rt: &R, threads: usize) {
     }
 }
 
-/// Runs one scenario on one leg.
-pub(crate) fn run<L: Leg>(what: &str, scenario: fn()) {
-    if let Some(why) = L::missing() {
-        println!("skipped: {what}: {why}");
-        return;
+/// Runs one scenario on one leg, which has settings if its threads are green.
+pub(crate) fn run(what: &str, settings: Option<Settings>, scenario: fn()) {
+    match settings.map(|settings| settings().build()) {
+        Some(Err(error)) if error.kind() == ErrorKind::Unsupported => {
+            println!("skipped: {what}: {error}");
+            return;
+        }
+        _ => {}
     }
     let _watchdog = Watchdog::start(what);
+    SETTINGS.set(settings);
     scenario();
 }
 
@@ -109,24 +118,24 @@ pub(crate) fn run<L: Leg>(what: &str, scenario: fn()) {
 /// wait, or look at one, are set apart: `own locals:` is not for the leg on which threads share them.
 macro_rules! both {
     (own locals: $($scenario:ident),* $(,)?) => {
-        both! { @leg onetoone, Kernel, $($scenario),* }
-        both! { @leg mxn, Switched, $($scenario),* }
-        both! { @leg mxn_syscall, Syscall, $($scenario),* }
-        both! { @leg mxn_migrating, Migrating, $($scenario),* }
-        both! { @leg mxn_one_slot, OneSlot, $($scenario),* }
-        both! { @leg mxn_crowded, Crowded, $($scenario),* }
+        both! { @leg onetoone, Kernel, None, $($scenario),* }
+        both! { @leg mxn, Green, Some(crate::legs::switched), $($scenario),* }
+        both! { @leg mxn_syscall, Green, Some(crate::legs::syscall), $($scenario),* }
+        both! { @leg mxn_migrating, Green, Some(crate::legs::migrating), $($scenario),* }
+        both! { @leg mxn_one_slot, Green, Some(crate::legs::one_slot), $($scenario),* }
+        both! { @leg mxn_crowded, Green, Some(crate::legs::crowded), $($scenario),* }
     };
     ($($scenario:ident),* $(,)?) => {
         both! { own locals: $($scenario),* }
-        both! { @leg mxn_pinned, Pinned, $($scenario),* }
+        both! { @leg mxn_pinned, Green, Some(crate::legs::pinned), $($scenario),* }
     };
-    (@leg $name:ident, $leg:ident, $($scenario:ident),*) => {
+    (@leg $name:ident, $leg:ident, $settings:expr, $($scenario:ident),*) => {
         mod $name {
             $(
                 #[test]
                 fn $scenario() {
                     let what = concat!(module_path!(), "::", stringify!($scenario));
-                    crate::legs::run::<crate::legs::$leg>(what, super::$scenario::<crate::legs::$leg>);
+                    crate::legs::run(what, $settings, super::$scenario::<crate::legs::$leg>);
                 }
             )*
         }

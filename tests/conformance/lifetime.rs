@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use selvedge::{OneToOne, Runtime, thread};
 
-use crate::legs::{Leg, settle};
+use crate::legs::{Leg, passed_on, settle};
 
 both! {
     a_dropped_runtime_has_waited_for_its_threads,
@@ -83,13 +83,13 @@ fn a_runtime_dropped_by_its_own_thread_lets_go<L: Leg>() {
 
 fn a_runtime_may_go_inside_another<L: Leg>() {
     let ended = AtomicUsize::new(0);
-    L::new().run(|| {
+    L::new().run(passed_on(|| {
         let inner = L::new();
         let theirs = &ended;
         inner.run(|| theirs.fetch_add(1, SeqCst));
         drop(inner.spawn(|| thread::sleep(Duration::from_millis(3))));
         drop(inner);
-    });
+    }));
     assert_eq!(ended.into_inner(), 1);
 }
 

@@ -10,7 +10,7 @@ use selvedge::sync::{
 };
 use selvedge::{OneToOne, Runtime, Wait, thread};
 
-use crate::legs::Leg;
+use crate::legs::{Leg, passed_on};
 use crate::mixed::{KINDS, everywhere};
 
 mod ends;
@@ -139,12 +139,12 @@ fn a_thread_that_waits_already_is_told<L: Leg>() {
     let theirs = Arc::clone(&lock);
     let counts = Arc::new(AtomicUsize::new(0));
     let waiting = Arc::clone(&counts);
-    let all = std::thread::spawn(move || {
+    let all = std::thread::spawn(passed_on(move || {
         everywhere::<L, _>(2, move || {
             waiting.fetch_add(1, SeqCst);
             theirs.lock().unwrap()
         })
-    });
+    }));
     while counts.load(SeqCst) < 2 * KINDS {
         std::thread::yield_now();
     }
@@ -201,12 +201,12 @@ fn what_is_not_mended_is_lost_for_all<L: Leg>() {
     let theirs = Arc::clone(&mutex);
     let counts = Arc::new(AtomicUsize::new(0));
     let waiting = Arc::clone(&counts);
-    let all = std::thread::spawn(move || {
+    let all = std::thread::spawn(passed_on(move || {
         everywhere::<L, _>(2, move || {
             waiting.fetch_add(1, SeqCst);
             theirs.lock().unwrap_err()
         })
-    });
+    }));
     while counts.load(SeqCst) < 2 * KINDS {
         std::thread::yield_now();
     }

@@ -13,7 +13,7 @@ use selvedge::sync::{
 use selvedge::thread::{Builder, JoinHandle};
 use selvedge::{OneToOne, Runtime, Wait, thread};
 
-use crate::legs::Leg;
+use crate::legs::{Leg, passed_on};
 
 both! {
     many_read_or_one_writes,
@@ -114,7 +114,7 @@ fn readers_are_in_at_once<L: Leg>() {
     let writer = shared.0.write();
     let starter = {
         let theirs = Arc::clone(&shared);
-        std::thread::spawn(move || {
+        std::thread::spawn(passed_on(move || {
             everywhere::<L>(2, move |_| {
                 let _guard = theirs.0.read();
                 theirs.1.fetch_add(1, SeqCst);
@@ -123,7 +123,7 @@ fn readers_are_in_at_once<L: Leg>() {
                     thread::yield_now();
                 }
             });
-        })
+        }))
     };
     std::thread::sleep(Duration::from_millis(10));
     assert_eq!(shared.1.load(SeqCst), 0);

@@ -27,8 +27,8 @@ both! {
     a_thread_and_its_lwp_name_each_other,
     threads_of_other_runtimes_are_not_listed,
 }
-both! { @leg mxn_woken, Switched, a_woken_thread_is_dispatchable_or_runnable }
-both! { @leg mxn_one_slot_woken, OneSlot, a_woken_thread_is_dispatchable_or_runnable }
+both! { @leg mxn_woken, Green, Some(crate::legs::switched), a_woken_thread_is_dispatchable_or_runnable }
+both! { @leg mxn_one_slot_woken, Green, Some(crate::legs::one_slot), a_woken_thread_is_dispatchable_or_runnable }
 
 /// Longer than any test takes.
 const LONG: Duration = Duration::from_secs(1000);

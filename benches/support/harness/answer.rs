@@ -3,6 +3,9 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use super::sample::{self, Sample, Taker};
@@ -13,6 +16,9 @@ use crate::support::affinity;
 const ALARM: Duration = Duration::from_secs(100);
 /// Samples of each contender.
 const ROUNDS: usize = 5;
+
+/// Samples that `--test` takes at a time, for one may sleep while another computes. It judges no figures.
+const SMOKE_AT_ONCE: usize = 2;
 
 /// What the command line asks for.
 enum Request {
@@ -68,8 +74,11 @@ pub(super) fn to_command_line(questions: Vec<Question>) -> ExitCode {
             ExitCode::SUCCESS
         }
         Request::Smoke => {
-            let failures: usize = numbered().map(|(index, question)| smoke(index, question)).sum();
-            if failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+            if smoke(&numbered().collect::<Vec<_>>()) == 0 {
+                ExitCode::SUCCESS
+            } else {
+                ExitCode::FAILURE
+            }
         }
         Request::Versus { rounds, runs } => {
             let cpus = affinity::allowed().len();
@@ -153,19 +162,33 @@ fn sample(question: usize, case: usize, effort: Effort) -> Result<Run, Failure> 
 }
 
 /// Lets each contender run once, shortly. Returns the number of ours that failed.
-fn smoke(index: usize, question: &Question) -> usize {
-    let mut failures = 0;
-    for (number, case) in question.cases.iter().enumerate() {
-        let result = sample(
-            index,
-            number,
-            Effort::exactly(question.fixed.map_or(question.first.min(100), |fixed| fixed.min(1))),
-        );
-        let word = result.as_ref().map_or_else(Failure::to_string, |_| "ok".to_owned());
-        println!("{}: {}: {word}", question.name, case.name);
-        failures += usize::from(result.is_err() && case.side == Side::Ours);
-    }
-    failures
+fn smoke(questions: &[(usize, &Question)]) -> usize {
+    let (alone, beside): (Vec<_>, Vec<_>) = questions.iter().partition(|(_, question)| question.alone);
+    smoke_at_once(&beside, SMOKE_AT_ONCE) + smoke_at_once(&alone, 1)
+}
+
+/// Lets each contender run once, so many at a time. Returns the number of ours that failed.
+fn smoke_at_once(questions: &[(usize, &Question)], at_once: usize) -> usize {
+    let cases = questions.iter().flat_map(|&(index, question)| {
+        let effort = Effort::exactly(question.fixed.map_or(question.first.min(100), |fixed| fixed.min(1)));
+        let case = move |(number, case): (usize, &Case)| {
+            (index, number, effort, case.side, format!("{}: {}", question.name, case.name))
+        };
+        question.cases.iter().enumerate().map(case)
+    });
+    let (cases, failures) = (Mutex::new(cases.collect::<Vec<_>>().into_iter()), AtomicUsize::new(0));
+    let next = || cases.lock().expect("nothing panics that holds it").next();
+    let work = || {
+        while let Some((index, number, effort, side, name)) = next() {
+            let result = sample(index, number, effort);
+            let word = result.as_ref().map_or_else(Failure::to_string, |_| "ok".to_owned());
+            println!("{name}: {word}");
+            // Relaxed: the end of the scope orders it.
+            failures.fetch_add(usize::from(result.is_err() && side == Side::Ours), Ordering::Relaxed);
+        }
+    };
+    thread::scope(|scope| (0..at_once).for_each(|_| drop(scope.spawn(work))));
+    failures.into_inner()
 }
 
 /// A contender's figures from all rounds, the least first; or why it has none.
