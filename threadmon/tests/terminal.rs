@@ -259,15 +259,31 @@ fn the_examples_of_the_library_can_be_watched() {
     }
 }
 
-/// On Linux, a process may see in which system call its own child waits.
+/// On Linux, a process may see in which system call its own child waits. Yama may deny that.
 #[test]
 fn the_call_in_which_a_thread_waits_is_named() {
+    if let Some(scope) = denying_yama(std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").ok()) {
+        println!("skipped: Yama's ptrace_scope is {scope}, so no process may look at its child");
+        return;
+    }
     let path = root_example("storms");
     let words = [threadmon(), "--", &path, "--reads", "-t", "60000"];
     let Some(screen) = Screen::run(110, 24, &words) else { return };
     screen.shows(&["in kernel    read", "in the kernel (read) for "]);
     screen.keys(&["2"]);
     screen.shows(&["[LWPs]", "in kernel    read"]);
+}
+
+/// Returns the value of Yama's `ptrace_scope` if a process may not look at its own child.
+fn denying_yama(scope: Option<String>) -> Option<u32> {
+    scope?.trim().parse().ok().filter(|&scope| scope >= 2)
+}
+
+#[test]
+fn yama_denies_from_scope_2_on() {
+    let of = |scope: &str| denying_yama(Some(scope.to_owned()));
+    assert_eq!((of("2\n"), of("3\n")), (Some(2), Some(3)));
+    assert_eq!((of("0\n"), of("1\n"), denying_yama(None)), (None, None, None));
 }
 
 /// Threads that own kernel threads stand on these, in all views.
