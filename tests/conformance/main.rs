@@ -75,5 +75,6 @@ mod threads;
 mod time;
 mod tsd;
 mod wait_group;
+mod waits;
 #[cfg(windows)]
 mod windows;

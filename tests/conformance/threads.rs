@@ -31,7 +31,7 @@ both! { @leg mxn_woken, Green, Some(crate::legs::switched), a_woken_thread_is_di
 both! { @leg mxn_one_slot_woken, Green, Some(crate::legs::one_slot), a_woken_thread_is_dispatchable_or_runnable }
 
 /// Longer than any test takes.
-const LONG: Duration = Duration::from_secs(1000);
+pub(crate) const LONG: Duration = Duration::from_secs(1000);
 
 fn is_one_to_one<R: Runtime>(_: &R) -> bool {
     R::NAME == OneToOne::NAME
