@@ -164,18 +164,20 @@ pub trait Runtime: sealed::Sealed + Send + Sync {
     /// use selvedge::{Mxn, Runtime};
     ///
     /// let rt = Mxn::new()?;
-    /// let parked: Vec<_> = (0..100).map(|_| rt.spawn(thread::park)).collect();
+    /// let mut parked: Vec<_> = (0..100).map(|_| rt.spawn(thread::park)).collect();
     /// let mut seen = ThreadsSeen::new();
     /// while rt.threads_changed(&mut seen, 1000).threads().len() > 0 {
     ///     thread::yield_now(); // They are on their way to their waits.
     /// }
-    /// parked[7].thread().unpark();
-    /// # let gone = parked[7].thread().id();
-    /// # parked.into_iter().skip(7).next().unwrap().join().unwrap();
+    /// let one = parked.remove(7);
+    /// let id = one.thread().id();
+    /// one.thread().unpark();
+    /// one.join().unwrap();
     /// let changes = rt.threads_changed(&mut seen, 1000);
-    /// assert_eq!(changes.ended(), [gone]);
+    /// assert_eq!(changes.ended(), [id]);
     /// assert!(changes.threads().is_empty() && changes.is_last());
-    /// # rt.threads().iter().for_each(|_| ());
+    /// # parked.iter().for_each(|parked| parked.thread().unpark());
+    /// # parked.into_iter().for_each(|parked| parked.join().unwrap());
     /// # std::io::Result::Ok(())
     /// ```
     ///
