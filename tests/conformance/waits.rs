@@ -241,10 +241,16 @@ fn each_reason_is_seen<L: Leg>() {
     }
 }
 
+/// What waits for one of them.
+type Waits = fn(&Both);
+
+/// Two objects with owners.
+type Both = (ReentrantMutex<()>, Once);
+
 fn reentrant_locks_and_initializations_name_their_owners<L: Leg>() {
     thread::record_owners();
     let rt = L::new();
-    let both = leak((ReentrantMutex::new(()), Once::new()));
+    let both: &Both = leak((ReentrantMutex::new(()), Once::new()));
     let holder = Builder::new()
         .name("holder".into())
         .spawn_on(&rt, || {
@@ -254,7 +260,7 @@ fn reentrant_locks_and_initializations_name_their_owners<L: Leg>() {
         .unwrap();
     seen(&rt, holder.thread().id(), |thread| waits_for(thread, WaitReason::Park));
     let owner = Some((holder.thread().id(), Some("holder")));
-    let waits: [(WaitReason, fn(&(ReentrantMutex<()>, Once))); 2] = [
+    let waits: [(WaitReason, Waits); 2] = [
         (WaitReason::Mutex, |both| drop(both.0.lock())),
         (WaitReason::Once, |both| both.1.call_once(|| unreachable!())),
     ];
