@@ -30,7 +30,7 @@ rustc +nightly --version >/dev/null 2>&1 ||
     rustup toolchain install nightly --profile minimal --no-self-update >/dev/null 2>&1 ||
     skip "there is no nightly compiler, and none can be installed"
 
-build=()
+build=() more=()
 case $kind in
     address)
         export ASAN_OPTIONS=detect_stack_use_after_return=1:detect_leaks=0
@@ -39,7 +39,7 @@ case $kind in
         # The standard library must be instrumented, too.
         rustup component add rust-src --toolchain nightly >/dev/null 2>&1 ||
             skip "the source of nightly's standard library is not available"
-        build=(-Zbuild-std)
+        build=(-Zbuild-std) more=(--test trace)
         export TSAN_OPTIONS="suppressions=$PWD/ci/tsan.supp halt_on_error=1"
         ;;
     *)
@@ -51,7 +51,7 @@ export RUSTFLAGS="--cfg selvedge_lean -Zsanitizer=$kind ${RUSTFLAGS:-}"
 export CARGO_PROFILE_DEV_DEBUG=1
 
 log=$(cargo +nightly test "${build[@]}" --target "$host" --target-dir "target/$kind-sanitizer" \
-    --lib --test conformance --no-run --message-format=json-render-diagnostics)
+    --lib --test conformance "${more[@]}" --no-run --message-format=json-render-diagnostics)
 programs=$(sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' <<<"$log")
 
 # Runs the tests of program $1 that the other arguments select. Fails if there are none.
@@ -86,5 +86,7 @@ case $kind in
         play selvedge recorder:: trace:: park:: observe:: sync:: channel:: tsd:: --skip park::fork \
             --skip channel::tests::the_order_of_service --skip channel::tests::passed_green_threads
         play conformance onetoone:: --skip limits::
+        # The switch of the trace, against kernel threads that record and others that read.
+        play trace --exact switching::levels_change_under_kernel_threads
         ;;
 esac

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use selvedge::sync::{Condvar, Mutex};
-use selvedge::trace::{Level, Recording, Timeline, level, set_level};
+use selvedge::thread::{ThreadId, ThreadInfo};
+use selvedge::trace::{EventKind, Level, Recording, Timeline, level, set_level};
 use selvedge::{Mxn, OneToOne, Runtime, thread};
 
 use super::{live, traced};
@@ -121,5 +122,68 @@ fn names_are_those_of_the_current_recording() {
         assert_eq!(Recording::take().name(id), Some("of the first"));
         set_level(Level::Events);
         assert_eq!(Recording::take().name(id), None);
+    });
+}
+
+/// A shutdown that fails leaves threads behind. The trace goes on with them, off and on again, to their ends.
+fn outlives_a_shutdown<R: Runtime>(rt: R, fails: impl FnOnce(R) -> ThreadId) {
+    let go = Arc::new(Stop::default());
+    let theirs = Arc::clone(&go);
+    let left = rt.spawn(move || {
+        while !theirs.0.load(Relaxed) {
+            thread::park();
+        }
+    });
+    let id = left.thread().id();
+    assert_eq!(fails(rt), id, "it is the thread that is left");
+    let has = |is: fn(&EventKind) -> bool| {
+        let recording = Recording::take();
+        recording.events().iter().any(|event| event.thread == Some(id) && is(&event.kind))
+    };
+    assert!(has(|kind| matches!(kind, EventKind::Spawn { .. })));
+    set_level(Level::Off);
+    set_level(Level::Events);
+    assert!(!has(|_| true), "nothing has happened to it in this session");
+    go.0.store(true, Relaxed);
+    left.thread().unpark();
+    left.join().unwrap();
+    assert!(has(|kind| matches!(kind, EventKind::Exit)));
+}
+
+#[test]
+fn a_shutdown_that_failed_does_not_end_the_trace() {
+    let short = Duration::from_millis(20);
+    traced("a_shutdown_that_failed_does_not_end_the_trace", Level::Events, || {
+        let left = |threads: &[ThreadInfo]| threads[0].id();
+        outlives_a_shutdown(Mxn::builder().concurrency(2).build().unwrap(), |rt| {
+            left(rt.shutdown(short).unwrap_err().threads())
+        });
+        outlives_a_shutdown(OneToOne::new().unwrap(), |rt| left(rt.shutdown(short).unwrap_err().threads()));
+    });
+}
+
+/// Several runtimes are traced at once, and end in an order that is not that of their begins.
+#[test]
+fn runtimes_end_in_any_order() {
+    traced("runtimes_end_in_any_order", Level::Events, || {
+        for first in 0..3 {
+            let mut runtimes: Vec<Mxn> =
+                (0..3).map(|_| Mxn::builder().concurrency(1).build().unwrap()).collect();
+            for round in 0..3 {
+                let run = |rt: &Mxn| rt.run(|| thread::current().id());
+                let ids: Vec<ThreadId> = runtimes.iter().map(run).collect();
+                let ends = (first + round) % runtimes.len();
+                drop(runtimes.remove(ends));
+                let recording = Recording::take();
+                for (number, id) in ids.into_iter().enumerate() {
+                    let of_it = recording.events().iter().filter(|event| event.thread == Some(id));
+                    let kinds: Vec<EventKind> = of_it.map(|event| event.kind).collect();
+                    assert!(matches!(kinds[..], [EventKind::Spawn { .. }, EventKind::Dispatch { .. }, ..]));
+                    // The result comes before the end. With the runtime, its threads have ended.
+                    let has_ended = matches!(kinds.last(), Some(EventKind::Exit));
+                    assert!(has_ended || number != ends, "{kinds:?}");
+                }
+            }
+        }
     });
 }
