@@ -183,8 +183,13 @@ impl Observed for Inner {
 
     /// Begins the count of waits. The rest of the trace of kernel threads is the process's.
     fn follow_trace(&self) {
-        if observed::is_traced() {
-            self.waits.begin_once(session::current());
+        // Another thread may switch the trace off and on meanwhile.
+        while observed::is_traced() {
+            let session = session::current();
+            self.waits.begin_once(session);
+            if session == session::current() {
+                break;
+            }
         }
     }
 }

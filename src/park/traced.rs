@@ -10,16 +10,13 @@ use super::current;
 use super::observed;
 use super::reason::WaitReason;
 use super::thread::ThreadRef;
-use crate::recorder::account::State;
+use crate::recorder::account::{ITS_OWN, State};
 use crate::recorder::event::{Event, Kind};
 use crate::recorder::follow::follow;
 use crate::recorder::{clock, known, rings, session};
 
 /// How many events are kept of a kernel thread that is no LWP: 16 KiB of them.
 const EVENTS: usize = 512;
-
-/// The LWP of a thread that owns a kernel thread.
-const ITS_OWN: u32 = 0;
 
 /// Returns the state of a thread that waits for this reason.
 pub(crate) fn state_of(reason: WaitReason) -> State {
@@ -144,7 +141,8 @@ pub(crate) fn readied(target: ThreadRef, chosen: bool) {
     }
     record(target, |by| {
         let event = Event::new(now, Kind::Ready, target.id().get()).with(by, u8::from(chosen));
-        event.numbered(target.backend().runtime())
+        // A kernel thread may have gone on by now, and ended. What does not change in a life may change then.
+        event.numbered(if target.is_kernel() { 0 } else { target.backend().runtime() })
     });
 }
 

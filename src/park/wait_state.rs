@@ -89,6 +89,8 @@ pub(crate) struct Glance {
     /// The number of its wait, the reason, and the address.
     pub(crate) wait: Option<(u32, WaitReason, usize)>,
     pub(crate) priority: Priority,
+    /// It has a name.
+    pub(crate) named: bool,
 }
 
 impl ThreadCore {
@@ -130,9 +132,9 @@ impl ThreadRef {
     /// Does what [`snapshot_with`](Self::snapshot_with) does, but looks only for what tells if there is
     /// anything new. Does not allocate.
     pub(crate) fn glance(self, home: usize) -> Option<Glance> {
-        let (id, (wait, priority)) =
-            self.in_one_life(home, || (self.wait_state.wait(), self.priority.get()))?;
-        Some(Glance { id, wait: wait.map(|(serial, reason, at, _)| (serial, reason, at)), priority })
+        let look = || (self.wait_state.wait(), self.priority.get(), self.name.is_given());
+        let (id, (wait, priority, named)) = self.in_one_life(home, look)?;
+        Some(Glance { id, wait: wait.map(|(serial, reason, at, _)| (serial, reason, at)), priority, named })
     }
 
     /// Returns the identity of the thread of the runtime at `home` that has this core, if it lives and

@@ -104,6 +104,9 @@ pub(crate) struct Statement {
 
 const NO_LWP: u32 = u32::MAX;
 
+/// The LWP of a thread that owns a kernel thread.
+pub(crate) const ITS_OWN: u32 = u32::MAX - 1;
+
 /// What a look at an account finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Look {
@@ -176,9 +179,8 @@ impl Account {
         now.max(self.since.load(Ordering::Relaxed)).max(self.ready.load(Ordering::Relaxed) >> 1)
     }
 
-    /// Notes that the thread begins to run, on this LWP and this CPU. Returns for how
-    /// long it was runnable until then, if
-    /// that is known. Keeper only.
+    /// Notes that the thread begins to run, on this LWP and this CPU. Returns for how long it was runnable
+    /// until then, if that is known. Keeper only.
     pub(crate) fn runs(&self, session: Session, now: u64, lwp: u32, cpu: Option<u32>) -> Option<u64> {
         let mut waited = None;
         self.change(|| {
@@ -349,7 +351,10 @@ impl Account {
     fn turned(&self, state: State, since: u64, now: u64) -> (u64, State) {
         let ready = self.ready.load(Ordering::Relaxed);
         let (ready, chosen) = (ready >> 1, ready & 1 == 1);
-        if !state.waits() || ready < self.ran.load(Ordering::Relaxed) {
+        // A kernel thread may run before its waker has told of the wake-up, and wait again. So a wake-up from
+        // before this wait may be that of the last one. If it is not, the thread does not sleep.
+        let is_late = ready < since && self.lwp.load(Ordering::Relaxed) == ITS_OWN;
+        if !state.waits() || ready < self.ran.load(Ordering::Relaxed) || is_late {
             return (now, state);
         }
         let then = if chosen { State::Dispatchable } else { State::Queued };

@@ -64,7 +64,7 @@ pub(crate) struct Changes {
 struct Mark {
     /// The thread's identity; 0 for none of the runtime's.
     id: u64,
-    /// The number, the reason, and the thread's priority; 0: it did not wait.
+    /// The number, if the thread has a name, the reason, and its priority; 0: it did not wait.
     wait: u64,
     /// The owner of what it waited for; 0: not known.
     owner: u64,
@@ -167,10 +167,13 @@ impl Changes {
     }
 
     fn mark(&mut self, thread: ThreadRef, glance: &Glance) -> Mark {
-        let &Glance { id, wait, priority } = glance;
+        let &Glance { id, wait, priority, named } = glance;
         let id = id.get();
         let Some((serial, reason, at)) = wait else { return Mark { id, wait: 0, owner: 0 } };
-        let number = u64::from(serial) << 32 | u64::from(reason as u8) << 8 | u64::from(priority as u8);
+        let number = u64::from(serial) << 32
+            | u64::from(named) << 16
+            | u64::from(reason as u8) << 8
+            | u64::from(priority as u8);
         // A reason is not 0.
         Mark { id, wait: number, owner: self.owner(thread, serial, reason, at) }
     }

@@ -109,7 +109,7 @@ impl Drawing {
                 marks: Vec::new(),
             });
         }
-        for line in timeline.cpus() {
+        for line in timeline.cpus().iter().take(MOST_THREADS) {
             let bars = line.spans.iter().map(|&(from, to, id, track)| {
                 let name = format!("{}, on {}", name(id), track_name(track));
                 Bar { from, to, name }
@@ -217,7 +217,7 @@ fn runnable(recording: &Recording, timeline: &Timeline) -> Vec<Chart> {
         };
         Chart { name, heading: Heading::Threads, curves: vec![("threads", count(spans))] }
     });
-    charts.collect()
+    charts.take(MOST_THREADS).collect()
 }
 
 /// Counts how many of these spans there are at each moment.

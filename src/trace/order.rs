@@ -15,7 +15,7 @@ use super::event::Track;
 use crate::recorder::event::{Event, Kind};
 
 /// The most events of one time that are put in order. A clock that stands still is none.
-const MOST: usize = 1_000;
+const MOST: usize = 64;
 
 /// What a thread does, as far as the order of its events depends on that.
 #[derive(Clone, Copy, PartialEq, Eq)]

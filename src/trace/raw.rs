@@ -16,6 +16,9 @@ use crate::sys::affinity;
 /// The longest payload that a reader accepts: 1 GiB.
 const LONGEST: u64 = 1 << 30;
 
+/// How many bytes of a thread's name are read.
+const LONGEST_NAME: usize = 256;
+
 /// The events of one kernel thread.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RawRing {
@@ -200,6 +203,8 @@ impl Raw {
             let word = |at: usize| u64::from_le_bytes(head[at..at + 8].try_into().expect("eight"));
             let length = usize::try_from(word(8)).unwrap_or(usize::MAX);
             let Some((name, rest)) = rest.split_at_checked(length) else { return };
+            // Drawings repeat it. A file may say anything.
+            let name = &name[..name.len().min(LONGEST_NAME)];
             self.names.push((word(0), String::from_utf8_lossy(name).into_owned()));
             payload = rest;
         }

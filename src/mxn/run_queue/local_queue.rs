@@ -192,7 +192,8 @@ impl<T> LocalQueue<T> {
 
     /// Returns how many threads wait, at this moment.
     pub(crate) fn len(&self) -> usize {
-        let head = self.head.load(Ordering::Relaxed);
+        // Acquire: before the other end. If the tail were the older one, an empty ring would seem full.
+        let head = self.head.load(Ordering::Acquire);
         self.tail.load(Ordering::Acquire).wrapping_sub(head).min(CAPACITY) as usize
     }
 

@@ -63,6 +63,12 @@ impl Name {
         Some(unsafe { str::from_utf8_unchecked(bytes) })
     }
 
+    /// Returns `true` if there is one. Any thread may ask.
+    pub(super) fn is_given(&self) -> bool {
+        // Relaxed: only the answer.
+        !self.text.load(Ordering::Relaxed).is_null()
+    }
+
     /// Begins a life with this name.
     ///
     /// # Safety

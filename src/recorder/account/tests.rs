@@ -71,6 +71,23 @@ fn a_thread_that_runs_has_waited_since_it_could() {
     assert_eq!(account.runs(SESSION, 3_990, 0, None), Some(0), "the clock is behind");
 }
 
+/// A kernel thread may run, and wait again, before its waker has told of the wake-up.
+#[test]
+fn a_waker_that_is_late_does_not_end_the_next_wait_of_a_kernel_thread() {
+    let account = Account::new();
+    account.spawned(SESSION, 100, 0);
+    account.runs(SESSION, 200, ITS_OWN, None);
+    account.stops(SESSION, 300, State::Blocked, false);
+    account.runs(SESSION, 310, ITS_OWN, None);
+    account.readied(320, true);
+    account.stops(SESSION, 330, State::Blocked, false);
+    assert_eq!(times(&account, 1_000)[State::Blocked as usize], 680);
+    assert_eq!(account.runs(SESSION, 10_330, ITS_OWN, None), None, "by its deadline");
+    account.stops(SESSION, 10_400, State::Blocked, false);
+    account.readied(10_500, true);
+    assert_eq!(account.runs(SESSION, 10_530, ITS_OWN, None), Some(30));
+}
+
 /// A thread that waits since before the session is in a run queue from its wake-up on.
 #[test]
 fn a_thread_that_slept_through_the_begin_of_a_session_has_waited_since_its_wake_up() {
