@@ -14,7 +14,7 @@ use crate::runtime::stats::{LwpState, LwpStats, RuntimeStats};
 ///
 /// | name | what it has |
 /// |---|---|
-/// | `threads`, `bound_threads`, `concurrency` | as the fields of [`RuntimeStats`](crate::RuntimeStats) |
+/// | `threads`, `bound_threads`, `concurrency` | as the fields of [`RuntimeStats`] |
 /// | `run_queue_length` | threads in run queues, by `state`: `dispatchable` and `queued`; for `mxn` |
 /// | `run_queue_latency_seconds` | a histogram of waits until threads ran; while times are counted |
 /// | `preemptions_total` | ends of time slices |
@@ -22,7 +22,7 @@ use crate::runtime::stats::{LwpState, LwpStats, RuntimeStats};
 /// | `slots_moved_total` | slots that went to another LWP, by `reason`: `blocked` and `handed_off` |
 /// | `lwps` | LWPs, by `state` |
 /// | `lwp_run_queue_length` | threads in the run queue of an LWP, by `lwp`, as all that follow |
-/// | `lwp_{dispatches,steals,wakes}_total` | as the fields of [`LwpStats`](crate::LwpStats) |
+/// | `lwp_{dispatches,steals,wakes}_total` | as the fields of [`LwpStats`] |
 /// | `threads_started_total`, `threads_ended_total` | threads that started and ended there |
 ///
 /// # Examples
