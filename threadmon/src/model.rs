@@ -1,7 +1,7 @@
 //! What is known of the program: the latest of each thing, and what has changed since the one before.
 //!
-//! Threads come in pages, so they are of different ages. A thread that is in no page of a whole walk has waited
-//! on since the walk before.
+//! Threads come in pages, so they are of different ages. A thread that is in no page of a whole walk has
+//! waited on since the walk before.
 
 #[cfg(test)]
 mod tests;

@@ -3,9 +3,9 @@
 //! **Problem.** A list of 100,000 threads ten times a second would cost the program more than a monitor may.
 //!
 //! **Solution.** The program lists only threads that have changed. Each refresh takes one page of each
-//! runtime, and goes on where the last page ended. The program says how much CPU time its serving thread has used. If that was more than [`SHARE`], pages become
-//! shorter, and later longer again. Deadlocks are looked for seldom, and the more seldom the longer that
-//! takes.
+//! runtime, and goes on where the last page ended. The program says how much CPU time its serving thread has
+//! used. If that was more than [`SHARE`], pages become shorter, and later longer again. Deadlocks are looked
+//! for seldom, and the more seldom the longer that takes.
 
 use std::collections::HashMap;
 use std::io;
