@@ -13,6 +13,7 @@
 //! - It wakes a sleeper for work that no LWP looks at (rule 6 of `sched::wake`).
 //! - While no thread waits, it marks the slots of LWPs that have slept in the kernel for long
 //!   (`mxn::slots::rest`).
+//! - It records sleeps in the kernel that were not announced (`kernel_sleeps`).
 //! - It ends the runtime once that was dropped and its last thread has ended.
 //!
 //! Rounds are 20 us apart, doubling to 10 ms while there is nothing to follow, as in Go's sysmon. When all of
@@ -23,6 +24,7 @@
 //! does.
 
 mod cpus;
+mod kernel_sleeps;
 mod lwp_history;
 mod no_spare;
 mod plan;
@@ -32,6 +34,7 @@ pub(crate) mod sleep;
 use std::time::{Duration, Instant};
 
 use self::cpus::Cpus;
+use self::kernel_sleeps::KernelSleeps;
 use self::lwp_history::{Memory, News};
 use self::no_spare::Starved;
 use self::plan::{Action, Facts, Plan, Queued, Sleepers, Wake};
@@ -101,6 +104,8 @@ struct Monitor {
     cpus: Cpus,
     /// What the LWPs have found of these CPUs.
     news: News,
+    /// LWPs that the trace follows through the kernel.
+    kernel_sleeps: KernelSleeps,
     /// Reads from the kernel what the LWPs do.
     tasks: Tasks,
     /// The number of the LWP that is looked at in this round even if it is dormant.
@@ -139,6 +144,7 @@ impl Monitor {
             running: 1,
             cpus: Cpus::look_first(scheduler, &tasks),
             news: News::default(),
+            kernel_sleeps: KernelSleeps::new(lwps),
             tasks,
             in_turn: 0,
             may_preempt: false,
@@ -211,6 +217,7 @@ impl Monitor {
         scheduler.age_low(&mut self.aging);
         scheduler.see_to_descriptors(&mut self.last_look, time);
         let survey = self.survey(time);
+        self.kernel_sleeps.look(scheduler, &mut self.memory, &self.tasks);
         let preempted = scheduler.preempted.len() > 0;
         let counts = scheduler.shares.count(preempted, time);
         let mut plan = Plan::new(
@@ -393,7 +400,7 @@ impl Monitor {
 
     /// Returns `true` if nothing has run for `LINGER`.
     fn quiet_for_long(&mut self) -> bool {
-        if !self.scheduler.all_asleep() {
+        if !self.scheduler.all_asleep() || !self.kernel_sleeps.is_empty() {
             self.quiet_since = None;
             return false;
         }
@@ -454,7 +461,12 @@ struct Asked<'a> {
 
 impl Facts for Asked<'_> {
     fn task(&mut self) -> Option<Task> {
-        self.memory.ask(self.lwp, self.monitor.scheduler.clock, &self.monitor.tasks)
+        let Monitor { scheduler, kernel_sleeps, tasks, .. } = &mut *self.monitor;
+        let task = self.memory.ask(self.lwp, scheduler.clock, tasks);
+        if matches!(task, Some(Task::Asleep(_))) {
+            kernel_sleeps.add(scheduler, self.lwp, self.tick, self.memory);
+        }
+        task
     }
 
     fn is_crowded(&mut self, running: usize) -> bool {

@@ -44,6 +44,11 @@ pub(crate) enum Kind {
     LwpStart,
     /// An LWP ends.
     LwpEnd,
+    /// The monitor found that a thread sleeps in the kernel, and has not announced it. Object: the number of
+    /// the runtime, and above 32 bits that of the LWP.
+    FoundAsleep,
+    /// The monitor found that the thread runs again. Object: as before. Number: the CPU.
+    FoundRunning,
 }
 
 /// Why a slot moved.
@@ -75,7 +80,7 @@ pub(super) fn cpu_of_word(word: u32) -> Option<u32> {
 }
 
 impl Kind {
-    const ALL: [Self; 17] = [
+    const ALL: [Self; 19] = [
         Self::Spawn,
         Self::Ready,
         Self::Dispatch,
@@ -93,6 +98,8 @@ impl Kind {
         Self::SlotMove,
         Self::LwpStart,
         Self::LwpEnd,
+        Self::FoundAsleep,
+        Self::FoundRunning,
     ];
 
     fn from_number(number: u8) -> Option<Self> {
@@ -140,10 +147,28 @@ impl Event {
         to: Option<u32>,
         cause: SlotCause,
     ) -> Self {
-        let from = u64::from(from.unwrap_or(NO_LWP));
-        let object = u64::from(runtime) | from << 32;
         let to = to.unwrap_or(NO_LWP);
-        Self::new(count, Kind::SlotMove, 0).with(object, cause as u8).numbered(to)
+        Self::new(count, Kind::SlotMove, 0)
+            .at_lwp(runtime, from.unwrap_or(NO_LWP))
+            .detailed(cause as u8)
+            .numbered(to)
+    }
+
+    /// Adds the LWP that the event is about, if it is not the one that has the ring.
+    pub(crate) fn at_lwp(mut self, runtime: u32, lwp: u32) -> Self {
+        self.object = u64::from(runtime) | u64::from(lwp) << 32;
+        self
+    }
+
+    /// Returns the numbers of the runtime and of the LWP of such an event.
+    pub(crate) fn lwp(self) -> (u32, u32) {
+        (self.object as u32, (self.object >> 32) as u32)
+    }
+
+    /// Adds a detail.
+    fn detailed(mut self, detail: u8) -> Self {
+        self.detail = detail;
+        self
     }
 
     /// Adds a number.
@@ -189,7 +214,7 @@ mod tests {
             assert_eq!(Event::from_words(event.to_words()), Some(event));
         }
         assert_eq!(Event::from_words([1, 2, 3, 0]), None);
-        assert_eq!(Event::from_words([1, 2, 3, 18]), None);
+        assert_eq!(Event::from_words([1, 2, 3, 20]), None);
     }
 
     #[test]

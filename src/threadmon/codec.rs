@@ -276,6 +276,8 @@ variants! {
         13 SlotMove { runtime, from, to, cause }
         14 LwpStart { tid }
         15 LwpEnd
+        16 FoundAsleep { runtime, lwp }
+        17 FoundRunning { runtime, lwp, cpu }
     }
 }
 
@@ -339,6 +341,8 @@ mod tests {
             EventKind::SlotMove { runtime: 1, from: Some(0), to: None, cause: SlotCause::Concurrency },
             EventKind::LwpStart { tid: 70_000 },
             EventKind::LwpEnd,
+            EventKind::FoundAsleep { runtime: 2, lwp: 300 },
+            EventKind::FoundRunning { runtime: 2, lwp: 300, cpu: Some(1) },
         ]);
     }
 

@@ -9,7 +9,7 @@ use super::views::{HistoryView, LockView, Overview, ThreadPageView};
 use crate::trace::Level;
 
 /// The version of all of this. A server refuses other versions.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 
 /// The longest payload: 16 MiB.
 pub const LONGEST: usize = 16 << 20;

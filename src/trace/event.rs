@@ -69,6 +69,25 @@ pub enum EventKind {
         /// The CPU on which it goes on, as for [`Dispatch`](Self::Dispatch).
         cpu: Option<u32>,
     },
+    /// The runtime's monitor found that the thread sleeps in the kernel, and has not announced it. It happened
+    /// on the monitor's kernel thread, some time after the sleep began: within two rounds if other threads
+    /// waited for the slot, otherwise after 100 ms.
+    FoundAsleep {
+        /// The number of the runtime, as in [`Track::Lwp`].
+        runtime: u32,
+        /// The number of the LWP on which the thread sleeps.
+        lwp: u32,
+    },
+    /// The monitor found that this thread runs again, some 10 ms later at most. If the thread stops or is
+    /// dispatched before that, there is no such event.
+    FoundRunning {
+        /// The number of the runtime.
+        runtime: u32,
+        /// The number of the LWP.
+        lwp: u32,
+        /// The CPU of the LWP, as for [`Dispatch`](Self::Dispatch).
+        cpu: Option<u32>,
+    },
     /// The LWP took threads from another.
     Steal {
         /// The number of the other.
@@ -185,14 +204,23 @@ pub(super) fn kind_of(event: event::Event) -> Option<EventKind> {
         Kind::Name => return None,
         Kind::SlotMove => {
             let lwp = |number: u32| Some(number).filter(|&number| number != rings::NO_LWP);
+            let (runtime, from) = event.lwp();
             EventKind::SlotMove {
-                runtime: event.object as u32,
-                from: lwp((event.object >> 32) as u32),
+                runtime,
+                from: lwp(from),
                 to: lwp(event.number),
                 cause: SlotCause::from_number(event.detail)?,
             }
         }
         Kind::LwpStart => EventKind::LwpStart { tid: event.number },
         Kind::LwpEnd => EventKind::LwpEnd,
+        Kind::FoundAsleep => {
+            let (runtime, lwp) = event.lwp();
+            EventKind::FoundAsleep { runtime, lwp }
+        }
+        Kind::FoundRunning => {
+            let (runtime, lwp) = event.lwp();
+            EventKind::FoundRunning { runtime, lwp, cpu: event.cpu() }
+        }
     })
 }

@@ -29,7 +29,8 @@ pub enum State {
     Blocked,
     /// It waits for a time to pass.
     Sleeping,
-    /// It is on an LWP, and has announced that it may block in the kernel.
+    /// It is on an LWP, and has announced that it may block in the kernel. Or the monitor has found that it
+    /// sleeps there.
     InKernel,
 }
 
@@ -279,6 +280,8 @@ struct Thread {
     early: Option<bool>,
     /// Its last wake-up, until it runs.
     woken: Option<usize>,
+    /// The open span is that of a sleep which the monitor has found.
+    found: bool,
 }
 
 #[derive(Default)]
@@ -301,6 +304,12 @@ impl Builder {
             // It does nothing until its next event. After its end, another kernel thread may take its place.
             (EventKind::LwpStart { .. } | EventKind::LwpEnd, _) => self.track(track, at, None),
             (EventKind::Dispatch { .. }, None) => self.track(track, at, Some(TrackState::RunsOthers)),
+            (EventKind::FoundAsleep { runtime, lwp }, Some(id)) => {
+                self.asleep(id, at, Track::Lwp { runtime, lwp });
+            }
+            (EventKind::FoundRunning { runtime, lwp, cpu }, Some(id)) => {
+                self.awake(id, at, Track::Lwp { runtime, lwp }, cpu);
+            }
             (kind, Some(id)) => self.thread(id, at, track, kind),
             _ => {}
         }
@@ -313,6 +322,7 @@ impl Builder {
             open: None,
             early: None,
             woken: None,
+            found: false,
         });
         let runs = |state| matches!(state, State::Running | State::InKernel);
         match kind {
@@ -364,6 +374,29 @@ impl Builder {
                 self.cpus.begin(cpu, at, id, track);
             }
             _ => {}
+        }
+    }
+
+    /// A thread sleeps in the kernel, as the monitor has found. The monitor may be late: the thread must run
+    /// there, by its own events.
+    fn asleep(&mut self, id: ThreadId, at: Duration, on: Track) {
+        if let Some(thread) = self.threads.get_mut(&id)
+            && thread.open.is_some_and(|open| open.state == State::Running && open.track == Some(on))
+        {
+            thread.enter(at, State::InKernel, Some(on), None);
+            thread.found = true;
+            self.cpus.end(on, at);
+        }
+    }
+
+    /// That sleep is over.
+    fn awake(&mut self, id: ThreadId, at: Duration, on: Track, cpu: Option<u32>) {
+        if let Some(thread) = self.threads.get_mut(&id)
+            && thread.found
+            && thread.open.is_some_and(|open| open.track == Some(on))
+        {
+            thread.enter(at, State::Running, Some(on), None);
+            self.cpus.begin(cpu, at, id, on);
         }
     }
 
@@ -424,6 +457,7 @@ impl Thread {
     }
 
     fn close(&mut self, at: Duration) {
+        self.found = false;
         if let Some(open) = self.open.take() {
             // A clock of another CPU may be behind by a little.
             self.line.spans.push(Span { to: at.max(open.from), ..open });

@@ -11,6 +11,7 @@ mod files;
 mod forks;
 mod queues;
 mod recordings;
+mod sleeps;
 mod slots;
 mod switching;
 mod times;

@@ -5,6 +5,7 @@
 //! dispatched, it stays dormant, and is not looked at. So it costs two cache lines of it, not ten. One of
 //! them is looked at in each round, in turn: it may have come back from the kernel, and compute.
 
+use super::kernel_sleeps::Told;
 use super::policy::{Sample, Task, crowded, still_crowded};
 use crate::mxn::green::Green;
 use crate::mxn::lwp::Lwp;
@@ -99,6 +100,8 @@ pub(super) struct Memory {
     stood: Ran,
     /// What the kernel said.
     slept: bool,
+    /// What the trace was told of it.
+    pub(super) told: Option<Told>,
     /// The outcome of the last window: others have the CPUs.
     crowded: bool,
     /// `Pinned`: at which tick its thread was first found to hold up others, and how long it had run then.

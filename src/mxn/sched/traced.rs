@@ -203,6 +203,20 @@ impl Scheduler {
         record_of(lwp, green, |id| Event::new(now, kind, id).on_cpu(cpu));
     }
 
+    /// Records what the monitor has found of an LWP: it sleeps in the kernel, or runs again. `tick`: that of
+    /// the LWP at that look. Called by the monitor.
+    pub(in crate::mxn) fn trace_found(&self, lwp: &Lwp, tick: u32, asleep: bool) {
+        let (running, now) = (lwp.running(), clock::now());
+        // If the LWP has dispatched, it was another thread. All this is a hint, and the timeline knows that.
+        if lwp.tick.get() == tick
+            && let (Some(green), Some(ring)) = (running, HELPERS.get())
+        {
+            let (kind, cpu) =
+                if asleep { (Kind::FoundAsleep, None) } else { (Kind::FoundRunning, lwp.last_cpu()) };
+            record_in(ring, green, |id| Event::new(now, kind, id).at_lwp(self.number, lwp.index).on_cpu(cpu));
+        }
+    }
+
     /// Makes a thread runnable that was woken, where a waker could not do so at once.
     #[cold]
     pub(super) fn ready_out_of_line(&'static self, green: &'static Green) {

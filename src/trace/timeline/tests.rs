@@ -167,6 +167,57 @@ fn the_line_of_a_cpu_has_one_thread_at_a_time() {
     );
 }
 
+/// The monitor's look may be late, and may find a thread that has announced its sleep.
+#[test]
+fn a_sleep_that_the_monitor_has_found_is_one_of_a_thread_that_runs_there() {
+    let asleep = EventKind::FoundAsleep { runtime: 1, lwp: 0 };
+    let awake = |cpu| EventKind::FoundRunning { runtime: 1, lwp: 0, cpu };
+    let elsewhere = EventKind::FoundAsleep { runtime: 1, lwp: 1 };
+    let runs = EventKind::Dispatch { cpu: Some(2) };
+    let timeline = timeline(&[
+        (0, 1, asleep),
+        (1, 1, runs),
+        (2, 1, awake(Some(7))),
+        (3, 1, elsewhere),
+        (4, 1, asleep),
+        (6, 1, asleep),
+        (9, 1, awake(Some(5))),
+        (12, 1, EventKind::Yield),
+        (13, 1, asleep),
+        (14, 1, runs),
+        (15, 1, EventKind::EnterKernel),
+        (16, 1, asleep),
+        (17, 1, awake(None)),
+        (18, 1, EventKind::LeaveKernel { cpu: Some(2) }),
+        (19, 1, asleep),
+        (21, 1, EventKind::Block { reason: WaitReason::Park, at: None }),
+        (22, 1, awake(None)),
+        (30, 2, asleep),
+    ]);
+    let [line] = timeline.threads() else { panic!("nothing is known of the other thread") };
+    assert_eq!(
+        states(line),
+        [
+            (3, State::Running),
+            (5, State::InKernel),
+            (3, State::Running),
+            (2, State::Runnable),
+            (1, State::Running),
+            (3, State::InKernel),
+            (1, State::Running),
+            (2, State::InKernel),
+            (9, State::Blocked),
+        ]
+    );
+    let is_on = |state| matches!(state, State::Running | State::InKernel);
+    assert!(line.spans.iter().all(|span| span.track == is_on(span.state).then_some(LWP)), "{line:?}");
+    let cpus = timeline.cpus().iter().map(|line| {
+        let spans = line.spans.iter().map(|&(from, to, ..)| (from.as_micros(), to.as_micros()));
+        (line.cpu, spans.collect::<Vec<_>>())
+    });
+    assert_eq!(cpus.collect::<Vec<_>>(), [(2, vec![(1, 4), (14, 15), (18, 19)]), (5, vec![(9, 12)])]);
+}
+
 /// After its end, an LWP does nothing, until another kernel thread takes its place.
 #[test]
 fn the_line_of_an_lwp_has_a_gap_after_its_end() {

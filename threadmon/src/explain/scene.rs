@@ -33,7 +33,7 @@ pub(super) struct Step {
     pub(super) waiting_long: i64,
     /// Those of them that see others dispatched meanwhile. If none is, the kernel runs no LWP of the runtime.
     pub(super) passed_over: i64,
-    /// Threads that have announced that they may block in the kernel.
+    /// Threads that have announced that they may block in the kernel, or were found asleep there.
     pub(super) in_kernel: i64,
     /// LWPs that have a slot and no work.
     pub(super) free: i64,
