@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use selvedge::trace::{Span, State, ThreadLine, Track, TrackState};
+use selvedge::trace::{EventKind, Span, State, ThreadLine, Track, TrackState};
 
 use super::scene::{LONG_WAIT, Runtime, Scene, Step, waits};
 use super::words::{count, percent, time};
@@ -124,6 +124,9 @@ fn at_bound(scene: &Scene<'_>, runtime: &Runtime) -> Option<Finding> {
             subjects.push(Subject::Thread(line.id));
             let (name, long) = (scene.name(line.id), time(in_kernel(line)));
             text += &format!(". {name} was in the kernel for longest ({long})");
+            if !announces(scene, line) {
+                text += ", in calls that it does not announce";
+            }
         }
         None => text += ". Their threads block in calls that they do not announce",
     }
@@ -138,6 +141,12 @@ fn at_bound(scene: &Scene<'_>, runtime: &Runtime) -> Option<Finding> {
         None => ". Block in fewer threads at once.".into(),
     };
     Some(Finding::new(Kind::LwpsAtBound, share, subjects, text))
+}
+
+/// Returns `true` if a thread has announced that it may block.
+fn announces(scene: &Scene<'_>, line: &ThreadLine) -> bool {
+    let events = scene.recording.events().iter();
+    events.filter(|event| event.thread == Some(line.id)).any(|event| event.kind == EventKind::EnterKernel)
 }
 
 fn times(number: u64) -> String {
