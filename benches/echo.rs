@@ -6,8 +6,8 @@
 //! std (and contenders that have its sockets and threads) and `onetoone` block a kernel thread in each
 //! `read`. `mxn`, may and tokio have sockets of their own, with a reactor over epoll, and block no kernel
 //! thread. `std's sockets` are those in threads of `mxn`: another kernel thread runs the other threads
-//! meanwhile, at once if the thread has announced the call (`announced`), and otherwise when the monitor has
-//! seen it.
+//! meanwhile. It does so at once if the thread has announced the call (`announced`), and otherwise when the
+//! monitor has seen it.
 
 mod support;
 
