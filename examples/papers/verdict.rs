@@ -6,8 +6,8 @@
 //! of each round, not at a mean: *holds* if all lie on the claim's side, *does not hold* if all lie on
 //! the other, and else *cannot be told*. The borders are ours: no paper says how much is several times,
 //! or hardly more. If the truth lay on the border, five rounds would agree by chance in one case of
-//! sixteen. Fewer than five must also keep a tenth away from the border, so they cannot say that two
-//! figures are the same; fewer than three tell nothing.
+//! sixteen. Fewer than five must also keep a tenth away from the border, so they cannot say that two figures
+//! are the same. Fewer than three tell nothing.
 
 use std::fmt;
 
