@@ -1,6 +1,6 @@
 //! How fast does a message come back over TCP, where each connection has a thread at both ends?
 //!
-//! The experiment of `examples/echo.rs`, both ends in one process: 64 bytes there and back over the
+//! The experiment of `examples/echo.rs`, both ends in one process. 64 bytes go there and back over the
 //! loopback, for 1, 64 and 1,000 connections at once. The figure is time by messages.
 //!
 //! std (and contenders that have its sockets and threads) and `onetoone` block a kernel thread in each

@@ -20,8 +20,8 @@
 //! **Protocol.** Each end has a word: the next ticket, and a bit that says that the end is *shut*. While
 //! the end is open, a thread claims the ticket by compare-and-swap, if the ticket is before the *limit*.
 //! For senders, the limit is what the capacity allows beyond the receivers' end; for receivers, it is the
-//! senders' end. The limit is remembered beside the word. A thread looks at the other end only if that
-//! limit is reached, so the two sides need each other's line only once in a while.
+//! senders' end. The limit is remembered beside the word. A thread looks at the other end only if that limit
+//! is reached. So the two sides need each other's line only once in a while.
 //!
 //! A thread that holds the lock may shut an end. From then on no other thread can change its word: a swap
 //! that was on its way fails. It opens the end again, unless something forbids it. A claim of the last ticket

@@ -33,9 +33,9 @@
 //! thread call the scheduler as if it had done so by itself. All registers of the thread, vectors and
 //! tiles included, are kept on its own stack.
 //!
-//! Some threads cannot be preempted: in a handler of the program's, at the end of their stacks, with signals
-//! blocked, or with scalable vectors in use. (These are SVE on aarch64, and V on riscv64 from the kernel
-//! thread's first use on.) Some runtimes cannot use signals: with
+//! Some threads cannot be preempted: in a handler of the program's, at a stack's end, with signals blocked,
+//! or with scalable vectors in use. (These are SVE on aarch64, and V on riscv64 from the kernel thread's
+//! first use on.) Some runtimes cannot use signals: with
 //! [`preemption_signal(None)`](crate::mxn::Builder::preemption_signal), on rung `pinned`, under valgrind, in
 //! a `cdylib`. There, the *slot* is handed to another kernel thread. The thread goes on as one among the
 //! kernel's threads.

@@ -22,7 +22,7 @@
 //!    followers do, for [`SCOUTING`] at most.
 //! 3. *Wake.* The waker changes the state first. It grants followers, then a scout, and asks the kernel for
 //!    as many as are still to be woken. Every 64th time of a thread it asks the kernel first.
-//! 4. *Leave.* A thread that leaves the seat by itself passes it on: it unlinks itself, and wakes the first
+//! 4. *Leave.* A thread that leaves the seat by itself passes it on. It unlinks itself, and wakes the first
 //!    follower as the *heir*. The heir goes on with 1. If it need not wait after all, or if its deadline has
 //!    passed, it passes the seat on in turn. It does not if another thread has taken the seat.
 //!
