@@ -82,8 +82,8 @@ pub trait Runtime: sealed::Sealed + Send + Sync {
     /// In a fork of the process that built the runtime, the list is empty, or has the thread that forked.
     ///
     /// The threads pay nothing for it. The caller pays 100 to 300 ns for each thread of the runtime. It also
-    /// pays 20 ns for each thread that the process has had at one time, at most. For each thread that has a
-    /// kernel thread and does not wait, it reads a file of `/proc`, which takes some microseconds.
+    /// pays 20 ns for each thread of the most that the process has had at one time. For each thread that has
+    /// a kernel thread and does not wait, it reads a file of `/proc`, which takes some microseconds.
     ///
     /// # Examples
     ///

@@ -32,7 +32,7 @@ impl<T> Outcome<T> {
 }
 
 /// If a descriptor has been reported ready this often, and the call would block all the same, it is ready for
-/// something else. It remains so: an example is an error that is not read. Then the call itself waits.
+/// something else. An example is an error that is not read, which remains. Then the call itself waits.
 const TURNS: u32 = 16;
 
 /// Makes calls on a descriptor until one does not say that it would block, and waits in between. `me` is the

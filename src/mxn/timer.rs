@@ -13,8 +13,8 @@
 //! - Neither arming nor firing allocates (I4).
 //!
 //! While an entry is armed, only the holder of the wheel's lock may touch it. `fire` ends the sleep **with
-//! the lock held**, and [`Timers::disarm`] takes the lock. So a sleeper that was granted in the same moment
-//! cannot return and pop its stack too early. Another thread may still look at its entry or its sleep. Lock
+//! the lock held**, and [`Timers::disarm`] takes the lock. A sleeper may be granted in the same moment, while
+//! another thread still looks at its entry or its sleep. So it cannot return yet, and pop its stack. Lock
 //! order: wheel, then wait-queue bucket.
 
 mod wheel;

@@ -381,8 +381,8 @@ pub(crate) fn grant_some(
 }
 
 /// Takes at most `woken` waiters off the queue of `from`, and moves at most `moved` others to the back of
-/// that of `to`. Does so only if `f` returns `true`, which runs with both bucket locks held. Returns the
-/// first, their number, and the number of the others.
+/// that of `to`. Does so only if `f` returns `true`; `f` runs with both bucket locks held. Returns the first,
+/// their number, and the number of the others.
 pub(crate) fn grant_and_requeue(
     (from, woken): (usize, usize),
     (to, moved): (usize, usize),

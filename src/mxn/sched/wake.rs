@@ -15,7 +15,7 @@
 //!    its wake-up, the sleeper that it woke may have stolen the wakee. (Without the second case, a pair once
 //!    torn apart by another process would wake an LWP for each hand-off, forever.)
 //! 6. While any LWP runs, an LWP watches: one sleeper naps. There is no watcher after the last deep sleeper
-//!    was woken. Then another event wakes the next: a push to a ring, a thief that has stolen too much to
+//!    was woken. Then another event wakes the next: a push to a ring, a thief that stole more than it can
 //!    run, or the monitor's next round.
 //! 7. New threads run in the order of their creation. A thread that waited for another's end runs after those
 //!    that are queued already. Either goes to the next-slot only if no thread is queued. So a thread that

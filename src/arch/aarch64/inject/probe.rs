@@ -38,7 +38,7 @@ impl Random {
 }
 
 /// Returns `true` if the machine can do what the tests want. With SVE it cannot: the C library uses it, and
-/// the kernel then has injected calls refused for as long as it likes.
+/// injected calls are then refused for as long as the kernel likes.
 pub(in crate::arch) fn is_possible() -> bool {
     let features: u64;
     // SAFETY: reads one register, by way of the kernel.
