@@ -1,13 +1,13 @@
 //! How fast does a message come back over TCP, where each connection has a thread at both ends?
 //!
-//! The experiment of `examples/echo.rs`, both ends in one process: 64 bytes there and back over the
+//! The experiment of `examples/echo.rs`, both ends in one process. 64 bytes go there and back over the
 //! loopback, for 1, 64 and 1,000 connections at once. The figure is time by messages.
 //!
 //! std (and contenders that have its sockets and threads) and `onetoone` block a kernel thread in each
 //! `read`. `mxn`, may and tokio have sockets of their own, with a reactor over epoll, and block no kernel
 //! thread. `std's sockets` are those in threads of `mxn`: another kernel thread runs the other threads
-//! meanwhile, at once if the thread has announced the call (`announced`), and otherwise when the monitor has
-//! seen it.
+//! meanwhile. It does so at once if the thread has announced the call (`announced`), and otherwise when the
+//! monitor has seen it.
 
 mod support;
 

@@ -1,9 +1,9 @@
 //! How many instructions does each hot path take? The program that `ci/instructions.sh` counts them of.
 //!
-//! `instructions PATH TIMES` does one path a number of times: on one slot, so that the order of threads
-//! is always the same; without time slices, which would end anywhere; and with the thread register
-//! written by a system call, since valgrind's processor does not let a program write it. The other kernel
-//! threads of the runtime sleep meanwhile. Two runs differ by the price of the times that they differ by.
+//! `instructions PATH TIMES` does one path a number of times. It runs on one slot, so that the order of
+//! threads is always the same. It has no time slices, which would end anywhere. A system call writes the
+//! thread register, since valgrind's processor does not let a program write it. The other kernel threads of
+//! the runtime sleep meanwhile. Two runs differ by the price of the times that they differ by.
 //! `instructions --list` says how many make a good difference.
 
 use std::hint::black_box;

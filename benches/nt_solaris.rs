@@ -1,9 +1,12 @@
 //! What are the two kinds of threads good for?
 //!
 //! The experiments of `examples/nt_solaris.rs` but the first, which asks for a number and not for a time:
-//! creation, alone and among others that leave no CPU idle; computing without synchronisation, and with
-//! much of it, by mutexes of the process and by such as processes can share; branch and bound over gr17;
-//! bursts of computing that are shorter than the idle time, as long, and longer.
+//!
+//! - creation, alone and among others that leave no CPU idle,
+//! - computing without synchronisation, and with much of it, by mutexes of the process and by those that
+//!   processes can share,
+//! - branch and bound over gr17,
+//! - bursts of computing that are shorter than the idle time, as long, and longer.
 
 mod support;
 

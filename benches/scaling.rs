@@ -7,7 +7,7 @@
 //! - *left*: the bytes for each that are still resident three seconds after the last was joined.
 //!
 //! *memory alone* is a loop without threads. It maps as much address space for each as a green thread of the
-//! default size has, and touches as many pages of it: what the kernel takes for that, whoever asks.
+//! default size has, and touches as many pages of it. The kernel takes that from any caller.
 
 mod support;
 

@@ -1,8 +1,8 @@
 //! What does it cost to start a thread that does nothing, and to join it?
 //!
-//! The experiment of `examples/creation.rs`, at a few points of its table: creators have so many children
-//! at a time, and join the oldest before they create the next. The figure is the time of all by the
-//! number of children.
+//! The experiment of `examples/creation.rs`, at a few points of its table. Creators have so many children at
+//! a time, and join the oldest before they create the next. The figure is the time of all by the number of
+//! children.
 
 mod support;
 

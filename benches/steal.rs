@@ -1,12 +1,12 @@
 //! What becomes of work that only one thread hands out?
 //!
 //! *One producer*: a thread starts a thousand children and joins them. Each computes for a while, some a
-//! hundred times longer than others, and all begin where the producer runs: the other CPUs must come and
-//! take them. The figure is the time of all. It cannot be less than that of one child after the other,
-//! which is measured too, divided by the number of CPUs.
+//! hundred times longer than others. All begin where the producer runs: the other CPUs must come and take
+//! them. The figure is the time of all. It cannot be less than that of one child after the other, which is
+//! measured too, divided by the number of CPUs.
 //!
-//! *Fork and join*: Fibonacci's numbers by a thread for each left branch, down to the leaves; nearly all
-//! that there is to do is to start and join, and the branches are as unequal as can be.
+//! *Fork and join*: Fibonacci's numbers by a thread for each left branch, down to the leaves. Nearly all that
+//! there is to do is to start and join. The branches are as unequal as can be.
 
 mod support;
 

@@ -1,9 +1,9 @@
 //! How late do sleepers wake, and what does it cost to set a timer that does not go off?
 //!
-//! *Late*: threads sleep for 1 ms again and again; the figure is by how much longer it took them, in the
-//! mean of all: of one, and of a thousand that sleep for 1 to 10 ms each. Of one, also in 99 of 100 sleeps.
-//! The kernel itself adds up to 50 us (the timer slack) to each of its sleeps; tokio counts whole
-//! milliseconds.
+//! *Late*: a thread sleeps for 1 ms again and again, and a thousand threads for 1 to 10 ms each. The figure
+//! is by how much longer it took them, in the mean of all sleeps. For the single thread, there is also the
+//! figure that 99 of 100 sleeps stay below. The kernel itself adds up to 50 us (the timer slack) to each of
+//! its sleeps; tokio counts whole milliseconds.
 //!
 //! *A million deadlines at once*: so many threads sleep until the same moment. A further thread sleeps until
 //! shortly before that, and then yields all the while. The first figure is the longest time for which it did

@@ -1,9 +1,9 @@
 //! What does it cost to look at a thread's own value?
 //!
-//! Under a key of ours (one of the first, and a later one), as a copy and in place; in `thread_local!`
-//! with a constant start, which is about the least that there can be; under a key of the C library; and
-//! what coroutines and tasks have in its place. All read a number through what they are given. Figures
-//! are for a hundred looks, since one takes less than a nanosecond.
+//! Our values are under one of the first keys and a later one, as a copy and in place. `thread_local!` with a
+//! constant start is about the least that there can be. The others are a key of the C library, and what
+//! coroutines and tasks have in its place. All read a number through what they are given. Figures are for a
+//! hundred looks, since one takes less than a nanosecond.
 
 mod support;
 

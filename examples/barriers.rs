@@ -1,7 +1,7 @@
 //! Barriers: what does it cost that threads wait for each other after each bit of work?
 //!
-//! With fine-grained work the price of a barrier shows, with coarse-grained work whether the threads get
-//! equal shares of the CPUs: without time slices, five threads on four CPUs take as long as eight. See
+//! Fine-grained work shows the price of a barrier. Coarse-grained work shows whether the threads get equal
+//! shares of the CPUs: without time slices, five threads on four CPUs take as long as eight. See
 //! `support/barriers/workers.rs` for what is computed and `-?` for the options.
 //!
 //! ```text

@@ -4,7 +4,7 @@
 //! cargo run --release --example deadlock
 //! ```
 //!
-//! A program needs no code for this: with `SELVEDGE_DEADLOCK=report` in its environment, a runtime looks for
+//! A program needs no code for this. With `SELVEDGE_DEADLOCK=report` in its environment, a runtime looks for
 //! deadlocks by itself, and writes the report to standard error. With `abort`, it then ends the process.
 
 use std::sync::Arc;

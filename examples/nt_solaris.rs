@@ -1,8 +1,8 @@
 //! NT against Solaris: what are the two kinds of threads good for?
 //!
-//! Six experiments: the most threads that can exist; creation, also beside others that compute; computing
-//! without synchronisation, and with much of it; a parallel search; and threads that compute in bursts.
-//! See `-?` for the options.
+//! Six experiments: the most threads that can exist, creation (also beside others that compute), and
+//! computing without synchronisation and with much of it. The last are a parallel search, and threads that
+//! compute in bursts. See `-?` for the options.
 //!
 //! ```text
 //! cargo run --release --example nt_solaris -- search bursts -r onetoone

@@ -1,5 +1,5 @@
-//! Tasks that end together: the files of a folder are counted by at most four threads at once, the first
-//! error ends the rest, and so does a deadline.
+//! Tasks that end together. At most four threads at once count the files of a folder. The first error ends
+//! the rest, and so does a deadline.
 //!
 //! ```text
 //! cargo run --release --example task_group [FOLDER]

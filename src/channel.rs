@@ -29,8 +29,8 @@
 //! # A select that sends without a buffer
 //!
 //! When [`Select`] or [`select!`](crate::channel::select!) chooses a [`rendezvous`] send, it also chooses a
-//! receiver: a thread that waits in `recv`, in another of its forms, or in a select. From
-//! then until the message has arrived, sender and receiver are committed to each other. So until
+//! receiver. That is a thread that waits in `recv`, in another of its forms, or in a select. From then until
+//! the message has arrived, sender and receiver are committed to each other. So until
 //! [`SelectedOperation::send`] is called, or the message of a `select!` arm has been made:
 //!
 //! * the receiver keeps waiting, even if its timeout passes or it is interrupted (the interrupt is left for

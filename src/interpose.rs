@@ -5,17 +5,17 @@
 //!
 //! **Rejected.**
 //!
-//! - To hook functions by writing into the code or the tables of a library: each C library, linker and
+//! - To hook functions by writing into the code or the tables of a library. Each C library, linker and
 //!   hardening option needs its own way, and a mistake is found by a crash.
 //! - `ptrace`, or a filter of system calls with a signal: microseconds for each call, of threads that are
 //!   not concerned, too.
 //!
-//! **Shape.** An executable's functions come before those of the libraries that it is linked with. So the
-//! functions here, which have the names of the C library's, are called in their place: by std, by all crates,
-//! and by shared libraries that the executable is linked with. Each asks whether the calling thread is green
-//! and may wait where it stands ([`caller`]). If not, it calls the C library's function of the same name
-//! (`sys/next.rs`): in all other threads, in handlers of signals, in forked children, and in this crate's own
-//! code while it must not be preempted.
+//! **Shape.** An executable's functions come before those of the libraries that it is linked with. The
+//! functions here have the names of the C library's, so they are called in their place. The callers are std,
+//! all crates, and shared libraries that the executable is linked with. Each asks whether the calling thread
+//! is green and may wait where it stands ([`caller`]). If not, it calls the C library's function of the same
+//! name (`sys/next.rs`). That is so in all other threads, in handlers of signals, and in forked children. It
+//! is also so in this crate's own code while it must not be preempted.
 //!
 //! | file | calls | a green thread |
 //! |---|---|---|

@@ -4,8 +4,8 @@
 //! [guide](crate::guide::choosing) tells when to choose it.
 //!
 //! There is no scheduler here: the kernel's is used. This backend adds to a kernel thread what makes it a
-//! thread of Selvedge: an identity, a permit, a waiter for wait queues, and an end that can be waited for
-//! with a deadline. The code is in `thread/kernel.rs`, which the bound threads of `mxn` use too.
+//! thread of Selvedge: an identity, a permit, and a waiter for wait queues. It also adds an end that can be
+//! waited for with a deadline. The code is in `thread/kernel.rs`, which the bound threads of `mxn` use too.
 //!
 //! A runtime is a count of its living threads and a default stack size. Its threads share it, so it exists as
 //! long as one of them lives. The value that the program holds adds only the wait of its `drop`.
@@ -100,8 +100,8 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// If the stack size is 0 or more than 1 TiB, an environment variable has a value that is not valid, or
-    /// there is no memory.
+    /// If the stack size is 0 or more than 1 TiB, an environment variable is not valid, or there is no
+    /// memory.
     pub fn build(self) -> io::Result<OneToOne> {
         Ok(OneToOne { inner: inner::start(self.resolve()?)? })
     }

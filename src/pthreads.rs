@@ -1,11 +1,11 @@
 //! Threads that are started by std or the C library, as green threads (feature `interpose`).
 //!
-//! **Problem.** `std::thread::spawn` and C programs call `pthread_create`, and give what it returns to other
+//! **Problem.** `std::thread::spawn` and C programs call `pthread_create`. They give what it returns to other
 //! functions of the C library: to join, to name, to ask for the stack. A green thread is nothing that these
 //! know.
 //!
-//! **Rejected.** *A `struct pthread` for each green thread, as the C library has it*: each block has one
-//! (`sys/tcb`), but the library's functions would follow its lists, free its stack, and wait for the kernel
+//! **Rejected.** *A `struct pthread` for each green thread, as the C library has it*. Each block has one
+//! (`sys/tcb`). But the library's functions would follow its lists, free its stack, and wait for the kernel
 //! to clear its number. *To start a kernel thread that does nothing but wait*: it costs what green threads
 //! save.
 //!

@@ -81,9 +81,9 @@ pub trait Runtime: sealed::Sealed + Send + Sync {
     ///
     /// In a fork of the process that built the runtime, the list is empty, or has the thread that forked.
     ///
-    /// The threads pay nothing for it. The caller pays 100 to 300 ns for each thread of the runtime, and 20
-    /// ns for each that the process has had at most at one time. For each thread that has a kernel thread and
-    /// does not wait, it reads a file of `/proc`, which takes some microseconds.
+    /// The threads pay nothing for it. The caller pays 100 to 300 ns for each thread of the runtime. It also
+    /// pays 20 ns for each thread of the most that the process has had at one time. For each thread that has
+    /// a kernel thread and does not wait, it reads a file of `/proc`, which takes some microseconds.
     ///
     /// # Examples
     ///
@@ -191,9 +191,10 @@ pub trait Runtime: sealed::Sealed + Send + Sync {
     /// left.
     ///
     /// A thread is reported to wait forever only if that is certain, so this does not find all deadlocks. It
-    /// does not find those of threads that sleep in locks of other libraries or in the kernel, nor those of
-    /// locks without a known owner. Owners are recorded only [on demand](crate::thread::record_owners).
-    /// Without that, it is known which thread a join waits for, and whether any thread is left that can run.
+    /// does not find those of threads that sleep in locks of other libraries or in the kernel. Nor does it
+    /// find those of locks without a known owner. Owners are recorded only [on
+    /// demand](crate::thread::record_owners). Without that, it is known which thread a join waits for, and
+    /// whether any thread is left that can run.
     ///
     /// # Examples
     ///

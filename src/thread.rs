@@ -74,8 +74,8 @@ pub use crate::park::reason::WaitReason;
 /// Returns how many threads can run at once: the number of CPUs that the calling kernel thread may use (its
 /// affinity). It is no more than the control group's CPU quota pays for, rounded up.
 ///
-/// This is the default of `mxn`'s concurrency. std's function of this name rounds a quota down: with a quota
-/// of 1.5 CPUs, half a CPU would stay unused.
+/// This is the default of `mxn`'s concurrency. The function of this name in std rounds a quota down: of 1.5
+/// CPUs, half a CPU would stay unused.
 ///
 /// # Examples
 ///

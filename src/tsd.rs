@@ -24,9 +24,9 @@
 //!   other threads.
 //!
 //! When a **key is dropped**, its values stay with their threads, out of reach: another thread must not drop
-//! what may belong to its thread. Each is dropped when its thread ends, or when that thread puts a value
-//! under a newer key that has got the same entry, whichever is first. It is not passed to the destructor,
-//! since its key is gone.
+//! what may belong to its thread. Each is dropped when its thread ends. It is dropped earlier if that thread
+//! puts a value under a newer key that has got the same entry. It is not passed to the destructor, since its
+//! key is gone.
 //!
 //! In the child of a `fork`, the thread that called it has its values.
 //!

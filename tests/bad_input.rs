@@ -1,5 +1,5 @@
-//! Input that makes no sense, limits that are reached, and calls at the wrong moment: each gets a clear
-//! error, nothing is lost, and nothing hangs.
+//! Input that makes no sense, limits that are reached, and calls at the wrong moment. Each gets a clear
+//! error. Nothing is lost, and nothing hangs.
 
 #[path = "support/child.rs"]
 mod child;

@@ -92,8 +92,8 @@ fn iterations_of(time: Duration) -> u32 {
 }
 
 /// Three threads on two slots take a round and a half, as kernel threads do on two CPUs, and not two.
-/// Debug builds and busy machines are slow, but for all alike; and a loop may take half as long again on
-/// a stack that begins elsewhere, so each model's three threads are compared with one of its own.
+/// Debug builds and busy machines are slow, but for all alike. A loop may take half as long again on a stack
+/// that begins elsewhere. So each model's three threads are compared with one of its own.
 #[test]
 fn one_thread_more_than_slots_costs_its_share() {
     let _watchdog = Watchdog::start("barriers, coarse");

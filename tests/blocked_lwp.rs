@@ -1,5 +1,5 @@
-//! If a green thread sleeps in the kernel, unannounced, it delays no other thread: neither those that are
-//! queued behind it, nor those with deadlines that were armed on its LWP.
+//! If a green thread sleeps in the kernel, unannounced, it delays no other thread. Threads may be queued
+//! behind it, or have deadlines that were armed on its LWP.
 
 #[path = "support/unseen.rs"]
 mod unseen;

@@ -1,5 +1,5 @@
-//! The papers' creation of threads: every child is counted, no creator has more at a time than it may, on
-//! every runtime; and the curves are the least of the table.
+//! The papers' creation of threads. On every runtime, every child is counted, and no creator has more at a
+//! time than it may. The curves are the least of the table.
 
 #[path = "support/rungs.rs"]
 mod rungs;

@@ -1,6 +1,6 @@
-//! Processes in which no thread is left that could run, or it only looks so. A test harness has a thread
-//! that waits where no other can see it, so this program is without one: it starts itself again, once for
-//! each scene and runtime.
+//! Processes in which no thread is left that could run, or it only looks so. A test harness has a thread that
+//! waits where no other can see it. So this program is without one: it starts itself again, once for each
+//! scene and runtime.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitCode, Output};

@@ -1,5 +1,5 @@
-//! gdb and its script: it loads by itself, lists the threads of a process, shows the frames of those that do
-//! not run, and leaves the process as it was. The same in a core file of that process.
+//! gdb and its script. The script loads by itself, lists the threads of a process, and shows the frames of
+//! those that do not run. It leaves the process as it was. The same in a core file of that process.
 #![cfg(all(target_os = "linux", target_env = "gnu", target_arch = "x86_64"))]
 
 #[allow(dead_code, reason = "shared; no role here ends by an abort")]

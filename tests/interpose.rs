@@ -1,5 +1,6 @@
-//! Programs that never heard of Selvedge, in green threads (feature `interpose`): std's locks, parking,
-//! sockets and pipes, parking_lot, processes and times, and the futexes below them against the kernel's.
+//! Programs that were not written for Selvedge, in green threads (feature `interpose`). They use std's locks,
+//! parking, sockets and pipes, parking_lot, processes and times. The futexes below are tested against the
+//! kernel's.
 #![cfg(all(target_os = "linux", target_env = "gnu"))]
 
 #[path = "interpose/c_threads.rs"]
@@ -27,8 +28,8 @@ use selvedge::{Mxn, Runtime, ThreadRegister, thread};
 
 use watchdog::Watchdog;
 
-/// Runs `body` in a green thread of a runtime with as many slots as there are CPUs, and of one with a single
-/// slot, on each rung on which a green thread has a register.
+/// Runs `body` in a green thread, on each rung on which a green thread has a register. One runtime has as
+/// many slots as there are CPUs, and one has a single slot.
 fn green(what: &str, body: fn()) {
     let rungs = [ThreadRegister::Switched, ThreadRegister::Syscall];
     let all = rungs.into_iter().flat_map(|rung| [Some(1), None].map(|slots| (rung, slots)));

@@ -1,5 +1,5 @@
 //! Sockets under faults: halves that end, resets, slow readers, writes of one byte, interrupts and time
-//! limits in the middle, peers that vanish, processes that fork, start programs or have no descriptors left.
+//! limits in the middle. Peers vanish, and processes fork, start programs or have no descriptors left.
 //!
 //! Each byte is counted: what a call said that it wrote is read in order, or the connection was reset. The
 //! faults come for a second or two, and for ten minutes with `SELVEDGE_STRESS=full`.

@@ -1,5 +1,5 @@
-//! The report as a program. It starts itself again for each sample, which a test under a harness could
-//! not; so this program is without one, and is what it tests wherever the variable is set.
+//! The report as a program. It starts itself again for each sample, which a test under a harness could not.
+//! So this program is without one. Wherever the variable is set, it is what it tests.
 
 #[path = "../examples/papers/exhibit.rs"]
 mod exhibit;

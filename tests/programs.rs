@@ -1,5 +1,5 @@
-//! What all of the papers' programs have in common: with `--json` they print one object and nothing else,
-//! and their exit status says whether their own checks held.
+//! What all of the papers' programs have in common. With `--json` they print one object and nothing else.
+//! Their exit status says whether their own checks held.
 
 #[cfg(target_os = "linux")]
 #[allow(dead_code, reason = "shared; nothing is sent elsewhere here")]

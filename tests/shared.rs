@@ -1,5 +1,5 @@
-//! Locks in memory that processes share: what becomes of them when a process is killed, or ends, or
-//! forks, with one held; and when a thread does.
+//! Locks in memory that processes share. What becomes of them when a process is killed, ends or forks with
+//! one held, and when a thread ends.
 //!
 //! The other processes are this test program again, which plays a role on the same file, mapped.
 

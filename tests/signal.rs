@@ -334,7 +334,7 @@ fn nothing_is_left_behind() {
 }
 
 /// What was made before a fork works in the child, whatever other threads were doing with signals at that
-/// moment; and so does what is made there.
+/// moment. So does what is made there.
 fn a_forked_child_has_its_own() {
     let signals = Arc::new(Signals::new([SIGUSR1, SIGWINCH]).expect("signals"));
     // What a process finds out at its first wait is known then: of std's cells, a fork in that moment

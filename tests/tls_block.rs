@@ -1,5 +1,5 @@
-//! What the process does to all of its threads at once, while green threads stand on blocks of their own:
-//! changing users, and loading modules with thread-locals.
+//! What the process does to all of its threads at once, while green threads stand on blocks of their own. It
+//! changes users, and loads modules with thread-locals.
 
 #[path = "support/watchdog.rs"]
 mod watchdog;

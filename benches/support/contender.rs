@@ -176,8 +176,8 @@ where
     ]
 }
 
-/// Kernel threads begin beside the main thread: the C library's mutex needs no atomic instruction while
-/// the process has a single one, which no program with threads will see.
+/// Kernel threads begin beside the main thread. While the process has a single thread, the C library's mutex
+/// needs no atomic instruction, which no program with threads will see.
 fn kernel<C: Contender>(name: &'static str, scene: impl Scene) -> Case {
     Case::new(name, Side::Peer, move |effort| {
         std::thread::scope(|scope| scope.spawn(|| scene.play::<C>(effort)).join().unwrap())

@@ -1,13 +1,13 @@
 //! Contenders take turns.
 //!
-//! A machine's speed drifts, and a process remembers: its heap, its idle workers, the size of its futex
-//! hash, a scheduler that can be configured once. So each sample is taken in a **fresh process** (this
-//! program calls itself), in each round every contender gives **one sample**, and what counts is the
-//! **ratio of medians**. A contender that fails or hangs costs its own sample and nothing else: an alarm
-//! ends it.
+//! A machine's speed drifts, and a process remembers. It keeps its heap, its idle workers, the size of its
+//! futex hash, and a scheduler that can be configured once. So each sample is taken in a **fresh process**
+//! (this program calls itself). In each round every contender gives **one sample**. What counts is the
+//! **ratio of medians**. A contender that fails or hangs costs its own sample and nothing else: an alarm ends
+//! it.
 //!
-//! A sample repeats its workload with more and more operations until it lasts long enough; only the last
-//! run counts, the ones before have warmed it up.
+//! A sample repeats its workload with more and more operations until it lasts long enough. Only the last run
+//! counts: the ones before have warmed it up.
 //!
 //! A question can be asked in several runs of so many rounds each (`--runs`): then the last table shows
 //! how far their medians lie apart.

@@ -62,7 +62,7 @@ pub(crate) fn mxn_of<C: Contender>(
     })
 }
 
-/// M:N, set up like this, with a further figure: what `count` makes of the number of LWPs that have run green
+/// M:N, set up like this, with a further figure. `count` makes it of the number of LWPs that have run green
 /// threads by the end.
 pub(crate) fn counting_lwps(
     name: &'static str,

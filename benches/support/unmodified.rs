@@ -1,5 +1,5 @@
-//! What programs have that never heard of Selvedge, in its green threads: std's locks, parking and sockets,
-//! in builds where their calls come to Selvedge first (feature `interpose`).
+//! What programs have that were not written for Selvedge, in its green threads: std's locks, parking and
+//! sockets. The builds have their calls come to Selvedge first (feature `interpose`).
 
 use std::io;
 use std::time::Duration;

@@ -1,8 +1,9 @@
 //! The papers, again: reruns the measurements of five papers about threads, and writes a report of what
 //! came of them.
 //!
-//! For each table and figure: what it claimed, its numbers, ours for both models and for the peers on
-//! this machine, a plot, and a verdict that is computed from the samples. See `--help` for the options.
+//! For each table and figure, the report has what it claimed and its numbers. Beside them are ours, of both
+//! models and the peers on this machine, a plot, and a verdict that is computed from the samples. See
+//! `--help` for the options.
 //!
 //! ```text
 //! cargo run --release --example papers -- --quick

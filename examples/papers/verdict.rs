@@ -2,12 +2,12 @@
 //!
 //! A claim is that one figure is at least, or at most, so many times another, or about as much. Both are
 //! of the same round; at the same point they are even taken a moment apart. What slows the machine down
-//! for so long slows down both, so their ratio is better known than either. The answer looks at the ratio
-//! of each round, not at a mean: *holds* if all lie on the claim's side, *does not hold* if all lie on
-//! the other, and else *cannot be told*. The borders are ours: no paper says how much is several times,
-//! or hardly more. If the truth lay on the border, five rounds would agree by chance in one case of
-//! sixteen. Fewer than five must also keep a tenth away from the border, so they cannot say that two
-//! figures are the same; fewer than three tell nothing.
+//! for so long slows down both, so their ratio is better known than either. The answer looks at the ratio of
+//! each round, not at a mean. It is *holds* if all lie on the claim's side, and *does not hold* if all lie on
+//! the other. Otherwise it is *cannot be told*. The borders are ours: no paper says how much is several
+//! times, or hardly more. If the truth lay on the border, five rounds would agree by chance in one case of
+//! sixteen. Fewer than five must also keep a tenth away from the border, so they cannot say that two figures
+//! are the same. Fewer than three tell nothing.
 
 use std::fmt;
 

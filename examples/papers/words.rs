@@ -1,7 +1,7 @@
 //! How verdicts are said, so that a reader understands each without a key.
 //!
-//! The answer has one meaning and three wordings, by the source of the claim: a conclusion of a paper still
-//! holds or no longer does, an aim of ours is reached or missed, and a question has yes or no for an answer.
+//! The answer has one meaning and three wordings, by the source of the claim. A conclusion of a paper still
+//! holds or no longer does, and an aim of ours is reached or missed. A question has yes or no for an answer.
 
 use crate::findings::{Findings, Summary};
 use crate::numbers::short;

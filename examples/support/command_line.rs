@@ -67,10 +67,11 @@ pub(crate) trait Asked {
 /// Where a program's text for people goes: standard output, or nowhere.
 pub(crate) type Text<'a> = dyn Write + Send + 'a;
 
-/// The part of a program that is the same in all: refuses a wrong command line, else runs `program` with
-/// its options, prints what it found out if that is asked for, and says which of its checks did not hold.
-/// Gives the exit status: 0, also if the usage was asked for; 1 if the command line is wrong or the
-/// system refuses something; 2 if a check did not hold.
+/// Runs `program` with the options of the command line, or refuses a wrong one. Prints what the program found
+/// out if that is asked for, and says which of its checks did not hold. All programs share this part.
+///
+/// Returns the exit status. It is 0, also if the usage was asked for, or 1 if the command line is wrong or
+/// the system refuses something. It is 2 if a check did not hold.
 pub(crate) fn run<O: Asked>(
     name: &str,
     usage: &str,

@@ -1,8 +1,8 @@
 //! What a program of the papers needs of a threads library: a lock, a condition variable, a thread.
 //!
-//! A game is written once, against [`Library`], and runs on whatever stands behind it. Everything is
-//! static: a library is a type without values, so a generic program compiles to what it would be if it
-//! named the library itself.
+//! A game is written once, against [`Library`], and runs on whatever stands behind it. Everything is static:
+//! a library is a type without values. So a generic program compiles to what it would be if it named the
+//! library itself.
 
 use std::io;
 use std::ops::DerefMut;

@@ -2,8 +2,8 @@
 //!
 //! The bar is for people: on standard error, only where that is a terminal, and only once a program has
 //! taken two seconds. Elsewhere there is no bar, no thread, and nothing is sampled. What is measured pays
-//! nothing for it: the main thread says how far it is, or a kernel thread of the bar's own looks at
-//! counters that are kept anyway.
+//! nothing for it. The main thread says how far it is, or a kernel thread of the bar's own looks at counters
+//! that are kept anyway.
 
 use std::io::{IsTerminal, stderr};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};

@@ -2,7 +2,7 @@
 //!
 //! In Selvedge's threads, the sockets are those of `selvedge::net`, in which a green thread blocks only
 //! itself. std's block the caller's kernel thread. On the M:N runtime a program can say so beforehand
-//! (`thread::blocking`), so that the slot is free to take at once; or leave it to the monitor to find out.
+//! (`thread::blocking`), so that the slot is free to take at once. Otherwise the monitor finds out.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

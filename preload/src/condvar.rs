@@ -30,7 +30,7 @@ struct Condvar {
 
 const _: () = assert!(size_of::<Condvar>() == size_of::<pthread_cond_t>());
 
-/// The answer to a wait at a condition variable of the C library's with a mutex that is not: one of them is
+/// The answer to a wait at a condition variable of the C library's with a mutex that is not. One of them is
 /// shared between processes, or robust, and the other is not.
 const MIXED: c_int = libc::EINVAL;
 

@@ -23,9 +23,9 @@
 //!
 //! **The objects.** A lock lives in the program's memory, where the C library's own initializers have left
 //! it, static ones and functions. So a lock here lies over the first bytes of the C library's, which are zero
-//! in a free one, and the kind of a lock is read where the C library keeps it. The functions that set
-//! attributes, initialize and destroy are the C library's. `barrier` and `semaphore` have no static
-//! initializers, so those are initialized here.
+//! in a free one. The kind of a lock is read where the C library keeps it. The functions that set attributes,
+//! initialize and destroy are the C library's. `barrier` and `semaphore` have no static initializers, so
+//! those are initialized here.
 //!
 //! **What stays the C library's**: locks that are shared between processes, robust, or pass on priorities.
 //! There, a green thread blocks its LWP, and says so.

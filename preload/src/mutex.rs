@@ -1,8 +1,8 @@
 //! `pthread_mutex_lock` and its like.
 //!
-//! Over the C library's `pthread_mutex_t` of 64-bit systems: the lock in the first word, the number of times
-//! that a recursive one is locked in the second, the owner's number in the third, and the kind in the fifth,
-//! where the C library's initializers put it.
+//! A mutex lies over the C library's `pthread_mutex_t` of 64-bit systems. The lock is in the first word, and
+//! the number of times that a recursive one is locked in the second. The owner's number is in the third. The
+//! kind is in the fifth, where the C library's initializers put it.
 
 use std::cell::Cell;
 use std::ffi::c_int;

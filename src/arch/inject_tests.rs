@@ -91,8 +91,8 @@ impl Injected for Count {
     }
 }
 
-/// Sends the calling kernel thread a signal every 20 us or so, until dropped. By a timer, because on a
-/// busy machine another thread would hardly ever run while this one does; the timer's own signal is the
+/// Sends the calling kernel thread a signal every 20 us or so, until dropped. A timer sends it, because on a
+/// busy machine another thread would hardly ever run while this one does. The timer's own signal is the
 /// foreign one here, and relayed.
 struct Bombardment(&'static Shots);
 

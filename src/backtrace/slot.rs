@@ -1,5 +1,5 @@
-//! How a thread that computes is asked for a copy of its stack: a place that the looker asks by, and that the
-//! signal handler on the asked thread fills.
+//! How a thread that computes is asked for a copy of its stack. The looker asks by a slot, and the signal
+//! handler on the asked thread fills it.
 //!
 //! **Problem.** The thread does not stop for the looker. Only code on that thread can copy its stack in one
 //! piece: the handler of a signal. The looker must not wait forever, since the thread may have the signal

@@ -42,9 +42,9 @@
 //! gives what it brings to the thread that waits for it, in the same critical section.
 //!
 //! *No message is lost.* At any time it is in one place: with its sender, in a position or a cell, or with
-//! its receiver. A thread moves it if it has claimed its ticket, or holds the lock with the end shut, or
-//! has won the thread of the entry. The message of a sender that is won has been moved away. A receiver
-//! that is won gets one, or is told to look again.
+//! its receiver. A thread may move it if it has claimed its ticket, holds the lock with the end shut, or has
+//! won the entry's thread. The message of a sender that is won has been moved away. A receiver that is won
+//! gets one, or is told to look again.
 //!
 //! *A thread that has won another settles it*, with the lock held or soon after, and then wakes it.
 //!

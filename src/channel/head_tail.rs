@@ -20,20 +20,19 @@
 //! **Protocol.** Each end has a word: the next ticket, and a bit that says that the end is *shut*. While
 //! the end is open, a thread claims the ticket by compare-and-swap, if the ticket is before the *limit*.
 //! For senders, the limit is what the capacity allows beyond the receivers' end; for receivers, it is the
-//! senders' end. The limit is remembered beside the word. A thread looks at the other end only if that
-//! limit is reached, so the two sides need each other's line only once in a while.
+//! senders' end. The limit is remembered beside the word. A thread looks at the other end only if that limit
+//! is reached. So the two sides need each other's line only once in a while.
 //!
 //! A thread that holds the lock may shut an end. From then on no other thread can change its word: a swap
-//! that was on its way fails. It opens the end again, unless something forbids it. A claim of the last
-//! ticket of a block shuts the end in the same swap: a thread that holds the lock must bring the next
-//! block.
+//! that was on its way fails. It opens the end again, unless something forbids it. A claim of the last ticket
+//! of a block shuts the end in the same swap. A thread that holds the lock must then bring the next block.
 //!
 //! **Proof.**
 //!
 //! - *A ticket is claimed once*: tickets grow, and each claim is a swap of one word.
-//! - *The block is that of the ticket*: an open end has the block of its next ticket, and no other before
-//!   that ticket has been claimed. A thread that claims the ticket has loaded the block between two
-//!   moments at which the ticket was the next.
+//! - *The block is that of the ticket*: an open end has the block of its next ticket, until that ticket has
+//!   been claimed. A thread that claims the ticket has loaded the block between two moments at which the
+//!   ticket was the next.
 //! - *A limit that has been seen holds forever*: the ends only go on. A late thread may store an old
 //!   limit over a newer one. Then others look again, and nothing worse. A limit that is behind the ticket
 //!   is recognized as such. (If tickets have 32 bits, they wrap after two billion messages. Then this
@@ -54,7 +53,7 @@ const SHUT: usize = 1;
 
 /// Pauses after a claim that others have won: two to the power of this. They double each time, up to two
 /// to the power of [`MAX_BACKOFF`]. That is 1.4 us and more, in which the other CPU passes a hundred
-/// messages. ns a message, between 4 senders and 4 receivers on two CPUs:
+/// messages. Measured in ns a message, between 4 senders and 4 receivers on two CPUs:
 ///
 /// | first, longest | green threads, 64 messages | green, unbounded | kernel threads, unbounded |
 /// |---|---|---|---|

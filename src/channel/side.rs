@@ -20,8 +20,8 @@ pub(super) trait Side {
     /// Returns the threads of this side and those of the other.
     fn parties<T>(state: &mut ChannelState<T>) -> (&mut Party, &mut Party);
 
-    /// Moves the message at `frame` into the channel, or one from there to `frame`, without the lock, unless
-    /// the outcome says that the lock is needed.
+    /// Moves the message at `frame` into the channel, or one from there to `frame`, without the lock. If that
+    /// needs the lock, the outcome says so.
     ///
     /// # Safety
     /// A send: there is a message. A receive: `frame` may be written. The caller is not preempted (I9).

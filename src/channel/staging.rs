@@ -1,10 +1,10 @@
 //! Messages on their way to threads that select, and back.
 //!
 //! A message may have been given to a selected receive that is not completed. It belongs to that one
-//! thread. If it were still among the others, the next thread to complete would take the first of them,
-//! and a thread might get its own message back. So it lies in a cell, to which the deal points. Cells are
-//! made without any lock (`supply`), used again, and freed with the channel. There are as many as there
-//! were such messages at one time.
+//! thread. If it were still among the others, the next thread to complete would take the first of them. A
+//! thread might then get its own message back. So it lies in a cell, to which the deal points. Cells are made
+//! without any lock (`supply`), used again, and freed with the channel. There are as many as there were such
+//! messages at one time.
 
 use std::mem::MaybeUninit;
 use std::ptr::{self, NonNull};

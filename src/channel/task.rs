@@ -1,15 +1,15 @@
 //! Sending and receiving by async tasks.
 //!
 //! **Problem.** A task takes its turn among threads that wait. What is given to it must not be lost if its
-//! future is dropped before it is polled again, and no entry of a dropped future may stay in a list. A task
-//! may be polled by another thread each time, with another waker, while it is being served.
+//! future is dropped before the next poll. No entry of a dropped future may stay in a list. A task may be
+//! polled by another thread each time, with another waker, while it is being served.
 //!
 //! **Rejected.**
 //!
-//! - To tell a task only that it may try again: threads that came later would be served before it, and a
-//!   future that is dropped would have to find another task to tell.
-//! - To put a message that was given to a dropped future behind the others: a task that receives in a loop,
-//!   and each time gives up at a deadline, would get its messages in another order.
+//! - To tell a task only that it may try again. Threads that came later would be served before it. A future
+//!   that is dropped would have to find another task to tell.
+//! - To put a message that was given to a dropped future behind the others. A task that receives in a loop,
+//!   each time with a deadline, would get its messages in another order.
 //!
 //! **Protocol.** A task waits by the same entry as a thread (`waiters.rs`), in counted memory of its own,
 //! with its message (`park/task_sleep.rs`). The list has one share of it, and the party that wins the entry

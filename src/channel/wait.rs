@@ -4,7 +4,7 @@
 //! without making its wait known. In between it yields its CPU. If there are more threads than CPUs, the
 //! other side then runs until the buffer is empty, or full. No thread has entered the kernel to sleep.
 //! Without this, four senders and a buffer of 64 had a sleep and a wake-up for each third message. With a
-//! buffer of one and four threads on each side, it was each second message, because messages were
+//! buffer of one and four threads on each side, it was each second message. The reason is that messages were
 //! promised to threads that did not run. Without a buffer, two threads that only look do not meet. A green
 //! thread's sleep is cheaper than a look.
 //!
@@ -33,7 +33,7 @@ use crate::time;
 /// senders and a buffer of 64 took 170 ns a message; with 6, they take 60.
 const LOOKS: u32 = if FEW_LOOKS > 1 { 6 } else { 0 };
 /// The same at a channel of little capacity: 30 pauses. There the other side, if it runs, is done with its
-/// message at once. ns a message at a capacity of one, on two CPUs, by senders and receivers:
+/// message at once. Measured in ns a message at a capacity of one, on two CPUs, by senders and receivers:
 ///
 /// | looks | 1 and 1 | 4 and 1 | 4 and 4 |
 /// |---|---|---|---|

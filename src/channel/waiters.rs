@@ -160,7 +160,7 @@ pub(super) struct List {
 /// Returns a linked entry as a reference.
 ///
 /// # Safety
-/// The entry is in a list, and its lock is held for as long as the reference is used; or the caller is to
+/// While the reference is used, the entry is in a list and its lock is held. Otherwise the caller is to
 /// settle its thread.
 #[inline]
 unsafe fn linked<'a>(entry: *const Entry) -> &'a Entry {

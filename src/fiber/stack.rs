@@ -53,7 +53,7 @@ pub(crate) const SMALLEST: usize = 4 << 10;
 /// The largest usable size. Larger requests are errors.
 pub(crate) const LARGEST: usize = 64 << 30;
 /// The least size of a red zone. glibc's `alloca` takes up to 64 KiB without a probe, from wherever the stack
-/// pointer is, and a frame or two more. A signal frame with AMX takes 11.6 KiB. The zone is larger only if
+/// pointer is. A frame or two come on top. A signal frame with AMX takes 11.6 KiB. The zone is larger only if
 /// `AT_MINSIGSTKSZ` or a page is. It costs address space only.
 const RED_ZONE: usize = 128 << 10;
 /// Different offsets of the TLS block, and so of `start`. Spans are aligned alike. So without this, the

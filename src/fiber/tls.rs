@@ -1,5 +1,5 @@
-//! The thread register of green threads: which rung of the ladder a runtime stands on, and what that means at
-//! a switch, at a thread's start and at its end.
+//! The thread register of green threads: which rung of the ladder a runtime stands on. The file also has what
+//! a rung means at a switch, and at a thread's start and end.
 //!
 //! This is the only file that has the register written (I1). That happens in the switch itself, by the
 //! instruction before the stack pointer changes. So no code that could use a thread-local runs in between. On

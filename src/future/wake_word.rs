@@ -1,12 +1,12 @@
 //! The word of one `block_on`: whether its future was woken, and the thread that waits for that.
 //!
-//! **Problem.** A waker may be called at any time, from any thread, any number of times: while the future is
-//! polled, while its thread goes to sleep, and after `block_on` has returned. No wake-up may be lost. What
-//! was written before a wake-up must be visible to the poll after it.
+//! **Problem.** A waker may be called at any time, from any thread, any number of times. The future may be
+//! polled at that moment, its thread may go to sleep, or `block_on` may have returned. No wake-up may be
+//! lost. What was written before a wake-up must be visible to the poll after it.
 //!
 //! **Rejected.**
 //!
-//! - The permit of the thread's `park`: a stray `unpark` of the user would pass for a wake-up, and a wake-up
+//! - The permit of the thread's `park`. A stray `unpark` of the user would pass for a wake-up, and a wake-up
 //!   would use up the user's token. Nested calls would take each other's wake-ups.
 //! - The wait queue, under the word's address: two bucket locks for each wait, where only one thread waits.
 //! - A flag beside a word for the sleep: two read-modify-writes for each wake-up.
@@ -19,8 +19,8 @@
 //! | a sleeper | the same, but the thread sleeps | a waker: `WOKEN`; a deadline or an interrupt: null |
 //! | `WOKEN` | woken since then | the thread, before it polls: null |
 //!
-//! The party that takes the sleeper out of the word has won its sleep (I3): a waker by its swap, a deadline
-//! or an interrupt by a compare-and-swap. Until then the sleeper's frame lives.
+//! The party that takes the sleeper out of the word has won its sleep (I3). A waker takes it by its swap, a
+//! deadline or an interrupt by a compare-and-swap. Until then the sleeper's frame lives.
 //!
 //! **Proof.** *No wake-up is lost.* The thread clears the word before it polls. A waker that is called
 //! afterwards leaves `WOKEN`. Then either the thread finds that, and does not sleep, or the waker finds the

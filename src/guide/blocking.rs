@@ -38,8 +38,8 @@
 //!
 //! # How many threads run at once
 //!
-//! The number of slots is the number of CPUs that the process may use: those of its affinity mask, but no
-//! more than the control group's quota allows, rounded up. If the runtime has
-//! [CPUs of its own](crate::mxn::Builder::cpus), only these count. While a runtime is in use, the number
-//! follows changes of the mask and of the quota. [`concurrency`](crate::mxn::Builder::concurrency) sets
-//! another number, and [`set_concurrency`](crate::Mxn::set_concurrency) changes it at any time.
+//! The number of slots is the number of CPUs that the process may use. These are the CPUs of its affinity
+//! mask, but no more than the control group's quota allows, rounded up. If the runtime has [CPUs of its
+//! own](crate::mxn::Builder::cpus), only these count. While a runtime is in use, the number follows changes
+//! of the mask and of the quota. [`concurrency`](crate::mxn::Builder::concurrency) sets another number, and
+//! [`set_concurrency`](crate::Mxn::set_concurrency) changes it at any time.

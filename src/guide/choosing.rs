@@ -85,8 +85,8 @@
 //! # Start and end
 //!
 //! No kernel thread starts before `build()`, or before the first use of the process default. An idle
-//! runtime uses no CPU. A runtime is also idle if all its threads sleep in the kernel, for instance in
-//! `accept` or at a lock of std, and have done so for some 2 s.
+//! runtime uses no CPU. A runtime is also idle if all its threads have slept in the kernel for some 2 s. An
+//! example is a sleep in `accept`, or at a lock of std.
 //!
 //! Dropping a runtime waits for its threads, and joins its kernel threads.
 //!

@@ -22,8 +22,8 @@
 //! - If a `High` thread becomes runnable while all LWPs run lower ones, the lowest of these gives way
 //!   before the end of its time slice.
 //! - If a thread is raised while it waits in a run queue, it moves to the front.
-//! - Of the threads that wait for a lock or a condition variable, the highest is served first, whatever
-//!   kind of thread it is.
+//! - Of the threads that wait for a lock or a condition variable, the highest is served first. It does not
+//!   matter what kind of thread it is.
 //!
 //! The kernel schedules kernel threads, which are bound threads and those of the 1:1 runtime. Selvedge
 //! does not change their kernel priorities. [`Builder::affinity`](crate::thread::Builder::affinity) binds

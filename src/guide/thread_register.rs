@@ -10,10 +10,11 @@
 //!
 //! # The answer
 //!
-//! Each green thread has a thread register of its own for its whole life, and a thread control block made by
-//! the C library's own functions. The context switch changes the register together with the stack pointer. So
-//! `thread_local!`, `errno`, `std::thread::current().id()`, the lock of standard output, and C libraries find
-//! the same variables on whichever kernel thread the green thread runs. That is why `spawn` is safe.
+//! Each green thread has a thread register of its own for its whole life. It also has a thread control block
+//! made by the C library's own functions. The context switch changes the register together with the stack
+//! pointer. So a thread finds the same variables on whichever kernel thread it runs. That holds for
+//! `thread_local!`, `errno`, `std::thread::current().id()`, the lock of standard output, and C libraries.
+//! That is why `spawn` is safe.
 //!
 //! # Three ways
 //!

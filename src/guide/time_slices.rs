@@ -33,16 +33,15 @@
 //! thread call the scheduler as if it had done so by itself. All registers of the thread, vectors and
 //! tiles included, are kept on its own stack.
 //!
-//! Some threads cannot be preempted: in a handler of the program's, at the end of their stacks, with
-//! signals blocked, with scalable vectors in use (SVE on aarch64; V on riscv64, from the kernel thread's
-//! first use on). Some runtimes cannot use signals: with
-//! [`preemption_signal(None)`](crate::mxn::Builder::preemption_signal), on rung `pinned`, under valgrind,
-//! in a `cdylib`. There, the *slot* is handed to another kernel thread. The thread goes on as one among
-//! the kernel's threads.
+//! Some threads cannot be preempted: in a handler of the program's, at a stack's end, with signals blocked,
+//! or with scalable vectors in use. (These are SVE on aarch64, and V on riscv64 from the kernel thread's
+//! first use on.) Some runtimes cannot use signals: with
+//! [`preemption_signal(None)`](crate::mxn::Builder::preemption_signal), on rung `pinned`, under valgrind, in
+//! a `cdylib`. There, the *slot* is handed to another kernel thread. The thread goes on as one among the
+//! kernel's threads.
 //!
-//! If other processes want the CPUs too, threads that compute are handed to the kernel as kernel threads of
-//! their own, up to six for each slot. The process then gets the share that it would get with
-//! [`OneToOne`](crate::OneToOne).
+//! If other processes want the CPUs too, threads that compute become kernel threads of their own, up to six
+//! for each slot. The process then gets the share that it would get with [`OneToOne`](crate::OneToOne).
 //!
 //! # Locks that a preempted thread holds
 //!

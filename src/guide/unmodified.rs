@@ -1,7 +1,7 @@
 //! Programs that never heard of Selvedge: std's locks and sockets, and other crates, in green threads.
 //!
-//! A green thread that waits at a lock of std, or reads from a socket of std, blocks its LWP, and the runtime
-//! starts another in its place. With the feature `interpose` it blocks only itself, and neither std nor the
+//! A green thread that waits at a lock of std, or reads from a socket of std, blocks its LWP. The runtime
+//! then starts another in its place. With the feature `interpose` it blocks only itself. Neither std nor the
 //! crates that use it are changed:
 //!
 //! ```toml
@@ -55,7 +55,7 @@
 //! - If a call sends in parts, and the connection breaks after some, it returns their number, and the next
 //!   call an error. That may be another than the kernel's: it has been told.
 //! - After a handler of a signal was installed with `SA_NODEFER` and without `SA_ONSTACK`, all calls go to
-//!   the C library: nothing tells whether such a handler runs.
+//!   the C library. Nothing tells whether such a handler runs.
 //!
 //! # Threads of std
 //!

@@ -32,13 +32,13 @@ impl<T> Outcome<T> {
 }
 
 /// If a descriptor has been reported ready this often, and the call would block all the same, it is ready for
-/// something else (an error that is not read, for instance), and remains so. Then the call itself waits.
+/// something else. An example is an error that is not read, which remains. Then the call itself waits.
 const TURNS: u32 = 16;
 
-/// Makes calls on a descriptor of `me`, the running thread, which is green, until one does not say that it
-/// would block, and waits in between. `attempt` does not block, whatever the mode of the descriptor. If a
-/// call returns less than `most`, it has taken all that there was, and the next one waits first; 0 for calls
-/// of which that is not known.
+/// Makes calls on a descriptor until one does not say that it would block, and waits in between. `me` is the
+/// running thread, which is green. `attempt` does not block, whatever the mode of the descriptor. If a call
+/// returns less than `most`, it has taken all that there was, and the next one waits first. `most` is 0 for
+/// calls of which that is not known.
 pub(super) fn call<T: From<i8> + PartialOrd>(
     me: ThreadRef,
     descriptor: c_int,

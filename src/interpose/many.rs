@@ -1,7 +1,7 @@
 //! `poll`, `select`, `epoll_wait` and their like: waits for one of several descriptors.
 //!
-//! The kernel is asked first, without waiting. One descriptor is waited for as itself, and several by a set
-//! of descriptors that is made for the call: such a set is a descriptor that can be waited for.
+//! The kernel is asked first, without waiting. One descriptor is waited for as itself. Several are waited for
+//! by a set of descriptors that is made for the call: such a set is itself a descriptor.
 
 use std::ffi::{c_int, c_long};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};

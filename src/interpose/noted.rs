@@ -1,7 +1,7 @@
 //! Calls that only change something. They are noted, so that others need not ask the kernel each time.
 //!
 //! A program that makes them in another way (as instructions, or in the parent process) is not noticed. Then
-//! a timeout of a socket does not end a wait, and a handler of a signal may wait with the signals blocked
+//! a timeout of a socket does not end a wait. A handler of a signal may wait while the signals are blocked
 //! that the kernel blocks for it.
 
 use std::ffi::{c_int, c_void};

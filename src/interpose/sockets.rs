@@ -306,7 +306,7 @@ pub(super) unsafe extern "C" fn accept4(
 
 /// See `connect(2)`.
 ///
-/// A call on a stream of the Internet has no flag that it must not block, so the socket's mode is changed for
+/// A call on a stream of the Internet has no flag that it must not block. So the socket's mode is changed for
 /// the moment of the call. No other call on a socket that is not connected could notice. Other sockets
 /// connect at once, or block their LWP.
 ///

@@ -105,9 +105,9 @@ pub(crate) struct Settings {
 impl Builder {
     /// Sets how many green threads run at once.
     ///
-    /// The default is as many as there are CPUs: those of [`cpus`](Self::cpus) or of the affinity mask, but
-    /// no more than the quota of the control group pays for, rounded up. While the runtime is in use, it
-    /// looks each second whether they have become more or fewer.
+    /// The default is as many as there are CPUs: those of [`cpus`](Self::cpus) or of the affinity mask. The
+    /// quota of the control group, rounded up, is an upper limit. While the runtime is in use, it looks each
+    /// second whether they have become more or fewer.
     ///
     /// # Examples
     ///
@@ -272,11 +272,11 @@ impl Builder {
     /// Sets how long a kernel thread stays once it has nothing to do, if it was needed because others slept
     /// in the kernel. A few always stay, in reserve. Default: 5 s. `None`: as long as the runtime.
     ///
-    /// When a kernel thread ends, the kernel also ends what belongs to it: a child process that asked to die
-    /// with its parent (`PR_SET_PDEATHSIG`), or requests to an `io_uring`. So a kernel thread that has child
-    /// processes is kept, and if the kernel does not tell, all are. If anything else of the kernel's must not
-    /// end with the kernel thread that asked for it, use a [bound](crate::thread::Builder::bound) thread, or
-    /// `None` here.
+    /// When a kernel thread ends, the kernel also ends what belongs to it. Examples are a child process that
+    /// asked to die with its parent (`PR_SET_PDEATHSIG`), and requests to an `io_uring`. So a kernel thread
+    /// that has child processes is kept, and if the kernel does not tell, all are. If anything else of the
+    /// kernel's must not end with the kernel thread that asked for it, use a
+    /// [bound](crate::thread::Builder::bound) thread, or `None` here.
     ///
     /// # Examples
     ///

@@ -1,7 +1,7 @@
 //! How far a runtime's life has come, and what keeps it from ending.
 //!
 //! A runtime ends once it was dropped, all its threads have ended, and no thread outside is in it. Threads
-//! are counted where they are spawned and where they end, by counters that only grow: each LWP has two, and
+//! are counted where they are spawned and where they end, by counters that only grow. Each LWP has two, and
 //! [`Life`] has two for all other places. A *visitor* is a thread outside the runtime that makes one of its
 //! threads runnable at this moment. It may still touch the runtime after that thread has run and ended.
 

@@ -97,8 +97,8 @@ pub(crate) struct Lwp {
     pub(crate) ids: Ids,
     pub(crate) search: SearchState,
 
-    // Shared with others. Each on lines of its own: a thief, a timer or the monitor that writes there would
-    // take away what the owner looks at in each dispatch.
+    // Shared with others. Each is on lines of its own. A thief, a timer or the monitor that writes there
+    // would otherwise take away what the owner looks at in each dispatch.
     pub(crate) queue: RunQueue<Green>,
     /// Threads that have their home here.
     pub(crate) pinned: CachePadded<ByPriority<Green>>,

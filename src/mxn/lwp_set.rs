@@ -7,8 +7,8 @@
 //! **Shape.** One bit for each LWP. An LWP enters or leaves by one read-modify-write, and there is one cache
 //! line for 512 LWPs. Exactly one thread takes an LWP out, as only one of them sees its bit change.
 //!
-//! **Order.** A thread that puts an LWP in, and a thread that takes it out or finds it absent, order all that
-//! they did before: each change acquires and releases. A look orders nothing.
+//! **Order.** A thread that puts an LWP in orders what it did before. So does one that takes the LWP out or
+//! finds it absent. Each change acquires and releases. A look orders nothing.
 
 use crate::shim::atomic::{AtomicU32, AtomicU64, Ordering};
 

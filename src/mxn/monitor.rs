@@ -17,8 +17,8 @@
 //! - It ends the runtime once that was dropped and its last thread has ended.
 //!
 //! Rounds are 20 us apart, doubling to 10 ms while there is nothing to follow, as in Go's sysmon. When all of
-//! the runtime has been idle or at rest for a second, the monitor sleeps until an LWP runs or a timer is
-//! overdue.
+//! the runtime has been idle or at rest for a second, the monitor sleeps. It wakes when an LWP runs or a
+//! timer is overdue.
 //!
 //! It holds no slot, never allocates after its start, and makes no kernel threads (I4): `slots::reserve`
 //! does.
@@ -66,8 +66,8 @@ const LINGER: Duration = Duration::from_secs(1);
 const WIDE_RESERVE: usize = 64;
 /// A timer is the monitor's business when it is this late, in ns. LWPs look at their own first.
 const OVERDUE: u64 = 50_000;
-/// How many overdue timers the monitor fires in a round for an LWP that dispatches: no more than that LWP can
-/// run besides its own, if there are a million.
+/// How many overdue timers the monitor fires in a round for an LWP that dispatches. There may be a million.
+/// The monitor fires no more than that LWP can run besides its own.
 const HELP: usize = 8;
 
 /// A round takes some 10 us. The kernel lets a monitor that promises this run before threads that compute.
@@ -377,7 +377,7 @@ impl Monitor {
         survey
     }
 
-    /// Returns `true` if enough spares stand by: others may queue behind a preempted thread that holds a lock
+    /// Returns `true` if enough spares stand by. Others may queue behind a preempted thread that holds a lock
     /// of the C library, the loader or std. Asks for them the first time, and when there are more threads.
     fn may_preempt(&mut self) -> bool {
         if self.may_preempt && self.scheduler.reserve_state.width() >= WIDE_RESERVE {

@@ -7,7 +7,7 @@
 //!
 //! - To count at function entries or loops. Code outside this crate does not count.
 //! - To switch away inside of the signal handler. The kernel restores a signal frame's vector registers by
-//!   what the *resuming* kernel thread has used, so a frame that is left on another loses them. And a red
+//!   what the *resuming* kernel thread has used. So a frame that is left on another loses them. And a red
 //!   zone that is too small for a frame is written past.
 //!
 //! **Protocol.**
@@ -23,8 +23,8 @@
 //!
 //!    Then it raises the count. It makes the interrupted code continue in a function of this crate, as if
 //!    that code had called it (`arch::inject`). It returns on the same kernel thread (I10).
-//! 3. That function saves all registers on the green stack. It gives the LWP up like any thread that yields,
-//!    but puts the thread into a queue of its own, behind all that yielded or woke.
+//! 3. That function saves all registers on the green stack. It gives the LWP up like any thread that yields.
+//!    But the thread goes into a queue of its own, behind all that yielded or woke.
 //!
 //! **Signals are blocked during the call.** A handler of the program may leave by `siglongjmp`. If it left
 //! the call in this way, the thread would be queued and run at the same time. So the signal's handler writes

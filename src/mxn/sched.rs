@@ -177,8 +177,8 @@ impl Scheduler {
         lwp.queue.pop().map(deref)
     }
 
-    /// Takes the next thread where [`pick_next`](Self::pick_next) has found none, if it must run on this LWP
-    /// (`Pinned`), or if the only reason was that times are counted.
+    /// Takes the next thread where [`pick_next`](Self::pick_next) has found none. The thread must run on this
+    /// LWP (`Pinned`), or the only reason was that times are counted.
     fn pick_at_home_or_noted(&'static self, lwp: &'static Lwp) -> Option<&'static Green> {
         let at_home = self.placement.has_homes() && !lwp.flags.is_any();
         if !(at_home || lwp.flags.only_notes())

@@ -125,8 +125,8 @@ impl Scheduler {
         }
     }
 
-    /// Returns how many threads wait in the run queues. Each length is of a moment of its own, so a thread
-    /// that moves from one queue to another may be missing, or be there twice.
+    /// Returns how many threads wait in the run queues. Each length is of a moment of its own. So a thread
+    /// that moves from one queue to another may be missing or counted twice.
     fn run_queue(&self) -> RunQueueLength {
         let mut length = RunQueueLength::default();
         for lwp in self.pool.lwps() {

@@ -5,8 +5,8 @@
 //! anyway, names the LWP that it is on, or was on last. That LWP shows the thread that is mounted.
 //!
 //! A thread that is woken says so only when it runs. Until then its core says that it waits. So a green
-//! thread that seems to wait is looked for in the run queues: in the next-slots, in the rings, and by the
-//! mark that shared queues leave on it.
+//! thread that seems to wait is looked for in the next-slots and in the rings. The mark that shared queues
+//! leave on it tells of the other run queues.
 
 use std::collections::{HashMap, HashSet};
 use std::ptr::{self, NonNull};

@@ -8,14 +8,14 @@
 //!   LWP, a searcher, or at last the monitor calls [`Timers::fire`].
 //! - One call of `fire` takes a bounded number of steps (`BATCH`), so the lock is held for some microseconds
 //!   at most. It wakes no more threads than the caller has room for. If more is due, `next` has passed, and
-//!   other calls follow. Between two of them the LWP runs threads: a million that are due at once wait here,
-//!   and not in a run queue, in front of others.
+//!   other calls follow. Between two of them the LWP runs threads. So a million that are due at once wait
+//!   here, and not in front of others in a run queue.
 //! - Neither arming nor firing allocates (I4).
 //!
 //! While an entry is armed, only the holder of the wheel's lock may touch it. `fire` ends the sleep **with
-//! the lock held**, and [`Timers::disarm`] takes the lock. So a sleeper that was granted in the same moment
-//! cannot return, and pop its stack, while another thread still looks at its entry or its sleep. Lock order:
-//! wheel, then wait-queue bucket.
+//! the lock held**, and [`Timers::disarm`] takes the lock. A sleeper may be granted in the same moment, while
+//! another thread still looks at its entry or its sleep. So it cannot return yet, and pop its stack. Lock
+//! order: wheel, then wait-queue bucket.
 
 mod wheel;
 

@@ -46,8 +46,8 @@
 //! A kernel thread that Selvedge has not met starts with that hint. If owners are recorded, Selvedge meets
 //! it when it first acquires a lock. Otherwise it drops the hint at its first lock.
 //!
-//! **Cost** while the recording is off: one instruction in a switch of green threads, a branch where a
-//! lock's hint changes, and a relaxed load in slow paths.
+//! **Cost** while the recording is off: one instruction in a switch of green threads, and a branch where a
+//! lock's hint changes. Slow paths have a relaxed load.
 
 use std::cell::Cell;
 use std::num::NonZeroU64;

@@ -4,8 +4,8 @@
 //! one after the other, while they run.
 //!
 //! **Protocol.** A look at a thread returns the number of its current wait (`wait_state.rs`). If two looks
-//! find the same wait, it lasted all the time in between. So after two looks at all threads, one moment is
-//! known at which all the waits that are in both looks lasted together: any moment between the two looks.
+//! find the same wait, it lasted all the time in between. So after two looks at all threads, the waits that
+//! are in both looks are known to have lasted together. They did so at any moment between the two looks.
 //!
 //! A thread that has been granted what it waits for still appears to wait until it runs. So a look also
 //! checks that the sleep has not been ended: the waiter is still in its queue, or the permit says parked. A

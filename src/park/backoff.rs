@@ -19,8 +19,8 @@ const MAX_GAP: u32 = GAP_LIMIT;
 const YIELDS: u32 = 16;
 /// The first nap: the kernel's shortest practical sleep (its timer slack).
 const NAP: Duration = Duration::from_micros(50);
-/// How often a nap is twice as long as the one before: up to 3.2 ms, about the time for which a thread has
-/// its CPU at a stretch.
+/// How often a nap is twice as long as the one before. The longest is 3.2 ms, about the time for which a
+/// thread has its CPU at a stretch.
 const GROWTHS: u32 = 6;
 
 /// One wait.

@@ -1,8 +1,8 @@
 //! How many waiters of a broadcast are on their way to a mutex at once.
 //!
 //! **Problem.** A broadcast moves waiters to a mutex, whose unlocks grant them. To wake one at a time makes a
-//! chain: each kernel thread is woken on an idle CPU that has fallen asleep, and that takes ten times as long
-//! as what the thread does. To wake all at once makes a herd: more and more of them find the lock taken, and
+//! chain. Each kernel thread is woken on an idle CPU that has fallen asleep. That takes ten times as long as
+//! what the thread does. To wake all at once makes a herd: more and more of them find the lock taken, and
 //! queue again.
 //!
 //! | company of one grant | a broadcast to 1,000 with the mutex held, on two CPUs, us a waiter |
@@ -14,8 +14,8 @@
 //! | all | 5.5 |
 //!
 //! And if the CPUs are busy, all that are woken wait for a CPU together. Ten thousand threads then take turns
-//! with cold caches, although a hundred of them would keep the CPUs busy. 5,000 games of Ping-Pong, which a
-//! barrier starts, took 2.5 s so, and 1.0 with 3 threads on their way.
+//! with cold caches, although a hundred of them would keep the CPUs busy. That is how 5,000 games of
+//! Ping-Pong, which a barrier starts, took 2.5 s. With 3 threads on their way they took 1.0.
 //!
 //! **Rejected.**
 //!

@@ -2,7 +2,7 @@
 //!
 //! It is kept in one native thread-local. A green thread has its own block of them, so it reads its own. The
 //! code that switches stacks stores it again on the resumed side. If a kernel thread that Selvedge has not
-//! met has to wait, it is adopted: it gets a core, and gives it back when it ends.
+//! met has to wait, it is adopted. It gets a core, and gives it back when it ends.
 
 use std::cell::Cell;
 use std::ptr;

@@ -55,8 +55,8 @@
 //! - *To call the waker before the thread-locals are destroyed*: the future would find the thread alive.
 //! - *To call it in the ending thread, as far as a destroyed thread-local is no error*: a waker that panics
 //!   there wakes nothing.
-//! - *A thread of the process that calls all wakers*: one more kernel thread, in forks too, and the ends of
-//!   green threads would wait for the kernel. A new green thread costs less than a wake-up across threads.
+//! - *A thread of the process that calls all wakers*: one more kernel thread, in forks too. The ends of green
+//!   threads would wait for the kernel. A new green thread costs less than a wake-up across threads.
 //! - *A thread that joins from the start, for each future*: it would have a stack for as long as it waits.
 //!
 //! Cost in read-modify-writes:

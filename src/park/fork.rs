@@ -1,9 +1,9 @@
 //! What is left of the threads in a child of `fork`: one thread, and the traces of the others.
 //!
 //! **Problem.** The child has a copy of all memory and one kernel thread, that of the caller of `fork`. What
-//! other threads were doing stays half done: waiters are in queues, but their threads will never run, and
-//! locks of the runtime have holders that will never release them. If the caller was a green thread, the
-//! LWPs that would run it again after a wait do not exist.
+//! other threads were doing stays half done. Waiters are in queues, but their threads will never run. Locks
+//! of the runtime have holders that will never release them. If the caller was a green thread, the LWPs that
+//! would run it again after a wait do not exist.
 //!
 //! **Rejected.**
 //!

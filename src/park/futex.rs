@@ -33,8 +33,9 @@ use super::wait_queue::{self, Invalid, Options, Order, Token, Woken};
 use crate::shim::atomic::{AtomicBool, Ordering, fence};
 use crate::shim::{global, local};
 
-/// How often a thread that wakes others asks the kernel before the queue. 1 would cost a system call each
-/// time; without it, a kernel thread could wait for as long as green threads hand a lock to each other.
+/// How often a thread that wakes others asks the kernel before the queue. The kernel is asked at one wake-up
+/// of so many. To ask it at each would cost a system call each time. Never to ask it would let a kernel
+/// thread wait for as long as green threads hand a lock to each other.
 const KERNEL_FIRST: u32 = 64;
 
 /// Every thread is meant: the kernel's `FUTEX_BITSET_MATCH_ANY`.
@@ -174,8 +175,8 @@ pub(super) fn is_kernel_first() -> bool {
 }
 
 /// Wakes at most `wake.1` green waiters of the first word, and moves at most `moved.1` others to the queue of
-/// the second, if `is_same` returns `true`; it compares the first word, with both queues locked. Returns both
-/// numbers. Threads in the kernel are left to the caller.
+/// the second. Does so only if `is_same` returns `true`: it compares the first word, with both queues locked.
+/// Returns both numbers. Threads in the kernel are left to the caller.
 pub(crate) fn requeue(
     wake: (usize, usize),
     moved: (usize, usize),

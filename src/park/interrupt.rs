@@ -36,10 +36,10 @@
 //!   held. After that, the interrupter uses only the word's address, and the thread by its own counted
 //!   reference.
 //!
-//! *All threads of a runtime* are interrupted at a shutdown: the runtime says so, and 1 and 3 treat that as
+//! *All threads of a runtime* are interrupted at a shutdown. The runtime says so, and 1 and 3 treat that as
 //! if the flag were set. Then 2 runs for each thread without the flag, over and over. So no flag is set that
-//! could belong to the core's next life, and a thread does not wait again after it has reported the
-//! interrupt once.
+//! could belong to the core's next life. A thread does not wait again after it has reported the interrupt
+//! once.
 //!
 //! Lock order: record (`Outer`), then bucket.
 //!

@@ -7,7 +7,7 @@
 //!
 //! **Rejected.**
 //!
-//! - Always to spin for the price of one wake-up: threads that wait long, or share their CPU with their
+//! - Always to spin for the price of one wake-up. Threads that wait long, or share their CPU with their
 //!   waker, pay it for nothing each time.
 //! - Never to spin: every hand-off pays for the kernel.
 //! - One global estimate: threads differ.

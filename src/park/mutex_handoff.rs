@@ -29,14 +29,14 @@
 //! - *One owner.* The lock's owner clears the word of the thread that runs next. That thread's release comes
 //!   after.
 //! - *The lock goes only to a thread that will look.* The word is nonzero only between the thread's way into
-//!   its sleep and its way out. While the thread runs, it owns the word. After that, the party that has
-//!   taken it off a run queue owns the word (the table in `mxn/green.rs`), and only that party may clear it.
-//!   A look at a word that the looker does not own decides nothing.
+//!   its sleep and its way out. While the thread runs, it owns the word. After that, the party that has taken
+//!   it off a run queue owns the word (the table in `mxn/green.rs`). Only that party may clear it. A look at
+//!   a word that the looker does not own decides nothing.
 //! - *The writes are seen.* The flag that says that no LWP stands on a stack is cleared after the thread has
 //!   written its word. The thread passes through the queue after the giver's store.
 //! - *No thread waits in vain.* A thread that finds the lock taken meanwhile queues for it and announces
 //!   that, as always. The next unlock finds it, whichever thread unlocks. A thread that only tries finds the
-//!   lock free now and then: when the dispatcher is asked, every `FAIR_TICK` switches of an LWP, nothing is
+//!   lock free now and then. Every `FAIR_TICK` switches of an LWP, the dispatcher is asked, and nothing is
 //!   passed on.
 //!
 //! **Cost.** A store and two loads for each wait with a lock. Two read-modify-writes less where the lock is

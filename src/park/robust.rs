@@ -33,8 +33,9 @@
 //!   So a lock that names a dead thread has belonged to it ever since that thread locked it. The lock names
 //!   it until one heir replaces it.
 //!
-//! If a lock is dropped while it names a dead thread, or if only another process passes it on, that thread's
-//! entry stays in the list. That costs some bytes, and a longer look for threads that wait for robust locks.
+//! If a lock is dropped while it names a dead thread, that thread's entry stays in the list. It also stays if
+//! only another process passes the lock on. That costs some bytes, and a longer look for threads that wait
+//! for robust locks.
 //!
 //! **Forks.** In the child of a fork, all threads of the parent are dead, except for the caller of `fork`.
 //! Such a thread may have been taking or releasing a lock: it had the lock's word, but its id did not stand

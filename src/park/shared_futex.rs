@@ -22,14 +22,14 @@
 //!    followers do, for [`SCOUTING`] at most.
 //! 3. *Wake.* The waker changes the state first. It grants followers, then a scout, and asks the kernel for
 //!    as many as are still to be woken. Every 64th time of a thread it asks the kernel first.
-//! 4. *Leave.* A thread that leaves the seat by itself passes it on: it unlinks itself, and wakes the first
+//! 4. *Leave.* A thread that leaves the seat by itself passes it on. It unlinks itself, and wakes the first
 //!    follower as the *heir*. The heir goes on with 1. If it need not wait after all, or if its deadline has
-//!    passed, it passes the seat on in turn, unless another thread has taken it.
+//!    passed, it passes the seat on in turn. It does not if another thread has taken the seat.
 //!
 //! **What a lock must do for that.** A wake-up that finds no thread in the kernel is not kept. Neither is one
 //! that comes while the seat is empty, or has a scout. So a look must see by the state alone whether a wait
-//! is over. And if a change of the state is enough for one waiter, that waiter must see to the rest: by its
-//! own wake-ups, or by the state that it leaves behind.
+//! is over. If a change of the state is enough for one waiter, that waiter must see to the rest. It does so
+//! by its own wake-ups, or by the state that it leaves behind.
 //!
 //! **Proof** that no wake-up is lost.
 //!
@@ -289,8 +289,8 @@ fn wait_in_queues(me: ThreadRef, awaited: &mut impl Awaited, how: How) -> Waited
                 return Role::Free(on_duty.then(|| pass_on(queues, awaited)));
             };
             let takes = queues.first(SEAT).is_none();
-            // SAFETY: it is new, and stays in this frame until it is unlinked: by a waker or its deadline
-            // if it sleeps in the queue, and by `lead` otherwise.
+            // SAFETY: it is new, and stays in this frame until it is unlinked. A waker or its deadline
+            // unlinks it if it sleeps in the queue, and `lead` otherwise.
             unsafe { queues.link(&waiter, if takes { SEAT } else { FOLLOWERS }, order) };
             match (takes, scouts) {
                 (false, _) => Role::Follows,

@@ -1,7 +1,7 @@
 //! One sleep, as the parties see it that may end it.
 //!
-//! A backend, a timer or an interrupt knows no more of a sleep than this, so a part of a thread can hold one
-//! without knowing what a thread is.
+//! A backend, a timer or an interrupt knows no more of a sleep than this. So a part of a thread can hold a
+//! sleep without knowing what a thread is.
 
 use crate::shim::atomic::AtomicU32;
 

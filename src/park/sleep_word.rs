@@ -6,8 +6,8 @@
 //! | `COMMITTED` | a kernel thread in the kernel, or on its way: must be woken | the winner |
 //! | more than that | settled by the winner, which chose the value | none |
 //!
-//! The winner was chosen elsewhere: it unlinked a waiter with the lock of its bucket held, or took a joiner
-//! out of a thread's exit word (I3). So settling needs no compare-and-swap.
+//! The winner was chosen elsewhere (I3): it unlinked a waiter with the lock of its bucket held, or took a
+//! joiner out of a thread's exit word. So settling needs no compare-and-swap.
 //!
 //! - For a green thread it is a plain store: the thread was published as asleep, and always needs a wake-up.
 //! - A kernel thread itself decides when to enter the kernel, so that it can spin first. To settle its sleep

@@ -20,7 +20,7 @@
 //! A native thread-local ([`Native`]) points to the `Values`, and has *near* entries, by the last bits of the
 //! index. Of the values with these bits, a near entry points to the one that was looked at last. A look goes
 //! there first. An empty entry points to [`NOTHING`], and a thread without values points to [`NO_VALUES`]. So
-//! a look needs to test for neither, nor for the right index: it compares the header's mark with the key's
+//! a look needs to test for neither, nor for the right index. It compares the header's mark with the key's
 //! number, which no other key has had or will have.
 //!
 //! A value is *in use* while the user looks at it. Its mark then says so, by two stores of known values,

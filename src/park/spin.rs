@@ -6,12 +6,12 @@
 //!
 //! **Rejected.**
 //!
-//! - To spin blindly, a fixed number of times, whatever the owner does: 40 pauses made a hand-off between
-//!   two threads of one LWP nine times slower.
+//! - To spin blindly, a fixed number of times, whatever the owner does. 40 pauses made a hand-off between two
+//!   threads of one LWP nine times slower.
 //! - Test-and-set in the loop: every look would take the line for writing.
 //! - To measure how long a pause is, so that all spins last as long on each processor (11 ns here, 21 on
 //!   another one with sixteen CPUs). Half of the pauses made a hand-off of kernel threads there a third
-//!   faster, but 32 threads in one critical region took three to five times as long.
+//!   faster. But 32 threads in one critical region took three to five times as long.
 //!
 //! So callers spin only if a thread on another CPU is likely to write. They look by plain loads, and the
 //! gaps between looks grow.

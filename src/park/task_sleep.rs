@@ -8,7 +8,7 @@
 //! **Rejected.** A second kind of entry in each list, and of grant: each hand-off between threads would ask
 //! which kind it has.
 //!
-//! **Protocol.** The sleep lies in counted memory. The list in which it is has one share, and the party that
+//! **Protocol.** The sleep lies in counted memory. The list in which it is has one share. The party that
 //! takes the sleep out of the list has won it, with that share. The backend of such sleeps is [`Tasks`]. Its
 //! `wake` finds the memory again by the address of the sleep's word, and gives it the share
 //! ([`TaskSleep::new`]'s `told`), which calls the waker.

@@ -2,9 +2,9 @@
 //!
 //! Cores are **type-stable**: they are never freed while the process lives. When the last counted reference
 //! to a core is gone, the core is used again for another thread. A `ThreadRef` of a thread that cannot end
-//! meanwhile needs no count; a thread that is asleep, with its sleep won by the holder, is such a thread. So
-//! hot paths do not count. Handles of users are counted ([`crate::thread::Thread`], join handles), and so is
-//! the running thread itself.
+//! meanwhile needs no count. An example is a thread that is asleep, with its sleep won by the holder. So hot
+//! paths do not count. Handles of users are counted ([`crate::thread::Thread`], join handles), and so is the
+//! running thread itself.
 //!
 //! The life of a core:
 //!

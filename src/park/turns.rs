@@ -8,12 +8,12 @@
 //!
 //! **Rejected.**
 //!
-//! - To yield only if the thread met such an owner a moment ago: a pair on one CPU does so, but not a pair
+//! - To yield only if the thread met such an owner a moment ago. A pair on one CPU does so, but not a pair
 //!   among thousands. They slept 0.8 times a move: 5,000 games of Ping-Pong took 3 s, and 1.1 with yields.
 //! - To look only at how long a yield lasts. Threads that sleep and wake pass those that yield, so a yield
 //!   among both lasts milliseconds. Then all sleep, and it stays like that (1.5 s).
-//! - A record of each thread: among thousands, it is one more cold cache line in each turn, and each thread
-//!   has to find out by itself.
+//! - A record of each thread. Among thousands, it is one more cold cache line in each turn. Each thread has
+//!   to find out by itself.
 //! - To count the threads that can run: a thread that waits in a system call looks as if it could.
 //!
 //! **Protocol.** Each CPU counts the turns of our threads that begin on it, after a yield or a sleep. A

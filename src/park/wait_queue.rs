@@ -6,7 +6,7 @@
 //!
 //! **Rejected.**
 //!
-//! - To wake by the token of the thread's own `park`: a stray `unpark` of the user would pass for a grant,
+//! - To wake by the token of the thread's own `park`. A stray `unpark` of the user would pass for a grant,
 //!   and a grant would use up the user's token.
 //! - A token in the primitive: a mutex would need a queue and a destructor.
 //! - To settle sleeps by compare-and-swap: the thread that unlinks the waiter has won already, under a lock.
@@ -15,8 +15,8 @@
 //!
 //! 1. The waiter locks the bucket, runs `validate` (its last look), links a [`Waiter`], and unlocks.
 //! 2. It runs `before_sleep`, or releases a lock (a condition variable does so with its mutex), and blocks.
-//! 3. A granter locks the bucket, changes the state that `validate` reads, unlinks a waiter, *settles* its
-//!    word (says how the sleep ended, `grants.rs`), unlocks, and wakes the thread if it must be woken.
+//! 3. A granter locks the bucket, changes the state that `validate` reads, and unlinks a waiter. It *settles*
+//!    its word (says how the sleep ended, `grants.rs`), unlocks, and wakes the thread if it must be woken.
 //! 4. A deadline locks the bucket. If the waiter is still linked, it unlinks it and settles the word with
 //!    *expired*. If the waiter allows it, an interrupt does the same with *interrupted* (`interrupt.rs`).
 //!
@@ -262,7 +262,7 @@ pub(crate) fn grant_one(key: usize, f: impl FnOnce(Option<Found>) -> Token) -> O
 }
 
 /// Does what [`grant_one`] does. If that waiter came by [`requeue`], up to `others` more of its priority that
-/// came in the same way go with it, and up to `kernel` of these are kernel threads. `told` gets the number of
+/// came in the same way go with it. Up to `kernel` of these are kernel threads. `told` gets the number of
 /// those, and returns what all are told.
 #[inline]
 pub(crate) fn grant_batch(
@@ -380,9 +380,9 @@ pub(crate) fn grant_some(
     })
 }
 
-/// Takes at most `woken` waiters off the queue of `from`, and moves at most `moved` others to the back of the
-/// queue of `to`, if `f` returns `true`. `f` runs with both bucket locks held. Returns the first, their
-/// number, and the number of the others.
+/// Takes at most `woken` waiters off the queue of `from`, and moves at most `moved` others to the back of
+/// that of `to`. Does so only if `f` returns `true`; `f` runs with both bucket locks held. Returns the first,
+/// their number, and the number of the others.
 pub(crate) fn grant_and_requeue(
     (from, woken): (usize, usize),
     (to, moved): (usize, usize),

@@ -5,7 +5,7 @@
 //! cores are used again. None of them may pay for the report.
 //!
 //! **Rejected.** A list of living threads: two read-modify-writes for each thread. A counted reference to
-//! each thread under examination: if a thread's count is one, the thread may conclude without a
+//! each thread under examination. If a thread's count is one, the thread may conclude without a
 //! read-modify-write that it holds the last reference (`thread.rs`). So no other thread can add to the count
 //! from outside.
 //!
@@ -18,10 +18,10 @@
 //! and looks from outside read it under that lock. If a life without a name follows another one without a
 //! name, it pays nothing.
 //!
-//! What the thread waits for is in three fields, and the stores have an order: first the address, then the
-//! number of the wait, then the reason. Before the next address is stored, the reason is cleared. So if a
-//! look finds the same number and the same reason before and after it reads the address, the address belongs
-//! to that wait.
+//! What the thread waits for is in three fields. The stores have an order: first the address, then the number
+//! of the wait, then the reason. Before the next address is stored, the reason is cleared. A look reads the
+//! number and the reason before and after it reads the address. If they are the same, the address belongs to
+//! that wait.
 //!
 //! Cost: one store for each life, four for each wait.
 

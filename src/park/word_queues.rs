@@ -4,7 +4,7 @@
 //! **Problem.** Readers and writers of one lock are granted by different rules, and what is granted depends
 //! on the other waiters. So they need queues of their own, and one critical section for all of them.
 //!
-//! **Rejected.** One queue, with a walk to collect the threads that can be granted together: every unlock
+//! **Rejected.** One queue, with a walk to collect the threads that can be granted together. Every unlock
 //! would pass all those that it leaves in place. Two queues with the locks of both buckets: twice the price
 //! of a grant.
 //!

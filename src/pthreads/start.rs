@@ -232,8 +232,8 @@ unsafe fn wanted(attributes: *const pthread_attr_t) -> Option<Wanted> {
     })
 }
 
-/// Returns the stack of a thread that does not say how much it needs: as much as the C library gives it,
-/// unless the user has set a size for green threads.
+/// Returns the stack of a thread that does not say how much it needs. That is as much as the C library gives
+/// it, unless the user has set a size for green threads.
 fn usual_stack() -> Option<usize> {
     static USUAL: OnceLock<Option<usize>> = OnceLock::new();
     *USUAL.get_or_init(|| {

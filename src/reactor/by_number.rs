@@ -11,11 +11,11 @@
 //!   stops being true.
 //!
 //! **Shape.** Each number has one entry for good. A thread whose call would block forgets what the entry's
-//! word says, and asks the set anew: one system call, which reports what the descriptor is at that moment. So
-//! a thread that forgets what another one waits for has it reported once more. Each waits for an event that
-//! has come since it forgot, by the count of events, whatever others have made of the word. An event of an
-//! earlier descriptor only makes a call be tried for nothing. And if a call has taken all that there was, the
-//! next one may wait at once: should that be untrue, the set says so.
+//! word says, and asks the set anew. That is one system call, which reports what the descriptor is at that
+//! moment. So a thread that forgets what another one waits for has it reported once more. Each waits for an
+//! event that has come since it forgot, by the count of events, whatever others have made of the word. An
+//! event of an earlier descriptor only makes a call be tried for nothing. And if a call has taken all that
+//! there was, the next one may wait at once: should that be untrue, the set says so.
 
 use std::io;
 use std::os::fd::RawFd;

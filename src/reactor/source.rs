@@ -83,8 +83,8 @@ impl Source {
     ///
     /// # Blocks
     ///
-    /// A green thread: only the thread. But if the descriptor cannot be polled, or there is no memory or no
-    /// descriptor for that, it blocks its LWP, in a region that says so (`thread::blocking`).
+    /// A green thread: only the thread. But it blocks its LWP if the descriptor cannot be polled, or there is
+    /// no memory or no descriptor for that. It does so in a region that says so (`thread::blocking`).
     ///
     /// # Errors
     ///

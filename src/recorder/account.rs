@@ -172,7 +172,7 @@ impl Account {
         self.ready.store(now << 1 | u64::from(chosen), Ordering::Relaxed);
     }
 
-    /// Returns `now`, or the time at which the thread last stopped or was woken, if that is later: a keeper
+    /// Returns `now`, or the time at which the thread last stopped or was woken, if that is later. A keeper
     /// may have read the clock before it got the thread. Keeper only.
     pub(crate) fn not_before(&self, now: u64) -> u64 {
         // Relaxed, both: what passed the thread on orders them.

@@ -3,8 +3,8 @@
 //! **Problem.** An event may cost 20 ns, and to read the monotonic clock costs 18.
 //!
 //! **Solution.** Events carry *counts*: of the processor's counter, which takes 8 ns to read. A reader
-//! converts them. It has two readings of both clocks, one from the moment when the clock was chosen and one
-//! of its own, and so knows the counter's rate.
+//! converts them. It knows the counter's rate from two readings of both clocks. One is from the moment when
+//! the clock was chosen, and one is its own.
 
 use crate::arch;
 use crate::shim::{OnceLock, spin_hint};

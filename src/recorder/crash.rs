@@ -1,4 +1,4 @@
-//! The last events, written when something has gone wrong: a thread has panicked, threads wait for each other
+//! The last events, written when something has gone wrong. A thread has panicked, threads wait for each other
 //! forever, or the process is about to abort.
 //!
 //! Whatever has gone wrong may have happened with any lock held. So nothing here takes a lock or allocates:

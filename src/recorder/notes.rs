@@ -22,8 +22,8 @@
 //!
 //! **Proof.** If a copy contains a word that a writer has stored, the writer's fence comes before the store,
 //! and the reader's after the load. So the fences synchronize, and the second load of the version returns the
-//! one with the writer's bit, or a later one. If that is also what the first load has returned, the bit is
-//! clear, and the load has synchronized with the end of that change: the copy has its words.
+//! one with the writer's bit, or a later one. If the first load has returned the same, the bit is clear, and
+//! that load has synchronized with the end of that change. So the copy has its words.
 //!
 //! **Cost**: a compare-and-swap for each change.
 

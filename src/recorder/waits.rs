@@ -4,7 +4,7 @@
 //! outside come at any time. A histogram belongs to one session, as accounts do.
 //!
 //! **Solution.** Each LWP has a histogram of its own, and is its only writer. So a count is a load and a
-//! store, and needs no order: within a session, words only grow, and a look reads each of them once.
+//! store. It needs no order: within a session, words only grow, and a look reads each of them once.
 //!
 //! **Session.** The writer that finds another session begins anew. Until all words are zero, the histogram
 //! belongs to no session. A look checks the session before it reads and after.

@@ -34,7 +34,7 @@ pub struct RuntimeInfo {
     /// How many threads have started and not ended.
     pub threads: usize,
     /// `true` if the calls of std and of other crates to the C library come to this crate first (feature
-    /// `interpose`), so that green threads wait there without their kernel threads.
+    /// `interpose`). Green threads then wait there without their kernel threads.
     pub interposed: bool,
     /// In ascending order.
     pub(crate) cpus: Option<Box<[usize]>>,
@@ -73,7 +73,7 @@ impl fmt::Display for RuntimeInfo {
 
 /// What each kernel thread of a runtime does and has done.
 ///
-/// It is a snapshot that is put together while all goes on: each figure was true a moment ago, but not all of
+/// It is a snapshot that is put together while all goes on. Each figure was true a moment ago, but not all of
 /// them at the same moment. Its `Display` is a table for people.
 ///
 /// In a fork of the process that built the runtime, it has no LWPs and no helpers. Of its threads, it has at
@@ -117,8 +117,8 @@ pub struct RuntimeStats {
     pub handed_off: u64,
     /// `true`: threads can be preempted by signal. `false`: slots are handed off instead.
     pub preempts_by_signal: bool,
-    /// How often a thread was made to yield: after its time slice, or because it slept in the kernel while no
-    /// LWP was left for others.
+    /// How often a thread was made to yield. Its time slice was over, or it slept in the kernel while no LWP
+    /// was left for others.
     pub preempted: u64,
     /// How often there was no spare LWP, and no room for one more (`max_lwps`).
     pub bound_reached: u64,

@@ -9,7 +9,7 @@
 //! **Protocol.** What programs see of a lock is the same file for both (`sync/mutex.rs` and its like). The
 //! types here have the methods that such a file calls. Each is a state in a [`Monitor`]: under a lock of
 //! loom's, which is created at its first use, so that `const fn new` stays one. Unlike atomics, loom's locks
-//! may be created in any thread. `loom::sync::Mutex` cannot be the program's lock itself: loom takes a thread
+//! may be created in any thread. `loom::sync::Mutex` cannot be the program's lock itself. Loom takes a thread
 //! that is about to try for one that waits, and reports deadlocks that do not exist.
 //!
 //! For waits, a deadline is a *may*. The scheduler lets the thread look again at some moment, and tries
@@ -19,8 +19,8 @@
 //!
 //! **Panics.** All threads of a model run on one kernel thread, and share its count of panics. So a thread
 //! that unwinds lets others run, which then unwind by that count. And a lock of loom's is poisoned if the
-//! count has changed between the creation and the drop of its guard. So no step that may switch is made
-//! while one of loom's guards is held; a wait gives the guard up first, and notifications come after it.
+//! count has changed between the creation and the drop of its guard. So no step that may switch is made while
+//! one of loom's guards is held. A wait gives the guard up first, and notifications come after it.
 
 pub(crate) mod barrier;
 pub(crate) mod condvar;

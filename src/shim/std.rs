@@ -116,8 +116,8 @@ pub(crate) const BUCKET_BITS: u32 = 12;
 /// (`park::word_queues`).
 ///
 /// Objects of a program lie at regular distances. With this multiplier (Steele and Vigna, 2021) and these
-/// bits of the product, a thousand of them have 979 buckets of 4,096 at least, for distances of 4 bytes to a
-/// megabyte. With the golden ratio and the high bits they had 658.
+/// bits of the product, a thousand of them have 979 buckets of 4,096 at least. That holds for distances of 4
+/// bytes to a megabyte. With the golden ratio and the high bits they had 658.
 #[inline(always)]
 pub(crate) fn hash_of(key: usize) -> usize {
     (((key & !3) as u64).wrapping_mul(0xAF25_1AF3_B0F0_25B5) >> 40) as usize
@@ -159,8 +159,8 @@ pub(crate) const MOUNTED_LOOKS: u16 = 64;
 /// waiter is woken all the same: some 40 us of short critical sections.
 ///
 /// If the LWPs compute, a woken thread waits for a millisecond, and a queue of 14 was never empty. The least
-/// served of 16 threads fell behind by 50 %, and by 13 % with this value. 32, 100 and 250 are alike on
-/// `mxn`, within the noise; 100 is a little better on `onetoone`.
+/// served of 16 threads fell behind by 50 %, and by 13 % with this value. On `mxn`, 32, 100 and 250 are
+/// alike, within the noise. On `onetoone`, 100 is a little better.
 pub(crate) const MAX_SKIPPED_WAKES: u8 = 100;
 /// PAUSE instructions between two looks of a searching LWP (`mxn::sched::policy`).
 pub(crate) const SEARCH_PAUSES: u32 = 16;

@@ -27,7 +27,7 @@
 //! | its process has called `exec` with the lock held | when that process has ended |
 //! | it is in another PID namespace | never |
 //!
-//! *Soon* means: each `try_lock` finds it, threads that wait find it within a tenth of a second, and
+//! *Soon* means that each `try_lock` finds it. Threads that wait find it within a tenth of a second, and
 //! threads that come to wait find it within some milliseconds.
 //!
 //! In the child of a fork, locks that the parent holds stay the parent's. A copy of its guard does

@@ -88,9 +88,10 @@ pub use with::{RwLockWith, UpgradeWith};
 /// - *Unlocked by a thread other than the one that came in*, by the `unsafe`
 ///   [`force_unlock_read`](lock_api::RwLock::force_unlock_read) and its like or the raw lock: it is
 ///   unlocked.
-/// - *Unlocked while no thread is in*, or as by a writer while readers are in, or the other way round, in
-///   the same way; or *upgraded while no thread has the upgradable share*: it panics, and stays as it is.
-///   If several threads do so at once, it may be left in any state.
+/// - *Unlocked while no thread is in*, in the same way: it panics, and stays as it is. It does so, too, if a
+///   writer's unlock comes while readers are in, or the other way round. The same holds if it is *upgraded
+///   while no thread has the upgradable share*. If several threads do so at once, it may be left in any
+///   state.
 /// - *Dropped or moved while a thread waits for it*: as a [`Mutex`](crate::sync::Mutex).
 ///
 /// # Panics
@@ -106,7 +107,7 @@ pub type RwLock<T> = lock_api::RwLock<RawRwLock, T>;
 
 /// Shared access to the value of a locked [`RwLock`]; leaves it when dropped.
 ///
-/// Like the guards of `lock_api` and parking_lot, it is invariant in `T`: a guard of a `&'static str` cannot
+/// Like the guards of `lock_api` and parking_lot, it is invariant in `T`. A guard of a `&'static str` cannot
 /// be used as a guard of a shorter-lived `&str`. The guards of std and of [`poison`](crate::sync::poison) are
 /// covariant.
 pub type RwLockReadGuard<'a, T> = lock_api::RwLockReadGuard<'a, RawRwLock, T>;

@@ -1,8 +1,8 @@
 //! `Serialize` and `Deserialize` for locks that are not `lock_api`'s (which has its own): as the value,
 //! without the lock.
 //!
-//! A lock is locked while its value is written. If it cannot be locked as usual, that is an error. serde
-//! asks for no more, and a value that may be broken should not reach a file.
+//! A lock is locked while its value is written. If it cannot be locked as usual, that is an error. That is
+//! enough for serde, and a value that may be broken should not reach a file.
 
 use serde::de::{Deserialize, Deserializer};
 use serde::ser::{Error as _, Serialize, Serializer};

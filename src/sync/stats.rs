@@ -205,8 +205,8 @@ counts! {
     /// sleeps several times.
     slept: u64;
 
-    /// Returns how often the lock was handed to a waiter without being free in between: by a fair unlock,
-    /// or because the waiter had waited for long.
+    /// Returns how often the lock was handed to a waiter without being free in between. The unlock was a fair
+    /// one, or the waiter had waited for long.
     handed_over: u64;
 
     /// Returns how many waits ended without the lock: by a deadline or an interrupt.

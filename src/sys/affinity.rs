@@ -74,8 +74,8 @@ impl Grant {
         Self { groups }
     }
 
-    /// Returns the processors' time that the process can have: as many as the affinity mask of the calling
-    /// kernel thread has, or a quota that is less. If the mask has some of `cpus`, only those count.
+    /// Returns the processors' time that the process can have. That is as many as the affinity mask of the
+    /// calling kernel thread has, or a quota that is less. If the mask has some of `cpus`, only those count.
     /// Allocates nothing.
     pub(crate) fn processors(&self, cpus: Option<&[usize]>) -> f64 {
         let count = mask().map_or(1, |mask| match shared(&mask, cpus.unwrap_or_default()).count() {

@@ -1,5 +1,5 @@
-//! What is done when the process is about to end: a call at its exit, a call at an abort, and a file that is
-//! written meanwhile.
+//! What is done when the process is about to end. There is a call at its exit, a call at an abort, and a file
+//! that is written meanwhile.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::io;

@@ -4,13 +4,13 @@
 //!
 //! - [`wait`] compares the word with `expected` and falls asleep in one step with respect to [`wake`] on the
 //!   same address. If a waker changes the word first and calls `wake` afterwards, it is never missed.
-//! - `wait` may return [`Waited::Woken`] for any reason: a wake, a word that was different, a signal, a wake
-//!   meant for a word that lived at this address before. The caller reads its word again; the futex decides
-//!   nothing.
+//! - `wait` may return [`Waited::Woken`] for any reason: a wake, a word that was different, or a signal. The
+//!   wake may also have been meant for a word that lived at this address before. The caller reads its word
+//!   again; the futex decides nothing.
 //! - `wait` returns [`Waited::TimedOut`] only when the deadline has passed, never earlier. A wake may have
 //!   come in the same instant, so the caller settles by its word whether it was granted or timed out.
 //! - `wake` never reads the memory at its address, which may be gone. A sleeper that reads in its word that
-//!   it was granted may return, and pop the frame that holds the word, before its waker calls `wake`.
+//!   it was granted may return before its waker calls `wake`. The frame that holds the word is then gone.
 //! - Ordering comes from the word's own atomics. A futex call is not a fence to rely on.
 //!
 //! Deadlines: the kernel takes an absolute time of CLOCK_MONOTONIC. That is the clock behind [`Instant`], but

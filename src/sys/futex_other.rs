@@ -1,8 +1,8 @@
 //! Sleeping until a word changes, without a futex: parking_lot's table of parked threads, keyed by address.
 //!
-//! The contract is that of `futex.rs`, word for word. parking_lot compares the word under the lock of the
-//! address's bucket, which a waker takes too. So to compare and to fall asleep is one step. It uses the
-//! address as a key only. Its table belongs to one process, so the `_shared` calls do not reach another
+//! The contract is that of `futex.rs`, word for word. The crate parking_lot compares the word under the lock
+//! of the address's bucket, which a waker takes too. So to compare and to fall asleep is one step. It uses
+//! the address as a key only. Its table belongs to one process, so the `_shared` calls do not reach another
 //! ([`ACROSS_PROCESSES`]).
 
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -121,9 +121,9 @@ pub(super) fn symbol(name: &CStr) -> Option<NonNull<libc::c_void>> {
     NonNull::new(unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) })
 }
 
-/// Returns the bytes of each kernel thread's stack that the C library takes for itself, in whole pages. 0 if
-/// it adds them on its own, or does not tell. Most of it is static thread-locals; the libraries that are
-/// loaded at the start decide how many.
+/// Returns the bytes of each kernel thread's stack that the C library takes for itself, in whole pages.
+/// Returns 0 if the library adds them on its own, or does not tell. Most of it is static thread-locals; the
+/// libraries that are loaded at the start decide how many.
 pub(super) fn own_share_of_stacks() -> usize {
     /// Not known yet.
     const UNKNOWN: usize = usize::MAX;

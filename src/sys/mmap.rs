@@ -390,7 +390,7 @@ fn no_memory(context: impl fmt::Display) -> io::Error {
 }
 
 /// Returns how many mappings the process has, or had at most a second ago. If there are many, it takes the
-/// kernel half a second to list them, and a program that meets the limit meets it again and again.
+/// kernel half a second to list them. A program that meets the limit meets it again and again.
 fn recent_mappings() -> Option<usize> {
     const FRESH: Duration = Duration::from_secs(1);
     static FIRST: OnceLock<Instant> = OnceLock::new();

@@ -2,8 +2,8 @@
 //!
 //! The executable's functions come first when a program is linked, and the C library's are found by asking
 //! the loader for the next ones. The loader takes its lock for that, so it is asked before the program
-//! starts: the lock may be held by a thread that waits for the very call. A function that is called even
-//! earlier, by a constructor of a library, is looked for at its first call.
+//! starts. Later, that lock may be held by a thread that waits for the very call. A function that is called
+//! even earlier, by a constructor of a library, is looked for at its first call.
 
 use std::ffi::{CStr, c_char, c_int, c_long, c_uint, c_void};
 use std::io;

@@ -2,7 +2,7 @@
 //!
 //! Contract, the same in the sibling for other systems (`poll_set_other.rs`):
 //!
-//! - A descriptor is added once, for both directions, and reported by *edge*: each time that it becomes
+//! - A descriptor is added once, for both directions, and reported by *edge*. Each time that it becomes
 //!   readable or writable, one of the sleepers gets one event. Adding it reports what it is at that moment.
 //! - A descriptor leaves the set when its last copy is closed. An event that is on its way then, or that a
 //!   copy in another process causes, may still come. So an event has the token that its descriptor was added

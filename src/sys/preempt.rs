@@ -18,10 +18,10 @@
 //! `rt_tgsigqueueinfo`, which is `tgkill` with a value.) So the handler knows them without a question to any
 //! other code. Two copies of this crate in one process tell theirs apart, too.
 //!
-//! A signal that is not ours goes to the earlier handler, as the kernel would have called it: a function of
-//! one or of three arguments, with the mask that it asked for. `SIG_IGN` and `SIG_DFL` do what they say.
-//! `SA_RESETHAND` gives one signal to the handler and the rest to the default. Three things are different
-//! from before:
+//! A signal that is not ours goes to the earlier handler, as the kernel would have called it. That is a
+//! function of one or of three arguments, with the mask that it asked for. `SIG_IGN` and `SIG_DFL` do what
+//! they say. `SA_RESETHAND` gives one signal to the handler and the rest to the default. Three things are
+//! different from before:
 //!
 //! - The handler runs on the alternate stack if the kernel thread has one.
 //! - System calls that it interrupts are restarted.

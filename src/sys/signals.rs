@@ -23,9 +23,9 @@
 //! then be called by a handler that it calls itself, and does not go round in circles. So a signal may stop
 //! the very handler that it would be passed on to (SA_NODEFER). Such a signal is noted, and no more.
 //!
-//! A handler that asked for one signal (SA_RESETHAND) gets one: from our handler, or, if none has come, from
-//! the kernel, after it has been put back. After that one, the earlier action is the default, as for the
-//! kernel, and the default is put back.
+//! A handler that asked for one signal (SA_RESETHAND) gets one. It comes from our handler, or, if none has
+//! come, from the kernel, after the handler has been put back. After that one, the earlier action is the
+//! default, as for the kernel, and the default is put back.
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};

@@ -97,8 +97,8 @@ pub(crate) use library::{Library, SUPPORTED, check_library, hwcap2};
 /// `setuid` there would change the user of one kernel thread only.
 pub(crate) const DEFAULT: bool = SUPPORTED && !cfg!(target_env = "musl");
 
-/// How code runs on a context of its own, on the stack of the calling thread and below its frames, so that it
-/// can be left from any depth.
+/// How code runs on a context of its own, so that it can be left from any depth. It runs on the stack of the
+/// calling thread, below its frames.
 #[allow(dead_code, reason = "glibc runs its destructors where it is asked to")]
 #[derive(Debug)]
 pub(crate) struct Aside {

@@ -132,7 +132,7 @@ impl Thread {
     /// Each thread has one flag: to interrupt it twice before it has noticed is to interrupt it once. The
     /// wait that reports the interrupt clears the flag, and so does
     /// [`take_interrupt`](super::take_interrupt()). What the caller did before is visible to the thread then.
-    /// If an interrupt comes at the same moment as what the thread waits for, the interrupt does not win: the
+    /// If an interrupt comes at the same moment as what the thread waits for, the interrupt does not win. The
     /// wait succeeds, and the next one is interrupted.
     ///
     /// These waits are interruptible if their [`Wait`] says so: [`sleep_with`], [`park_with`],

@@ -1,9 +1,9 @@
 //! Room for one more kernel thread.
 //!
 //! **Problem.** The number of mappings of a process is limited (`vm.max_map_count`, 65,530 by default). A
-//! kernel thread takes four: its stack, its signal stack, and a guard for each. std maps the signal stack in
-//! the new thread, where no caller is left to be told. If that fails, it panics, and the process aborts, at
-//! about the 16,300th thread.
+//! kernel thread takes four: its stack, its signal stack, and a guard for each. The signal stack is mapped by
+//! std in the new thread, where no caller is left to be told. If that fails, it panics, and the process
+//! aborts, at about the 16,300th thread.
 //!
 //! So before a thread starts another one, it makes sure that there is room. That includes room for threads
 //! that have been started and do not have their mappings yet. The kernel's list of mappings may be long. It
@@ -17,7 +17,7 @@
 //! - To create that many mappings and give them back: threads that start at that moment find none.
 //! - To map the signal stack before: only the thread itself can set it, and std maps another unless it finds
 //!   one.
-//! - To look from a certain number of living threads on: how many are too many depends on the limit, and on
+//! - To look from a certain number of living threads on. How many are too many depends on the limit, and on
 //!   what else the program has mapped.
 
 use std::io;

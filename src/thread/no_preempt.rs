@@ -6,7 +6,7 @@ use crate::park::no_preempt::{self, NoPreempt};
 /// Runs `f` without taking the thread's time slice away.
 ///
 /// This is for the few instructions around something that other threads would spin for: a spinlock, a
-/// sequence of stores to a device. `f` must not compute for long: its LWP's slot would be handed to another
+/// sequence of stores to a device. `f` must not compute for long. Its LWP's slot would be handed to another
 /// LWP, and for a while more kernel threads than slots would run. `f` may wait, as any code may, and then
 /// gives its LWP up. Calls may be nested. If the slice was over meanwhile, the thread gives way at the end.
 ///

@@ -6,8 +6,9 @@
 //!
 //! - The first error, panic, interrupt or deadline cancels the group. One word says which it was, and the
 //!   party that sets it interrupts all threads that run tasks (`members.rs`).
-//! - No thread watches the deadline. It is the limit of each wait in the group: of the wait for the end, of
-//!   joins, and of those that a task makes with `Wait::within`. The first that ends by it cancels the group.
+//! - No thread watches the deadline. It is the limit of each wait in the group. These are the wait for the
+//!   end, joins, and the waits that a task makes with `Wait::within`. The first that ends by it cancels the
+//!   group.
 //! - A group inherits the deadline of the group in which its thread is (`inherited.rs`). An interrupt needs
 //!   no such inheritance: it ends the inner group's wait, which cancels the inner group.
 //!
@@ -127,8 +128,8 @@ pub struct TaskGroup<'scope, 'env, E: 'env> {
 impl<'scope, E> TaskGroup<'scope, '_, E> {
     /// Starts a task in this group, on the runtime of the calling thread.
     ///
-    /// If the group is cancelled, or is cancelled while this waits for room, `f` is dropped and does not run;
-    /// to join it is an error.
+    /// If the group is cancelled, or is cancelled while this waits for room, `f` is dropped and does not run.
+    /// To join it is then an error.
     ///
     /// # Examples
     ///

@@ -22,7 +22,7 @@ use crate::thread::page::ThreadCursor;
 /// The threads of one page.
 const PAGE: usize = 4_096;
 
-/// Returns what all threads of all runtimes do, with a table of the LWPs before: a line for each thread, with
+/// Returns what all threads of all runtimes do, with a table of the LWPs before. Each thread has a line with
 /// its state, what it waits for, and the owner of that. A [`Dump`] has backtraces, too.
 ///
 /// # Examples

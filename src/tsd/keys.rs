@@ -4,9 +4,9 @@
 //! those of dropped keys are used again. Threads still hold values under them, and no thread may walk over
 //! all threads.
 //!
-//! **Rejected.** A list of free indices under a lock: an allocator that uses keys would wait for itself, and
-//! a forked child for a thread that it does not have. A bit for each index, and a generation in each
-//! thread's entry: a thread that compares it must look it up first.
+//! **Rejected.** A list of free indices under a lock. An allocator that uses keys would wait for itself, and
+//! a forked child for a thread that it does not have. A bit for each index, and a generation in each thread's
+//! entry: a thread that compares it must look it up first.
 //!
 //! **Protocol** (glibc's, without its limit of 1024). Each index has a word, its generation, which is odd
 //! while a key has the index. To take an index, and to give it back, each add one. A value carries the

@@ -1,8 +1,8 @@
 //! A forked child that does not exec. In the child, the calls of this crate return errors, or work with
 //! the one kernel thread that it has. None hangs, whichever thread of whichever runtime called `fork`.
 //!
-//! Each scenario forks in a process of its own, many times, while other threads are busy, so that the
-//! child comes into being with locks held and queues full.
+//! Each scenario forks in a process of its own, many times, while other threads are busy. So the child comes
+//! into being with locks held and queues full.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;

@@ -1,5 +1,5 @@
-//! Locks that are used as they should not be: by an owner that has them already, by threads that do not,
-//! and while they are free.
+//! Locks that are used as they should not be. An owner locks them again, other threads unlock them, and they
+//! are unlocked while they are free.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! The properties that the compiler knows of std's types hold for ours: which types are `Send`, `Sync`,
-//! `Unpin` and unwind-safe, which are covariant, and what they may hold. Also the additional items of
+//! The properties that the compiler knows of std's types hold for ours. These are which types are `Send`,
+//! `Sync`, `Unpin` and unwind-safe, which are covariant, and what they may hold. Also the additional items of
 //! parking_lot.
 
 use std::cell::Cell;

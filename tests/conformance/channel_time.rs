@@ -118,8 +118,8 @@ fn ticks_are_shared<L: Leg>() {
     });
 }
 
-/// However late the receiver wakes up, the next tick is a period after the last, unless it slept through
-/// that: then it is later than two.
+/// However late the receiver wakes up, the next tick is a period after the last. If the receiver slept
+/// through that, the next tick is at least two periods after the last.
 fn ticks_do_not_drift<L: Leg>() {
     L::new().run(|| {
         let r = tick(SHORT);

@@ -1,5 +1,5 @@
-//! What C libraries keep for a thread: values of pthread keys are destroyed after thread-locals of Rust,
-//! and still before any thread may think that this one is gone.
+//! What C libraries keep for a thread. Values of pthread keys are destroyed after thread-locals of Rust, but
+//! before any thread may think that this one is gone.
 
 use std::ffi::c_void;
 use std::fs;

@@ -11,8 +11,8 @@ both! {
     threads_until_memory_ends,
 }
 
-/// Under a limit of memory, threads are started until one is refused: with an error that says what to
-/// look at, and without harm to those that run.
+/// Under a limit of memory, threads are started until one is refused. The error says what to look at, and
+/// those that run are not harmed.
 fn threads_until_memory_ends<L: Leg>() {
     /// Of stack, for each thread.
     const STACK: usize = 64 << 20;

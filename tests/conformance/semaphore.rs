@@ -150,8 +150,8 @@ fn a_higher_request_passes_one_that_must_wait<L: Leg>() {
         let bound = |n: usize| thread::Builder::new().bound((round / n).is_multiple_of(2));
         let theirs = Arc::clone(&semaphore);
         let big = rt.spawn_with(bound(1), move || theirs.acquire_many(2).num_permits()).unwrap();
-        // What is there is kept for the big one as soon as it waits; and it is seen that it is there, as
-        // soon as that is queued.
+        // As soon as the big one waits, the permits that are there are kept for it. As soon as it is queued,
+        // they are seen to be there.
         while semaphore.try_acquire().is_some() || semaphore.available_permits() != 1 {
             std::thread::yield_now();
         }

@@ -1,5 +1,5 @@
-//! The list of a runtime's threads: each state is seen, a wait names its lock and the lock's owner, a walk in
-//! pages lists each thread once, and threads and LWPs name each other.
+//! The list of a runtime's threads. Each state is seen, and a wait names its lock and the lock's owner. A
+//! walk in pages lists each thread once. Threads and LWPs name each other.
 
 use std::collections::HashSet;
 use std::sync::Arc;

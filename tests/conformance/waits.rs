@@ -1,5 +1,5 @@
-//! What a list of threads says of each reason to wait: the reason itself, and the address of the object or
-//! the thread that is awaited; and of locks with owners, the owner.
+//! What a list of threads says of each reason to wait. It has the reason, and the address of the object or
+//! the thread that is awaited. For locks with owners, it also has the owner.
 //!
 //! The reasons come from `docs/api.txt`, which `tests/api.rs` keeps complete. So a reason that is added fails
 //! here until it has its wait.

@@ -114,7 +114,7 @@ fn under_signals() {
     assert!(listener.join().unwrap() > 0);
 }
 
-/// In a handler on the thread's own stack, nothing waits without the LWP: when the handler returns, the
+/// In a handler on the thread's own stack, nothing waits without the LWP. When the handler returns, the
 /// kernel restores what belongs to the kernel thread that it began on.
 #[test]
 fn handlers_stay_on_their_lwp() {

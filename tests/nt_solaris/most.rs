@@ -126,8 +126,8 @@ fn a_limit_is_reached_shortly_before_its_end() {
     assert_eq!(bytes.to_string(), "threads: 3.0 GiB of 8.0 GiB are used");
 }
 
-/// With so many threads, each of which takes one number and 10 KiB: other processes keep what they need, and
-/// looks come in time although each costs much.
+/// So many threads each take one number and 10 KiB. Other processes keep what they need, and looks come in
+/// time although each costs much.
 #[test]
 fn other_processes_keep_their_part() {
     let limit = |counts, used, allowed| Limit { name: "it", used, allowed, step: 1, counts };
@@ -161,8 +161,7 @@ fn other_processes_keep_their_part() {
     assert_eq!((neighbors.look(8_000, now), neighbors.due), (None, 10_000));
 }
 
-/// On Linux, where this crate is at home, each of these can be seen; and what a test uses of them is
-/// something, but not all.
+/// On Linux, where this crate is at home, each of these can be seen. A test uses some of each, but not all.
 #[test]
 fn limits_can_be_seen() {
     let all = limits::all().collect::<Vec<_>>();

@@ -92,8 +92,8 @@ fn mix(rt: &Mxn, kinds: &[Kind], each: usize, time: Duration) {
     eprintln!(
         "  {what}: {turns} turns, {sleeps} sleeps of at most {longest:.1?} in {took:.3?}; slots: {preempted} preempted, {handed_off} handed off, {blocked} blocked"
     );
-    // Where all of them wait for one lock of the loader, and another process has a CPU, no thread may
-    // have to leave for long: then slots of sleepers move.
+    // Where all of them wait for one lock of the loader, and another process has a CPU, no thread may have to
+    // leave for long. Then slots of sleepers move.
     assert!(
         nothing_ran || all_make_room || moved(&stats) + blocked > 0,
         "{what}: no thread lost its slice or its slot: {stats}"

@@ -1,5 +1,5 @@
-//! The deadlock that SIGWAITING was made for: there is one slot, its holder blocks in the kernel, and
-//! only a thread that waits for the slot can end that.
+//! The deadlock that SIGWAITING was made for. There is one slot, and its holder blocks in the kernel. Only a
+//! thread that waits for the slot can end that.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

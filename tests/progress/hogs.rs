@@ -70,8 +70,8 @@ fn turns_of_a_hundred(mut act: impl FnMut()) -> usize {
     turns
 }
 
-/// What a green thread gets done in a second beside hogs, in percent of what a kernel thread does that it
-/// shares the machine with; at full length, of a hundred turns.
+/// Returns what a green thread gets done in a second beside hogs, in percent of what a kernel thread does.
+/// Both share the machine. At full length, it is of a hundred turns.
 fn share(rt: &Mxn, mine: fn(), kernel: fn()) -> usize {
     let hogs = Hogs::start(rt);
     let kernel = std::thread::spawn(move || turns_of_a_hundred(kernel));
@@ -154,9 +154,9 @@ fn new_threads_run_beside_hogs_without_a_signal() {
     });
 }
 
-/// A thread that no signal can move, because it blocks one that its LWP does not: its slot is handed off,
-/// and it goes on beside. Once it can be moved it is, though it never calls the runtime, and there are no
-/// more kernel threads at work than slots.
+/// A thread blocks a signal that its LWP does not, so no signal can move it. Its slot is handed off, and it
+/// goes on beside. Once it can be moved it is, though it never calls the runtime. Then no more kernel threads
+/// are at work than slots.
 #[test]
 fn a_thread_is_preempted_once_it_can_be() {
     on(MIGRATING, "a hog that blocks a signal for some time", |rung| {

@@ -235,8 +235,8 @@ fn sorting() -> Turn {
     })
 }
 
-/// Libraries come and go, each time with the loader's lock held; a library that another thread has open
-/// would only be counted, so each thread has its own.
+/// Libraries come and go, each time with the loader's lock held. A library that another thread has open would
+/// only be counted, so each thread has its own.
 fn loader() -> Result<Turn, String> {
     const LIBRARIES: [&CStr; 4] = [c"libm.so.6", c"libutil.so.1", c"libanl.so.1", c"libBrokenLocale.so.1"];
     let library = LIBRARIES[marker() as usize % LIBRARIES.len()];

@@ -7,12 +7,13 @@ use crate::target::{PAGE, Site, Target};
 use crate::watchdog::Watchdog;
 use crate::{full, open_files};
 
-/// The kernel threads besides an LWP for each CPU: two spares, the monitor, the reserve's; the program's
+/// The kernel threads besides an LWP for each CPU: two spares, the monitor, the reserve's, the program's
 /// first thread, and the one that waits for signals. Spares that took over while a file was opened have ended
 /// then, though each connection has a deadline.
 const OTHER_KERNEL_THREADS: usize = 6;
-/// What a connection that has been used may take of the server's memory, without optimizations: three pages
-/// of stack, and what the C library and the server have for the thread. (With them it is 14 KB.)
+/// What a connection that has been used may take of the server's memory. It takes three pages of stack, and
+/// what the C library and the server have for the thread. This is without optimizations. (With them it is 14
+/// KB.)
 const MOST_BYTES: u64 = 24 << 10;
 /// They come in so many batches. The median batch counts: beside one of them, spares may be made. Once another
 /// process has delayed a thread for a slice, there are up to 64, with what the C library keeps for each.

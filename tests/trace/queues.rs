@@ -46,8 +46,8 @@ fn park() -> Instant {
     Instant::now()
 }
 
-/// One slot, a thread that computes, and others that are woken behind it: all of them are in a run queue
-/// until it leaves, and wait for as long.
+/// There is one slot, a thread that computes, and others that are woken behind it. All of them are in a run
+/// queue until it leaves, and wait for as long.
 #[test]
 fn threads_behind_a_hog_wait_in_the_run_queue() {
     traced("threads_behind_a_hog_wait_in_the_run_queue", Level::Times, || {

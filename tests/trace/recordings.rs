@@ -37,8 +37,8 @@ fn livers(recording: &Recording, timeline: &Timeline) -> Vec<ThreadId> {
     livers
 }
 
-/// Every span begins where the one before ended, tracks have no two spans at once, and what a thread's line
-/// says of an LWP is what the LWP's line says.
+/// Every span begins where the one before ended, and tracks have no two spans at once. A thread's line says
+/// of an LWP what the LWP's line says.
 fn check(recording: &Recording) {
     let timeline = Timeline::of(recording);
     let ids = livers(recording, &timeline);
@@ -377,8 +377,8 @@ fn a_sample_has_whole_lives_of_some_threads() {
     assert_eq!(rest.sampled(), NonZeroU32::MIN);
 }
 
-/// What Chrome's format says, by a parser that is not ours: bars do not overlap on a line, arrows have two
-/// ends, and the bars of a thread add up to its life.
+/// What Chrome's format says, by a parser that is not ours. Bars do not overlap on a line, and arrows have
+/// two ends. The bars of a thread add up to its life.
 #[test]
 fn chrome_reads_it() {
     let recording =

@@ -12,8 +12,8 @@ use selvedge::{Mxn, OneToOne, Runtime, Wait, thread};
 
 use super::{compute, live, named, traced};
 
-/// Returns the times of a thread, or `None` if it has ended, or its LWP has lost its CPU in the middle of a
-/// change of them.
+/// Returns the times of a thread. Returns `None` if it has ended, or if its LWP has lost its CPU in the
+/// middle of a change of them.
 fn times_of<R: Runtime>(rt: &R, thread: ThreadId) -> Option<ThreadTimes> {
     let threads = rt.threads();
     threads.iter().find(|info| info.id() == thread)?.times().cloned()
@@ -176,7 +176,7 @@ fn states_of_kernel_threads_are_charged() {
     });
 }
 
-/// A thread that was woken does not wait any more: it is dispatchable if an LWP was chosen for it, and
+/// A thread that was woken does not wait any more. It is dispatchable if an LWP was chosen for it, and
 /// otherwise in a run queue.
 #[test]
 fn a_woken_thread_is_not_charged_for_its_wait() {

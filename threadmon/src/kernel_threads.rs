@@ -39,8 +39,8 @@ pub(crate) fn read(pid: u32, pages: &[(u32, ThreadPageView)]) -> HashMap<u64, Ke
     in_order.take(MOST).filter_map(read).collect()
 }
 
-/// Reads the system calls in which kernel threads wait, by their numbers: those of LWPs that are in the kernel,
-/// and of threads that own one. None, if this process may not look (`ptrace(2)`).
+/// Reads the system calls in which kernel threads wait, by their numbers. These are LWPs that are in the
+/// kernel, and the kernel threads of threads that own one. None, if this process may not look (`ptrace(2)`).
 pub(crate) fn calls(pid: u32, overview: &Overview, own: &HashMap<u64, KernelThread>) -> HashMap<u32, Sysno> {
     let lwps = overview.runtimes.iter().flat_map(|runtime| &runtime.lwps);
     let in_kernel = lwps.filter(|lwp| matches!(lwp.state, LwpState::InKernel | LwpState::Blocking));

@@ -250,8 +250,8 @@ pub(crate) fn states(model: &Model) -> Line<'static> {
     Line::from(spans)
 }
 
-/// Returns a line for each runtime: how many threads wait in run queues, how long threads waited there, and
-/// how often slots moved and slices ended. It fits into 100 columns.
+/// Returns a line for each runtime. It has how many threads wait in run queues, how long threads waited
+/// there, and how often slots moved and slices ended. It fits into 100 columns.
 pub(crate) fn queues(model: &Model) -> Vec<Line<'static>> {
     let line = |runtime: &RuntimeView| {
         let latency = model.latency(runtime.number);

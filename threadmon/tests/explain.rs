@@ -1,5 +1,5 @@
-//! What `explain` says: each finding is provoked, by a real program and by a recording that is made up; and
-//! of healthy programs it says nothing.
+//! What `explain` says. Each finding is provoked, by a real program and by a recording that is made up. Of
+//! healthy programs it says nothing.
 
 #[path = "../../tests/support/child.rs"]
 mod child;

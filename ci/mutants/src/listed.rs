@@ -3,8 +3,8 @@
 //! **Problem.** There are some 5,500. Cargo-mutants compiles the crate for each, which takes half a minute.
 //!
 //! **So** this module takes its list, and plants each mutation as a branch beside what it replaces. One build
-//! has them all. What such a branch cannot express is left out, and counted: mutations of constants and of
-//! `const` functions, of `let` chains, of fields, and those that do not compile.
+//! has them all. What such a branch cannot express is left out, and counted. That is mutations of constants,
+//! `const` functions, `let` chains and fields, and those that do not compile.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;

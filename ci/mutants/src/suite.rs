@@ -171,9 +171,9 @@ impl Suite {
         }
     }
 
-    /// Runs the models, or the programs, that reach the mutation, until one fails: first those that stand
-    /// nearest to the mutation's file, and of those the quickest. With a budget, those that do not fit into
-    /// so much time do not run.
+    /// Runs the models, or the programs, that reach the mutation, until one fails. Those that stand nearest
+    /// to the mutation's file come first, and of those the quickest. With a budget, those that do not fit
+    /// into so much time do not run.
     pub(crate) fn judge(&self, site: &Site, models: bool, budget: Option<Duration>) -> Verdict {
         let mut tests: Vec<&Test> = self
             .tests

@@ -143,8 +143,8 @@ fn coarse(size: Size) -> Experiment {
     let ask = |&threads: &u32| {
         let work = Rounds::coarse(threads, iterations);
         let play = move |effort| work.play::<Private>(effort);
-        // Steps are what is looked for, and other programs hide them: a CPU that they take is missing where
-        // there are as many threads as CPUs, and idle anyway where one thread computes alone.
+        // Steps are what is looked for, and other programs hide them. A CPU that they take is missing where
+        // there are as many threads as CPUs. Where one thread computes alone, that CPU is idle anyway.
         let best = move |effort: Effort| {
             let rounds = effort.operations();
             let one = (0..best_of).map(|_| work.threads::<Private>(1)).min().expect("some runs");

@@ -1,7 +1,7 @@
 //! Threads that compute, and wait for each other after each round.
 //!
-//! Each round a thread adds one to every cell of a matrix of its own, a number of times, and then comes
-//! to a barrier made of one mutex and one condition variable, where the last to arrive wakes all others.
+//! Each round a thread adds one to every cell of a matrix of its own, a number of times. It then comes to a
+//! barrier made of one mutex and one condition variable, where the last to arrive wakes all others.
 
 use std::hint::black_box;
 use std::io;

@@ -1,7 +1,7 @@
 //! Threads that create threads.
 //!
-//! Each creator has so many children at a time at most: with that many it waits for the oldest of them to
-//! end before it creates the next. The children do nothing.
+//! Each creator has so many children at a time at most. With that many, it waits for the oldest to end before
+//! it creates the next. The children do nothing.
 
 use std::collections::VecDeque;
 use std::io;
@@ -82,9 +82,8 @@ fn create_share<L: Library>(
 
 /// Where children say that they were there: a counter for each creator's, apart from each other in memory.
 ///
-/// It is leaked. A child that does nothing takes some 50 ns of our threads; a share of the counters,
-/// taken and given back, would be a third of that, and one count for all would go to and fro between the
-/// CPUs.
+/// It is leaked. A child that does nothing takes some 50 ns of our threads. A share of the counters, taken
+/// and given back, would be a third of that. One count for all would go to and fro between the CPUs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Register(&'static [Count]);
 

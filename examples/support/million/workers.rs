@@ -1,7 +1,7 @@
 //! Threads that park until they are woken, each by name.
 //!
-//! Every thread has a byte in a common table, so that all can be told apart at the end: it says whether
-//! the thread has parked, may go, has gone. Nothing else is shared but two counters, and no threads meet
+//! Every thread has a byte in a common table, so that all can be told apart at the end. The byte says whether
+//! the thread has parked, may go, or has gone. Nothing else is shared but two counters, and no threads meet
 //! at a lock.
 
 use std::io;

@@ -1,9 +1,9 @@
-//! The most threads, in a process of its own: it is full of threads then, and a limit may end it rather
-//! than refuse one more.
+//! The most threads, in a process of its own. It is full of threads then, and a limit may end it rather than
+//! refuse one more.
 //!
-//! The child is this program with `--here`. It prints a line with a number now and then, which is how
-//! many threads it has made; and at the end one that begins with [`END`]. If that does not come, the last
-//! number still says how far it got.
+//! The child is this program with `--here`. Now and then it prints a line with a number, which is how many
+//! threads it has made. The last line begins with [`END`]. If that does not come, the last number still says
+//! how far it got.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::panic::PanicHookInfo;

@@ -1,11 +1,10 @@
 //! Ping-Pong: pairs of threads in lock step over four mutexes.
 //!
 //! A game has two players, and each player has two blocks (mutexes): one for its even moves, one for its
-//! odd ones. A player moves when it gets its own block of this move; it then takes the opponent's block
-//! of the move after the next, gives its own back, and lets go of the opponent's block of the next move,
-//! which it has held since its last turn. So each player always holds one block of the other, no player
-//! can run ahead, and each move is one hand-off: while both wait, each for the other, there is never more
-//! than one of a pair that can run.
+//! odd ones. A player moves when it gets its own block of this move. It then takes the opponent's block of
+//! the move after the next, and gives its own back. Last, it lets go of the opponent's block of the next
+//! move, which it has held since its last turn. So each player always holds one block of the other, and no
+//! player can run ahead. Each move is one hand-off: of a pair, never more than one can run.
 //!
 //! ```text
 //!             player 0 (serves)                 player 1
@@ -78,8 +77,8 @@ impl Played {
 
 /// Plays a tournament on the calling thread's runtime.
 ///
-/// `ready` learns how long it took until all threads stood at their tables, and gets something that
-/// counts the moves of all players; what it gives is kept until the last game is over.
+/// `ready` learns how long it took until all threads stood at their tables. It also gets something that
+/// counts the moves of all players. What it returns is kept until the last game is over.
 ///
 /// # Errors
 /// The library cannot make a thread, or there is no memory for the tables. All threads started before

@@ -1,9 +1,9 @@
 //! Many threads that block in the kernel at once, by system calls that say nothing to their library.
 //!
-//! *Reads*: threads sleep in `read(2)` on one pipe, and nothing is written to it until one thread more
-//! has made progress for a while, a step each millisecond, and then writes. The while begins when all
-//! have come to their `read`, however long that takes. A library that lets sleepers hold up others never
-//! gets there. *Naps*: threads sleep in `nanosleep(2)`, side by side or one after the other.
+//! *Reads*: threads sleep in `read(2)` on one pipe. One thread more makes progress for a while, a step each
+//! millisecond, and only then writes to it. The while begins when all have come to their `read`, however long
+//! that takes. A library that lets sleepers hold up others never gets there. *Naps*: threads sleep in
+//! `nanosleep(2)`, side by side or one after the other.
 //!
 //! Both calls are made by number, so that they block also where the feature `interpose` answers functions of
 //! the C library for green threads.

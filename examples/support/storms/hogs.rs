@@ -1,8 +1,8 @@
 //! Threads that never give their CPU up, and one that wants a turn now and then.
 //!
-//! The hogs compute what they can check, in some of the ways that programs do. The one beside them sleeps
-//! for 10 ms, yields, and begins again: it should get nearly as many turns as if it were alone, though
-//! each of its yields lets a hog run that does not come back by itself.
+//! The hogs compute what they can check, in some of the ways that programs do. The one beside them sleeps for
+//! 10 ms, yields, and begins again. It should get nearly as many turns as if it were alone. Each yield lets a
+//! hog run that does not come back by itself.
 
 use std::fmt::Write as _;
 use std::hint::black_box;

@@ -1,8 +1,8 @@
 //! Injected calls on riscv64: a signal handler makes the interrupted code call a function.
 //!
 //! The problem, the rejected ways and the way are those of `x86_64/inject.rs`; the way back is that of
-//! `aarch64/inject.rs`. The trampoline saves the registers in the form of a signal frame, and in the end has
-//! the kernel restore them from it, by the return from a signal handler. What differs:
+//! `aarch64/inject.rs`. The trampoline saves the registers in the form of a signal frame. In the end it
+//! returns from a signal handler, so the kernel restores them from the frame. What differs:
 //!
 //! **The thread register** is one of the registers in the frame. The trampoline writes there what it is at
 //! the end. (It has not changed: each green thread has one for its whole life. Tests of this folder move
@@ -21,9 +21,9 @@
 //!           | the function     |  `SLACK` bytes for it and all that it calls
 //! ```
 //!
-//! **Refused** are threads with more in the frame than the general and float registers: the state of an
-//! extension, as a rule that of the vector unit (V). The kernel writes it from the kernel thread's first use
-//! of a vector register on. The slot of such a thread is handed off instead ([`room`] returns `None`).
+//! **Refused** are threads with more in the frame than the general and float registers. That is the state of
+//! an extension, as a rule that of the vector unit (V). The kernel writes it from the kernel thread's first
+//! use of a vector register on. The slot of such a thread is handed off instead ([`room`] returns `None`).
 
 use core::arch::naked_asm;
 use core::ptr;

@@ -44,11 +44,11 @@
 //! stack, no dirty upper halves that make its SSE code slow, and no tiles. If `xsavec` is missing, the
 //! older instructions are used.
 //!
-//! Tile data takes 8 KiB, and room only of threads that have some: the kernel says so in the signal
+//! Tile data takes 8 KiB, and only threads that have some need room for it. The kernel tells in the signal
 //! frame, and the handler passes it on (`in_use`). If tiles are restored on a kernel thread that has used
 //! none yet, it traps (#NM). The kernel then makes room, because the permission to use tiles is the
-//! process's, and the instruction is repeated. At that moment it needs 11 KiB of kernel memory. If there
-//! is none, it ends the process, as at any first use of a tile.
+//! process's, and the instruction is repeated. At that moment it needs 11 KiB of kernel memory. If there is
+//! none, it ends the process, as at any first use of a tile.
 //!
 //! **Not carried.** The rights of memory protection keys (PKRU) and the shadow stack, as in `x86_64.rs`.
 //! The rights are neither saved nor restored, so they stay with the kernel thread. With a shadow stack,

@@ -190,8 +190,8 @@ mod tests {
         const CODE: usize = 0x3000;
         let word = |value: usize| (value as u32).to_le_bytes();
         let mut frames = Vec::new();
-        // What functions have in common: steps of 4 and -8 bytes, the return address in x30, distances from
-        // here, and the frame that ends at the stack pointer.
+        // What functions have in common. Steps are 4 and -8 bytes, and the return address is in x30.
+        // Distances count from here, and the frame ends at the stack pointer.
         frames.extend(word(20));
         frames.extend(word(0));
         frames.extend([1, b'z', b'R', 0, 4, 0x78, 30, 1, 0x1b, 0x0c, 31, 0, 0, 0, 0, 0]);

@@ -1,6 +1,6 @@
-//! Models of messages that pass without the lock: claims at both ends, blocks that are used again, ends
-//! that are shut for a thread that waits or goes. Negative models leave out the stamp, or the look at all
-//! stamps, or leave an end open.
+//! Models of messages that pass without the lock. They claim at both ends, use blocks again, and shut ends
+//! for a thread that waits or goes. Negative models leave out the stamp, or the look at all stamps, or leave
+//! an end open.
 
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::sync::Arc;

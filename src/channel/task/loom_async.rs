@@ -1,6 +1,6 @@
-//! Models of a task at a channel, beside a thread: it is woken by its last waker, and no message is lost if
-//! its future is dropped meanwhile. Negative models leave a waker without a second look, and leave a dropped
-//! future to the winner without a look.
+//! Models of a task at a channel, beside a thread. Its last waker wakes it. No message is lost if its future
+//! is dropped meanwhile. Negative models leave a waker without a second look, and leave a dropped future to
+//! the winner without a look.
 
 use std::mem::{self, ManuallyDrop, MaybeUninit};
 use std::sync::Arc;

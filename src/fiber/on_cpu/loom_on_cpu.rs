@@ -1,5 +1,5 @@
-//! The flag that keeps others off a stack. In the models, two LWPs take one thread from each other; two LWPs
-//! want each other's thread; and a thread is free while its LWP still leaves it.
+//! The flag that keeps others off a stack. In the models, two LWPs take one thread from each other, or want
+//! each other's thread. In a third, a thread is free while its LWP still leaves it.
 
 use std::sync::Arc;
 

@@ -10,8 +10,8 @@
 //! locks.
 //!
 //! With one mapping for each stack, 1,000,000 threads would need twice as many entries in the kernel's list
-//! of mappings, which is limited to 65,530. A slab doubles the spans of its class, so they need 15. Its spans
-//! are *carved*, that is, get their red zone and header, in order and only when needed.
+//! of mappings. That list is limited to 65,530. A slab doubles the spans of its class, so they need 15. Its
+//! spans are *carved*, that is, get their red zone and header, in order and only when needed.
 //!
 //! Slabs are never unmapped. They form a list that only grows, which the overflow handler walks without a
 //! lock. A slab is published (release) when it is complete, and a span when `carved` says so (release).
@@ -259,8 +259,9 @@ pub(super) fn red_zone(stack: Stack) -> Range<usize> {
     limit - Geometry::of(stack.size_class()).red_zone..limit
 }
 
-/// Has the kernel put memory where threads on new stacks will start: room for their first frames, and the TLS
-/// block, if there will be one. Without this, each page would cost a fault of its own. Makes a system call.
+/// Has the kernel put memory where threads on new stacks will start. That covers their first frames, and the
+/// TLS block, if there will be one. Without this, each page would cost a fault of its own. Makes a system
+/// call.
 pub(super) fn touch(chain: &Chain, with_blocks: bool) {
     let page = page_size();
     let mut tops = Parts::new();

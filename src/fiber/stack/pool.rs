@@ -7,12 +7,12 @@
 //! - `growth` is held while spans are carved and slabs mapped. A take that finds no free stack acquires it.
 //!   With it held, `free` may be acquired, never the other way round.
 //!
-//! **Warm and cold.** A stack that has been used keeps its memory and its TLS block: the first touch of a
+//! **Warm and cold.** A stack that has been used keeps its memory and its TLS block. The first touch of a
 //! page is the dearest part of a spawn. The number of such *warm* free stacks is bounded ([`keep_warm`]). The
 //! dispatcher, which gives stacks back, may not free a TLS block, nor afford a system call for each stack
-//! (I4). So it only notes that the bound is exceeded. The monitor sees the note, and the runtime's maker of
-//! LWPs trims, a magazine at a time. When a runtime ends, its LWPs trim what is left, and leave the others to
-//! the next runtime, warm as they are. Cold stacks have no memory and are taken last.
+//! (I4). So it only notes that the bound is exceeded. The monitor sees the note. The runtime's maker of LWPs
+//! then trims, a magazine at a time. When a runtime ends, its LWPs trim what is left. The others stay warm
+//! for the next runtime. Cold stacks have no memory and are taken last.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};

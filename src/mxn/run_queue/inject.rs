@@ -1,5 +1,5 @@
-//! Shared queues: for threads made runnable where there is no ring, for those that overflow from rings, and
-//! for those that are more or less urgent than others (`priority`).
+//! Shared queues. They hold threads made runnable where there is no ring, and those that overflow from rings.
+//! They also hold those that are more or less urgent than others (`priority`).
 //!
 //! A queue is a list through the threads themselves, so it never allocates (I4). It is under a queue lock,
 //! and its length can be read without it. It is linked both ways, and each thread knows which queue it is in.

@@ -123,8 +123,8 @@ impl Idle {
         self.counts.0.fetch_add(change, Ordering::Release);
         // Relaxed: a hint.
         self.last.store(lwp, Ordering::Relaxed);
-        // It is new there, but for this: at the end of the runtime, all are woken where they lie, and an LWP may
-        // begin another life in which it sees the end.
+        // It is new there, with one exception. At the end of the runtime, all are woken where they lie, and
+        // an LWP may begin another life in which it sees the end.
         self.sleepers.insert(lwp);
         // Pairs with the fence of `wake_one`: see the proof.
         fence(Ordering::SeqCst);

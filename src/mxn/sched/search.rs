@@ -7,7 +7,7 @@
 //! of the ring.
 //!
 //! **A thief wakes the next** (rule 8). Otherwise, of four threads that met at a barrier on sixteen CPUs, one
-//! waited in a ring for most of each round, while twelve LWPs slept.
+//! waited in a ring for most of each round. Twelve LWPs slept meanwhile.
 //!
 //! **An LWP that waits for this CPU goes first.** If other processes have the other CPUs, two LWPs share one.
 //! While the searcher looks, the other cannot move, so all that it has looks stale. A thief that fell for
@@ -29,8 +29,8 @@
 //! **A steal must pay** (rule 3). A thief that runs dry within `STEAL_PAYS` doubles its `age`. So does a
 //! victim that runs dry within `ROBBED`: the work has only moved. (A thread that creates ten others and joins
 //! them moves along with those that were stolen. Without the victim's verdict, the two LWPs would rob each
-//! other forever, each with a cold cache.) If an LWP's `age` exceeds its spin time, it does not spin at all,
-//! and asks for quiet for as long as its `age` (rule 4).
+//! other forever, each with a cold cache.) If an LWP's `age` exceeds its spin time, it does not spin at all.
+//! It asks for quiet for as long as its `age` (rule 4).
 //!
 //! **An LWP watches** (rule 6). While others run, a sleeper naps, if none naps yet: it is the watcher. The
 //! last to sleep sleeps deeply, until its own next deadline. Then the monitor may sleep deeply too. So the

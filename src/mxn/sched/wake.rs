@@ -15,12 +15,12 @@
 //!    its wake-up, the sleeper that it woke may have stolen the wakee. (Without the second case, a pair once
 //!    torn apart by another process would wake an LWP for each hand-off, forever.)
 //! 6. While any LWP runs, an LWP watches: one sleeper naps. There is no watcher after the last deep sleeper
-//!    was woken. Then one of these wakes the next: a push to a ring, a thief that has stolen more than it can
-//!    run, or the monitor in its next round.
+//!    was woken. Then another event wakes the next: a push to a ring, a thief that stole more than it can
+//!    run, or the monitor's next round.
 //! 7. New threads run in the order of their creation. A thread that waited for another's end runs after those
 //!    that are queued already. Either goes to the next-slot only if no thread is queued. So a thread that
 //!    creates ten threads and joins them sleeps once, not ten times. Of several threads that are woken at
-//!    once, the first goes by rule 1, and the others by this one: none pushes out the one before it.
+//!    once, the first goes by rule 1, and the others by this one. None pushes out the one before it.
 //! 8. A thief that leaves threads in a ring wakes the next sleeper, if no LWP searches, and its own steals
 //!    pay (`search`). It does so even while the last thief has asked for quiet.
 //!
@@ -285,8 +285,8 @@ impl Scheduler {
         self.life.leave();
     }
 
-    /// Moves the threads that wait on an LWP without a slot to the shared queues, where all LWPs look: an
-    /// LWP that always has something to do does not steal. Called from anywhere.
+    /// Moves the threads that wait on an LWP without a slot to the shared queues, where all LWPs look. An LWP
+    /// that always has something to do does not steal. Called from anywhere.
     #[cold]
     pub(crate) fn evacuate(&'static self, lwp: &'static Lwp) {
         // As many as there can be at a time: the thread of that LWP may go on, and wake others.

@@ -1,11 +1,11 @@
 //! How many slots there are, changed while all goes on (Solaris: `thr_setconcurrency`).
 //!
-//! **The problem.** A slot is held by an LWP that runs, sleeps, or is blocked in the kernel, or it is on its
-//! way between two LWPs. Several callers at once may want to change the number, and they may be green threads
-//! themselves.
+//! **The problem.** A slot is on its way between two LWPs, or an LWP holds it that runs, sleeps, or is
+//! blocked in the kernel. Several callers at once may want to change the number, and they may be green
+//! threads themselves.
 //!
-//! **Rejected.** *The caller makes and ends LWPs*: that takes locks which a preempted thread may hold (I4),
-//! and several callers would have to agree on what each takes. *A surplus that each LWP looks for at its
+//! **Rejected.** *The caller makes and ends LWPs*: that takes locks which a preempted thread may hold (I4).
+//! Several callers would have to agree on what each takes. *A surplus that each LWP looks for at its
 //! dispatch*: one more shared word in every switch.
 //!
 //! **Protocol.** Callers only say how many slots there are to be, and the last one counts. The thread that

@@ -146,7 +146,7 @@ impl LwpPool {
     }
 
     /// Returns the LWPs from which threads can be stolen, whose sleeps may be due, or whose slot may be
-    /// taken: from this number on, and then those below.
+    /// taken. It begins at the number `start`, and ends with those below.
     pub(crate) fn active(&self, start: u32) -> impl Iterator<Item = &'static Lwp> {
         self.active.from(start).map(|index| self.lwp(index))
     }

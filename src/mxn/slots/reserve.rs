@@ -14,7 +14,7 @@
 //! life, they are that life's.
 //!
 //! Rejected: to keep such an LWP. A server that gives each read a limit kept up to twelve kernel threads for
-//! as long as its connections were idle, and looked at them some times a second.
+//! as long as its connections were idle. It looked at them some times a second.
 
 mod keeper;
 

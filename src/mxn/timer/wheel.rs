@@ -12,18 +12,18 @@
 //! passed.
 //!
 //! **Cascade.** The nodes of a bucket that lies in the past are handed out from there. If only the first
-//! deadline of a bucket has passed, the bucket is opened: its whole list goes to the front of the list of
+//! deadline of a bucket has passed, the bucket is opened. Its whole list goes to the front of the list of
 //! *falling* nodes, in one step. From there, each node is handed out if it is due. Otherwise it goes to the
 //! bucket that the wheel's time now says, at a lower level. So a node moves ten times at most, and one that
-//! is due is not moved. A node that is the earliest of its bucket when it is inserted goes to the front, so
-//! that the deadline for which the bucket is opened does not wait for the others. Of what has become due
-//! since the last call, buckets come in order, and in a bucket comes first what was inserted first.
+//! is due is not moved. A node that is the earliest of its bucket when it is inserted goes to the front. So
+//! the deadline for which the bucket is opened does not wait for the others. Of what has become due since the
+//! last call, buckets come in order, and in a bucket comes first what was inserted first.
 //!
 //! **Budget.** To hand out a node, to move one and to open a bucket is a step each. [`Wheel::expire`] takes
 //! as many steps as the caller allows, and hands out as many nodes. The next call goes on from there. If
 //! there is enough of both, it hands out nodes and lets nodes fall in turn. So what falls waits for neither a
 //! lack of room nor a flood of other deadlines. At worst, it is late by the time in which all of its bucket
-//! fall: 20 to 150 ns for each, by how far they lie apart in memory.
+//! fall. That is 20 to 150 ns for each, by how far they lie apart in memory.
 //!
 //! **The next deadline** is known by bucket: the earliest of all nodes that were put there since it was
 //! empty. If that node was removed, the wheel asks to be looked at too early, never too late.
@@ -186,7 +186,7 @@ impl<T> Wheel<T> {
             self.take_falling(node);
             return;
         }
-        // If it falls, but is not the first, it leaves without its head: the list of its place, whatever is
+        // If it falls, but is not the first, it leaves without its head. The list of its place, whatever is
         // in it by now, is not changed.
         self.take_out(node);
     }

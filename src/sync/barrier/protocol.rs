@@ -17,11 +17,11 @@
 //! released after all.
 //!
 //! **Proof.** The round changes with the bucket lock held, and waiters look at it under that lock. So
-//! each sees the next round or is in the queue. If it changed earlier, a thread could see
-//! that, come to the next round, and be taken off the queue with the waiters of this one. Rounds are
-//! counted in 32 bits. To be fooled, a thread would have to sleep through four billion rounds of which it
-//! is a party. After its change of the word the last arrival touches the table only, so a thread that
-//! sees the change may drop the barrier.
+//! each sees the next round or is in the queue. If it changed earlier, a thread could see that and come to
+//! the next round. It would then be taken off the queue with the waiters of this one. Rounds are counted in
+//! 32 bits. To be fooled, a thread would have to sleep through four billion rounds of which it is a party.
+//! After its change of the word the last arrival touches the table only, so a thread that sees the change may
+//! drop the barrier.
 //!
 //! **Cost** in read-modify-writes: arrival 1, and 1 for the bucket lock.
 

@@ -40,8 +40,8 @@ impl<T: ?Sized + RefUnwindSafe> RefUnwindSafe for RwLockReadGuard<'_, T> {}
 impl<T: ?Sized> UnwindSafe for RwLockWriteGuard<'_, T> {}
 impl<T: ?Sized> RefUnwindSafe for RwLockWriteGuard<'_, T> {}
 
-/// Defines the ways in of one side: for what, the names, the guard, and how the lock makes it of the guard of
-/// the lock inside.
+/// Defines the ways in of one side: for what, the names, and the guard. Also defines how the lock makes the
+/// guard of that of the lock inside.
 macro_rules! side {
     (
         $what:literal: $enter:ident, $try:ident, $for:ident, $until:ident, $with:ident -> $guard:ident,

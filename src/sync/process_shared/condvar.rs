@@ -11,9 +11,9 @@
 //! nothing else.
 //!
 //! *Green threads.* The count has changed for all that wait when one is notified. So the thread in the seat
-//! (`park/shared_futex.rs`) wakes as many others as notifications came since it has looked, and its heir
-//! begins with the count that it has found. Some of these may have been for other processes. Then more
-//! threads wake than were meant, which a condition variable may do.
+//! (`park/shared_futex.rs`) wakes as many others as notifications came since it has looked. Its heir begins
+//! with the count that it has found. Some of these may have been for other processes. Then more threads wake
+//! than were meant, which a condition variable may do.
 //!
 //! **Rejected.** Moving waiters to the mutex at a broadcast. The kernel can do it, but each of them then
 //! takes the mutex as contended forever after.

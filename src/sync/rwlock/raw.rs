@@ -31,8 +31,8 @@
 //!   in every [`MAX_SKIPPED_WAKES`](crate::shim::MAX_SKIPPED_WAKES) unlocks. If the thread reads, it hands
 //!   shares to all waiting readers as soon as it is in, even if a writer waits. So the readers that waited
 //!   through one phase of writing go together.
-//! - *Starvation*: if a thread is woken and finds the lock taken again and again for [`HANDOFF_AFTER`], it
-//!   queues as urgent, and is handed the lock.
+//! - *Starvation*: a thread may be woken and find the lock taken again and again for [`HANDOFF_AFTER`]. It
+//!   then queues as urgent, and is handed the lock.
 //! - *Upgrade*: the upgradable reader closes the door (`UPGRADING`), and waits until it is the only
 //!   reader. The last of the others hands it the lock.
 //! - *Giving up*: a deadline or an interrupt takes a waiter off its queue. If that was the last writer,

@@ -23,13 +23,13 @@
 //! The sum of both is what is there for the threads in the queue, less the claims that are on their way
 //! to it.
 //!
-//! - *Acquire*: subtract from the balance. If it was high enough, done. Otherwise, with the bucket lock
-//!   held, add the claim to what is queued, and queue with the demand, in the order of arrival, higher
-//!   priorities first. (Or take it, if the queue is empty and enough has come meanwhile.) A thread that
-//!   has queued while something was there serves.
+//! - *Acquire*: subtract from the balance. If it was high enough, done. Otherwise, with the bucket lock held,
+//!   add the claim to what is queued, and queue with the demand. The order is that of arrival, higher
+//!   priorities first. (Or take it, if the queue is empty and enough has come meanwhile.) A thread that has
+//!   queued while something was there serves.
 //! - *Release*: add to the balance. If it was below zero, *serve*.
-//! - *Serve*, with the bucket lock held: while there is enough for the next waiter, take it off the
-//!   queue, and its claim off what is queued. If there is not enough for a waiter, none passes it.
+//! - *Serve*, with the bucket lock held. While there is enough for the next waiter, take it off the queue,
+//!   and its claim off what is queued. If there is not enough for a waiter, none passes it.
 //! - *Give up*: a thread that leaves the queue without a grant withdraws its claim, and serves: there may
 //!   be enough for the one behind.
 //!
@@ -39,12 +39,12 @@
 //! already. Between a server's look at the balance and its grant, others may take from the balance only
 //! what is above zero. That is what no thread has claimed.
 //!
-//! (b) *No wake-up is lost.* Three things raise what is there for the queue: a release, a claim that is
-//! withdrawn, and a claim that arrives in the queue. Arrivals and departures change which waiter is next.
-//! After each of these the thread serves, except after a release that finds the balance not below zero.
-//! If there are claims, another thread has then lifted the balance to zero or more. It serves after this
-//! release; or it has served already, with enough for all claims. If a claim that is on its way has
-//! lowered the balance since, that claim serves when it arrives.
+//! (b) *No wake-up is lost.* A release raises what is there for the queue. So does the withdrawal of a claim,
+//! and the arrival of one in the queue. Arrivals and departures change which waiter is next. After each of
+//! these the thread serves, except after a release that finds the balance not below zero. If there are
+//! claims, another thread has then lifted the balance to zero or more. It serves after this release; or it
+//! has served already, with enough for all claims. If a claim that is on its way has lowered the balance
+//! since, that claim serves when it arrives.
 //!
 //! (c) *No permit is lost.* The thread that unlinks a waiter serves it. A waiter that has been unlinked
 //! is neither expired nor interrupted (I3).

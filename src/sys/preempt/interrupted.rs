@@ -72,7 +72,7 @@ impl<'a> Interrupted<'a> {
     }
 
     /// Returns the signals that were blocked. If they are not those that the kernel thread usually blocks, it
-    /// was in another signal handler, or in a function that must not be disturbed.
+    /// was in another signal handler. Or it was in a function that must not be disturbed.
     pub(super) fn mask(&self) -> Mask {
         // SAFETY: the kernel writes eight bytes, however long the C library's type is.
         Mask(unsafe { (&raw const self.context.uc_sigmask).cast::<u64>().read() })
@@ -124,8 +124,8 @@ impl<'a> Interrupted<'a> {
             && [here, frame].into_iter().all(|at| on_it(at) && !stack.contains(&at))
     }
 
-    /// Returns `true` if a call can be inserted here: into the usual code of a thread with this mask and this
-    /// stack, if its stack pointer is in `enough`.
+    /// Returns `true` if a call can be inserted here. The thread must run its usual code, with this mask and
+    /// this stack, and its stack pointer must be in `enough`.
     pub(crate) fn takes_call(
         &self,
         mask: Option<Mask>,

@@ -21,8 +21,8 @@
 //! **A block's life.** Blocks are never freed, since only the end of a kernel thread unlinks one. Those that
 //! no stack has wait in a list. `renew` writes the first values of thread-locals again (`modules.rs`). `exit`
 //! has the library itself run the destructors of pthread keys, and with them those of Rust's thread-locals
-//! (`keys.rs`). musl keeps nothing else in thread-locals: its allocator has no caches, and `errno` lies in
-//! `struct pthread`.
+//! (`keys.rs`). The library keeps nothing else in thread-locals: its allocator has no caches, and `errno`
+//! lies in `struct pthread`.
 //!
 //! **Few fields are known** (`shape.rs`): the id, the values of keys, and the vector of modules. They are
 //! found in two real blocks and checked there. If anything does not fit, there is no rung.

@@ -5,9 +5,9 @@
 //! first use, so one that is used late cannot come last.
 //!
 //! **The way.** The loader calls the functions in the sections `.CRT$XL*` of a program when a thread ends, in
-//! the order of the sections' names. std destroys thread-locals in `.CRT$XLB`, or before all sections, and
-//! the C library in `.CRT$XLD`. The value is in a slot of the system's own: by then, std has taken back those
-//! thread-locals for which it uses slots.
+//! the order of the sections' names. The standard library destroys thread-locals in `.CRT$XLB`, or before all
+//! sections, and the C library in `.CRT$XLD`. The value is in a slot of the system's own. By then, std has
+//! taken back those thread-locals for which it uses slots.
 
 use std::ffi::c_void;
 use std::ptr;

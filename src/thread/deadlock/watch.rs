@@ -30,9 +30,9 @@ const LONGEST: Duration = Duration::from_secs(1);
 /// What a runtime does about deadlocks. Set by its builder, or by `SELVEDGE_DEADLOCK=off|report|abort` for
 /// all runtimes with builders that do not set it.
 ///
-/// Only what is [certain](crate::Runtime::deadlocks) counts: threads that wait for each other, for
-/// themselves, or for such threads; and a process in which no thread can run. As soon as one runtime asks
-/// for it, all runtimes of the process are examined, several times a second. The owners of locks are
+/// Only what is [certain](crate::Runtime::deadlocks) counts. That is threads that wait for each other, for
+/// themselves, or for such threads, and a process in which no thread can run. As soon as one runtime asks for
+/// it, all runtimes of the process are examined, several times a second. The owners of locks are
 /// [recorded](super::record_owners).
 ///
 /// # Examples

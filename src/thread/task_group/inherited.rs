@@ -13,7 +13,7 @@
 //! **Protocol.** A native thread-local leads to a chain of frames, the newest first. Each lies on a stack,
 //! and has left the chain before it ends. On the rung `Pinned`, several threads share the chain. So each
 //! frame names its thread, and need not be the first when it leaves. These threads run in turns on one kernel
-//! thread, are not preempted by signal, and do not switch while they look at the chain or change it.
+//! thread, and are not preempted by signal. They do not switch while they look at the chain or change it.
 
 use std::cell::Cell;
 use std::ptr;

@@ -23,7 +23,7 @@
 //!   that locks later sees the word.
 //! - *The frame lives while its member is used.* A member is used with the lock held. Its thread takes the
 //!   lock before it leaves its frame.
-//! - *No other thread is hit.* The counted reference is made while the thread stands in the frame, and keeps
+//! - *No other thread is hit.* The counted reference is made while the thread stands in the frame. It keeps
 //!   the core from its next life. If the task ends meanwhile, the flag is set for a thread that ends.
 //!
 //! **Cost.** Two locks for each task; two read-modify-writes more for each thread that is interrupted.

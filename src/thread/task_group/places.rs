@@ -4,7 +4,7 @@
 //! thread that finds zero queues at the word's address, after a last look with the bucket lock held. A place
 //! is given back by raising the word, and then granting one waiter, which tries again.
 //!
-//! **Proof.** No lost wake-up: the word is raised before the bucket lock is taken, so either the last look
+//! **Proof.** No lost wake-up: the word is raised before the bucket lock is taken. So either the last look
 //! sees it, or the waiter is found in the queue. If another thread takes the place first, the waiter queues
 //! again, and that thread gives a place back later.
 

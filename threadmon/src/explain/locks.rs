@@ -2,9 +2,9 @@
 //!
 //! **Problem.** A recording has no owners: to take a free lock is no event.
 //!
-//! **Solution.** The thread that wakes a waiter of a lock held it. It did so since the waiter came, or since
-//! the last waiter before that was woken, whichever was later: a lock that was given up with waiters was
-//! taken by another thread, or by that one.
+//! **Solution.** The thread that wakes a waiter of a lock held it. It held the lock since the waiter came, or
+//! since the last waiter before that was woken, whichever was later. A lock that was given up with waiters
+//! was taken by another thread, or by that one.
 //!
 //! A thread that waits for a condition variable has given up the lock that goes with it. The recording does
 //! not say which lock that is, so waits for condition variables are no charge against an owner.

@@ -1,4 +1,4 @@
-//! A recording, prepared for the rules: the time that it covers in full, and for each runtime how many
+//! A recording, prepared for the rules. It has the time that it covers in full, and for each runtime how many
 //! threads waited and ran at each moment.
 
 use std::collections::{BTreeMap, HashMap};
@@ -12,7 +12,7 @@ use selvedge::trace::{
 /// With so many events, the ring of an LWP was full: it keeps the last 16,000, and a copy may miss some.
 const FULL: usize = 15_000;
 
-/// A thread that waits for an LWP for longer would run elsewhere by now, if any LWP could take it: an LWP
+/// A thread that waits for an LWP for longer would run elsewhere by now, if any LWP could take it. An LWP
 /// without work naps for a millisecond at most before it looks at what others leave lying.
 pub(super) const LONG_WAIT: Duration = Duration::from_millis(1);
 

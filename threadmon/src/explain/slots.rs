@@ -13,7 +13,7 @@ use super::{Finding, Kind, Subject};
 const SLOTS_SHARE: f64 = 0.20;
 
 /// While all slots are busy, at least so many threads wait on average. A thread that has just been woken, and
-/// runs as soon as its waker waits, needs no slot of its own: pairs that wake each other stay below.
+/// runs as soon as its waker waits, needs no slot of its own. Pairs that wake each other stay below.
 const SLOTS_WAITING: f64 = 0.8;
 
 /// LWPs are missing for at least this share of the time, if the runtime has not said that they were.

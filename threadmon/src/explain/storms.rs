@@ -20,8 +20,8 @@ const STORM: usize = 8;
 /// This share of them waits again at once.
 const IN_VAIN: f64 = 0.75;
 
-/// A thread waits again at once if it has run for no longer meanwhile: enough to take a lock and to look at a
-/// condition, and less than what is worth a wake-up.
+/// A thread waits again at once if it has run for no longer meanwhile. That is enough to take a lock and to
+/// look at a condition, and less than what is worth a wake-up.
 const AT_ONCE: Duration = Duration::from_micros(50);
 
 /// Two wake-ups of one storm are no further apart. A broadcast needs less than one us for each.

@@ -11,8 +11,8 @@ use super::scene::{Runtime, Scene, covered, share, waits};
 use super::words::{percent, time};
 use super::{Candidate, Finding, Kind, Subject};
 
-/// A thread without time slices is a hog if it runs for so long on end: a delay that a user begins to notice,
-/// and several turns of any scheduler.
+/// A thread without time slices is a hog if it runs for so long on end. That is a delay that a user begins to
+/// notice, and several turns of any scheduler.
 const HOG_WITHOUT_SLICES: Duration = Duration::from_millis(50);
 
 /// With time slices, it is a hog after so many of them. On a machine that other programs keep busy, the

@@ -1,5 +1,5 @@
-//! The mapping, drawn: threads under the LWP and the CPU on which they stand, those that could run beside
-//! them, and those that wait below, by what they wait for.
+//! The mapping, drawn. Threads are under the LWP and the CPU on which they stand, and those that could run
+//! are beside them. Those that wait are below, by what they wait for.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,8 @@
 //! Threads that compute, each for itself.
 //!
-//! Every thread does the same number of steps, so on idle CPUs the time is that of one thread's task,
-//! times the threads of the busiest CPU. A model loses where it leaves a CPU idle, or divides the CPUs
-//! badly among threads that are no multiple of them.
+//! Every thread does the same number of steps. So on idle CPUs the time is that of one thread's task, times
+//! the threads of the busiest CPU. A model loses where it leaves a CPU idle, or divides the CPUs badly among
+//! threads that are no multiple of them.
 
 use std::hint::black_box;
 use std::io;

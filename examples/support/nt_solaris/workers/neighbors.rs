@@ -1,10 +1,10 @@
 //! The other processes of the machine, which need threads and memory too.
 //!
 //! A machine without a free thread number cannot even start a shell, and one without memory kills processes.
-//! So a process that makes as many threads as it can looks now and then at the limits that it shares with
-//! others, and stops before they have too little. A look costs as much as some threads. So one that finds
-//! room for so many more lets half of these come before the next, but no more than a quarter of those that
-//! exist: what they take is known badly while others give back what they had.
+//! A process that makes as many threads as it can therefore looks now and then at the limits that it shares
+//! with others. It stops before they have too little. A look costs as much as some threads. So if one finds
+//! room for a number of threads, half of these come before the next look. They are at most a quarter of those
+//! that exist. What they take is known badly while others give back what they had.
 
 use super::limits::{self, Counts, Limit};
 

@@ -60,8 +60,8 @@ pub(crate) fn kilobytes(text: &str, name: &str) -> u64 {
     number.unwrap_or(0) << 10
 }
 
-/// What control groups count and limit: the name of it, and of the files that tell how much is allowed and
-/// used, in the second version of control groups and in the first.
+/// What control groups count and limit. It has a name, and files that tell how much is allowed and used. The
+/// files differ between the second version of control groups and the first.
 pub(crate) struct Controller {
     pub(crate) name: &'static str,
     second: [&'static str; 2],

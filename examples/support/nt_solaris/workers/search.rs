@@ -1,16 +1,15 @@
 //! Branch and bound by many threads, over a work pile.
 //!
-//! The pile holds all ways of a few cities, as far as they may lead to a better tour than the first; they
-//! are *branches* of the tree, all equally deep. A thread takes one, searches what is below it, and comes
-//! back until there are none. Pile and best tour have a lock each; the best length is also there to be
-//! read without.
+//! The pile holds all ways of a few cities, as far as they may lead to a better tour than the first. They are
+//! *branches* of the tree, all equally deep. A thread takes one, searches what is below it, and comes back
+//! until there are none. Pile and best tour have a lock each. The best length is also there to be read
+//! without.
 //!
-//! **One answer.** Tours of equal length could be found in any order. So a tour's *rank* is its length,
-//! then the number of its branch (0: the tour that was there before); a branch is searched for tours of a
-//! better rank than the best so far. In the end the best of all ranks has been found, by whichever
-//! thread, and within a branch the first in order. How many nodes that takes depends on when which bound
-//! is found, unless the first tour is already the best, and only that is to be proven: then it is always
-//! the same.
+//! **One answer.** Tours of equal length could be found in any order. So a tour's *rank* is its length, then
+//! the number of its branch (0: the tour that was there before). A branch is searched for tours of a better
+//! rank than the best so far. In the end the best of all ranks has been found, by whichever thread, and
+//! within a branch the first in order. How many nodes that takes depends on when which bound is found. If the
+//! first tour is already the best, and only that is to be proven, it is always the same number.
 
 use std::io;
 use std::sync::Arc;

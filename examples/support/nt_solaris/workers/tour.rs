@@ -1,13 +1,13 @@
 //! The search tree of tours, and a first tour to compare with.
 //!
-//! A node is a way from city 0 through some others. **Bound.** What is missing to a tour enters each city
-//! that is left by one edge and leaves it by another, and has one end at either end of the way. So twice
-//! the rest is at least the two shortest edges of each city that is left, and the shortest one of the two
-//! ends. That sum changes by a subtraction from node to node.
+//! A node is a way from city 0 through some others. **Bound.** What is missing to a tour enters each
+//! remaining city by one edge and leaves it by another. It has one end at either end of the way. So twice the
+//! rest is at least the two shortest edges of each remaining city, and the shortest one of the two ends. That
+//! sum changes by a subtraction from node to node.
 //!
-//! **Rejected.** *The shortest spanning tree* of what is left: on gr17 a fiftieth of the nodes, in a
-//! sixth of the time; nothing would be left for threads to do. With potentials (Held and Karp) there
-//! would be some tens of nodes.
+//! **Rejected.** *The shortest spanning tree* of what is left: on gr17 a fiftieth of the nodes, in a sixth of
+//! the time. Nothing would be left for threads to do. With potentials (Held and Karp) there would be some
+//! tens of nodes.
 
 use super::tsplib::Instance;
 
@@ -86,8 +86,8 @@ impl<'a> Tree<'a> {
     }
 }
 
-/// A good tour, from city 0. One begins at each city, and goes to the nearest that is left; then parts of
-/// it are reversed as long as that makes it shorter. The shortest of these is taken.
+/// A good tour, from city 0. One begins at each city, and goes to the nearest that is left. Then parts of it
+/// are reversed as long as that makes it shorter. The shortest of these is taken.
 pub(crate) fn greedy(instance: &Instance) -> Vec<u8> {
     let tours = (0..instance.cities() as u8).map(|city| {
         let mut tour = nearest_first(instance, city);

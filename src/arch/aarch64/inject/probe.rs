@@ -37,8 +37,8 @@ impl Random {
     }
 }
 
-/// Returns `true` if the machine can do what the tests want: with SVE, the C library's use of it has them
-/// refused for as long as the kernel likes.
+/// Returns `true` if the machine can do what the tests want. With SVE it cannot: the C library uses it, and
+/// injected calls are then refused for as long as the kernel likes.
 pub(in crate::arch) fn is_possible() -> bool {
     let features: u64;
     // SAFETY: reads one register, by way of the kernel.
@@ -132,8 +132,8 @@ impl Garbage {
     pub(in crate::arch) fn set(&self, _state: Registers) {}
 }
 
-/// Calls `T`'s function, with the modes found at the entry in [`FOUND`], and then leaves every register
-/// but sp, x18 and x29 with something else in it.
+/// Calls `T`'s function, with the modes found at the entry in [`FOUND`], and then changes every register but
+/// sp, x18 and x29.
 pub(in crate::arch) struct Spoil<T>(T);
 
 impl<T: Injected> Injected for Spoil<T> {

@@ -28,8 +28,8 @@ impl Random {
     }
 }
 
-/// Returns `true` if the machine can do what the tests want: with a vector unit, the C library's use of it
-/// has all injected calls refused.
+/// Returns `true` if the machine can do what the tests want. With a vector unit it cannot: the C library uses
+/// it, and all injected calls are refused.
 pub(in crate::arch) fn is_possible() -> bool {
     const AT_HWCAP: u64 = 16;
     const VECTORS: u64 = 1 << (b'V' - b'A');
@@ -114,8 +114,8 @@ impl Garbage {
     pub(in crate::arch) fn set(&self, _state: Registers) {}
 }
 
-/// Calls `T`'s function, with the modes found at the entry in [`FOUND`], and then leaves every register
-/// but the pointers of stack, data and thread with something else in it.
+/// Calls `T`'s function, with the modes found at the entry in [`FOUND`], and then changes every register but
+/// the pointers of stack, data and thread.
 pub(in crate::arch) struct Spoil<T>(T);
 
 impl<T: Injected> Injected for Spoil<T> {

@@ -1,7 +1,7 @@
 //! For the tests: every register of x86-64 that a program can see, filled, held for a while, and read again.
 //!
-//! The extended state goes in and out by `xrstor` and `xsave` in their fixed layout, which the trampoline
-//! does not use where it can use the compact one.
+//! The extended state goes in and out by `xrstor` and `xsave` in their fixed layout. The trampoline uses the
+//! compact layout where it can.
 
 use core::arch::naked_asm;
 use core::cell::UnsafeCell;
@@ -223,8 +223,8 @@ impl Garbage {
     }
 }
 
-/// Calls `T`'s function, with what was found at the entry in [`FOUND`], and then leaves every register
-/// but rsp and rbp with something else in it.
+/// Calls `T`'s function, with what was found at the entry in [`FOUND`], and then changes every register but
+/// rsp and rbp.
 pub(in crate::arch) struct Spoil<T>(T);
 
 impl<T: Injected> Injected for Spoil<T> {

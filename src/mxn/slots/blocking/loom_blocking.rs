@@ -10,8 +10,8 @@ type Mark = fn(&'static Scheduler, &'static Green, &'static Lwp);
 type Queue = fn(&'static Scheduler, &'static Green);
 type MayDoze = fn(&'static Scheduler) -> bool;
 
-/// Models the holder of the only slot, which marks it, an outside thread that makes a thread runnable, and a
-/// monitor that is about to doze. No clock ends that.
+/// Models three threads: the holder of the only slot marks it, an outside thread makes a thread runnable, and
+/// the monitor is about to doze. No clock ends that doze.
 fn a_waiter_beside_a_brief_region(mark: Mark, queue: Queue, may_doze: MayDoze) {
     model(move || {
         let model = Model::new(1, 0, 2);

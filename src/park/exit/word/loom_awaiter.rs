@@ -1,6 +1,6 @@
-//! Models of a future that waits for the end of a thread: it is woken, sees what the thread did, and leaves
-//! no reference behind, if it is polled with another waker or dropped meanwhile. Negative models put a new
-//! waker into the word without a look, or forget that the word has a reference.
+//! Models of a future that waits for the end of a thread. It is woken, sees what the thread did, and leaves
+//! no reference behind. That holds too if it is polled with another waker, or dropped meanwhile. Negative
+//! models put a new waker into the word without a look, or forget that the word has a reference.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};

@@ -1,5 +1,5 @@
-//! Models of a mutex that goes with the switch: from a green thread that waits at a condition variable to
-//! the thread that it has notified.
+//! Models of a mutex that goes with the switch. A green thread that waits at a condition variable passes it
+//! to the thread that it has notified.
 
 use std::sync::Arc;
 

@@ -43,7 +43,7 @@ impl Guarded {
 }
 
 /// One thread has the lock, and the others come. It interrupts the first of them, unlocks, and perhaps
-/// locks once more. It is not the model's main thread, which waits for all of them: so any may begin, and
+/// locks once more. It is not the model's main thread, which waits for all of them. So any may begin, and
 /// with one preemption two sleep and a third is faster.
 fn play(guarded: &Arc<Guarded>, again: bool, others: [Body; 2]) {
     let owner = Core::new();

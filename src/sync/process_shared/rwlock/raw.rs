@@ -18,8 +18,8 @@
 //! - *End of a read*: subtract 1. If `WRITES` is set and that was the last, wake the writer.
 //!
 //! **Proof.** *A writer is alone*: other writers stand at the gate. `WRITES` and the number of readers are
-//! one word, so no reader comes after `WRITES`, and the writer goes on after the last has left. *No sleeper
-//! is lost*: the turn is counted after `WRITES` was cleared, so a reader that has read the new count sees
+//! one word. So no reader comes after `WRITES`, and the writer goes on after the last has left. *No sleeper
+//! is lost*: the turn is counted after `WRITES` was cleared. So a reader that has read the new count sees
 //! that there is no writer. The word changes when a reader leaves, and the last one wakes. *A dead writer*:
 //! it had the gate, so its heir, a writer or a reader, is told (`Condition`).
 //!

@@ -1,6 +1,6 @@
 //! Models of the robust lock. An owner ends while one thread waits, while two wait, and while a waiter
-//! gives up. The process forks while the owner locks or unlocks. The negative twins leave out the last
-//! look, walk the queues before they change the word, begin the pending entry too late, or clear it too
+//! gives up. The process forks while the owner locks or unlocks. The negative twins leave out the last look,
+//! or walk the queues before they change the word. Others begin the pending entry too late, or clear it too
 //! early.
 
 use std::sync::Arc;

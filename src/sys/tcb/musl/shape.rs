@@ -51,8 +51,8 @@ impl Shape {
             &|born, at, known| {
                 let values = word(born, at);
                 let near = values % 8 == 0 && (born.tp..born.tp + NEAR).contains(&values);
-                // SAFETY: above the block in its mapping, if this is the pointer; the values are its end, and
-                // every other word that points there has at least as much above it.
+                // SAFETY: above the block in its mapping, if this is the pointer. The values are its end.
+                // Every other word that points there has at least as much above it.
                 near && unsafe { peek::<usize>(values + 8 * key as usize) } == known
             },
             8,
