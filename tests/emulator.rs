@@ -112,6 +112,17 @@ fn address_space_takes_no_memory_until_it_is_touched() {
     assert_eq!(ended, Some(0));
 }
 
+/// The other tests of this process may take some memory meanwhile.
+#[test]
+fn memory_of_ended_kernel_threads_comes_back() {
+    let begin_and_end = |threads| (0..threads).for_each(|_| std::thread::spawn(|| ()).join().unwrap());
+    begin_and_end(20);
+    let before = resident();
+    begin_and_end(200);
+    let grown = resident().saturating_sub(before);
+    assert!(grown < 4_000, "{grown} pages");
+}
+
 #[test]
 fn the_size_of_a_signal_frame_is_told() {
     // SAFETY: no memory is involved.

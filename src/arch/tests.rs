@@ -227,7 +227,8 @@ fn rounding_and_flushing_modes_stay_with_their_thread() {
         assert_eq!(seen, [FLOAT_DEFAULT, in_context, in_context]);
         1
     });
-    let mut seen = vec![float_control()];
+    // This kernel thread may have flags of exceptions, from its maker.
+    let mut seen = Vec::new();
     // SAFETY: only integers until the default is back.
     unsafe { set(made_under) };
     pair.go_in(0);
@@ -240,7 +241,7 @@ fn rounding_and_flushing_modes_stay_with_their_thread() {
     unsafe { set(FLOAT_DEFAULT) };
     assert_eq!(pair.go_in(0), 1);
     seen.push(float_control());
-    assert_eq!(seen, [FLOAT_DEFAULT, made_under, outside, FLOAT_DEFAULT]);
+    assert_eq!(seen, [made_under, outside, FLOAT_DEFAULT]);
 }
 
 /// H10: one thread flushes denormals to zero, the other must not. On riscv64, no thread can.

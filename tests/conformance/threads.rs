@@ -334,11 +334,12 @@ fn a_woken_thread_is_dispatchable_or_runnable<L: Leg>() {
                 }
             };
             // They leave no LWP that could run the first before it is looked at, as one always would on a
-            // slow machine.
+            // slow machine. One that has lost its slot takes part again when it yields.
             for _ in 1..rt.info().concurrency {
                 s.spawn(|| {
                     while !stop.load(SeqCst) {
-                        std::hint::spin_loop();
+                        (0..10_000).for_each(|_| std::hint::spin_loop());
+                        thread::yield_now();
                     }
                 });
             }

@@ -55,7 +55,8 @@ fn compute(rt: &Mxn, before_each_turn: fn()) {
 
 /// The process: a handler installed later, without SA_ONSTACK, calls the one that preempts.
 pub(crate) fn handler_in_front(rung: ThreadRegister) {
-    let rt = builder(rung).concurrency(2).time_slice(Some(SLICE)).build().unwrap();
+    // Without spares, slots are not handed off instead, as they would be where other processes have the CPUs.
+    let rt = builder(rung).concurrency(2).max_lwps(2).time_slice(Some(SLICE)).build().unwrap();
     rt.run(|| ());
     // SAFETY: all zeroes is a valid value.
     let mut before: libc::sigaction = unsafe { std::mem::zeroed() };

@@ -236,7 +236,9 @@ pub(crate) fn interruptions(rung: ThreadRegister) {
     for &(name, may, call) in CALLS {
         let tries = move || {
             let (start, mut tries, mut interrupted) = (Instant::now(), 0, 0);
-            while start.elapsed() < time || tries < 3 {
+            // On a busy machine, the storm may take longer to hit one that may be interrupted.
+            let due = |interrupted| if may && interrupted == 0 { 100 * time } else { time };
+            while start.elapsed() < due(interrupted) || tries < 3 {
                 interrupted += u32::from(call() == Ended::Interrupted);
                 tries += 1;
             }
@@ -377,7 +379,8 @@ fn look(rt: &Mxn, hogs: usize, time: Duration) {
     let hog = |_| {
         rt.spawn(move || {
             let mut turns = 0;
-            while Instant::now() < until {
+            // On a slow machine, the time may be over before the last of them has begun.
+            while turns == 0 || Instant::now() < until {
                 let now = blocked();
                 for signal in 1..=64 {
                     assert_eq!(blocks(&now, signal), blocks(&baseline, signal), "signal {signal}");
@@ -389,32 +392,32 @@ fn look(rt: &Mxn, hogs: usize, time: Duration) {
                     thread::yield_now();
                 }
             }
-            turns
         })
     };
     let hogs: Vec<_> = (0..hogs).map(hog).collect();
-    let turns: Vec<u64> = hogs.into_iter().map(|hog| hog.join().unwrap()).collect();
-    assert!(turns.iter().all(|&turns| turns > 0), "{turns:?}");
+    hogs.into_iter().for_each(|hog| hog.join().unwrap());
 }
 
 /// The process: handlers of both sorts, ten thousand signals a second, and preemption.
 pub(crate) fn handlers(rung: ThreadRegister) {
     install(libc::SIGUSR1, handler, libc::SA_ONSTACK);
     install(libc::SIGUSR2, handler, 0);
-    let rt = builder(rung).concurrency(2).time_slice(Some(SLICE)).build().unwrap();
+    // Without spares, slots are not handed off instead, as they would be where other processes have the CPUs.
+    let rt = builder(rung).concurrency(2).max_lwps(2).time_slice(Some(SLICE)).build().unwrap();
     rt.run(|| ());
     let before = masks();
-    let storm = Storm::start(&[libc::SIGUSR1, libc::SIGUSR2], Duration::from_micros(50));
     let time = sized(Duration::from_secs(1), Duration::from_secs(60));
-    // More than become kernel threads where other processes have the CPUs, so that some are preempted. On a
-    // slow machine, all may lose their slots instead.
-    for _ in 0..20 {
+    let mut sent = 0;
+    for tried in 0..20 {
+        // On a slow machine, a thread may find all signals at once, and refuses to be preempted in a handler.
+        // So they become fewer.
+        let storm = Storm::start(&[libc::SIGUSR1, libc::SIGUSR2], Duration::from_micros(50 << (tried / 2)));
         look(&rt, 16, time);
+        sent += storm.stop();
         if rt.stats().preempted > 0 {
             break;
         }
     }
-    let sent = storm.stop();
     let [alternate, interrupted] = [0, 1].map(|kind: usize| HANDLED[kind].load(Ordering::Relaxed));
     eprintln!("\n  {rung:?}: {sent} signals: {alternate} on the alternate stack, {interrupted} not");
     assert_eq!(
