@@ -18,18 +18,23 @@
 //! | `start` | `pthread_create` |
 //! | `end` | `pthread_exit`, `pthread_join` and its like, `pthread_detach` |
 //! | `about` | `pthread_self`, names, stacks, priorities, processors, signals |
+//! | `semaphore`, `gate` | for this crate's own `libselvedge_preload.so`: what its locks are made of |
 //!
 //! A new thread is green if the builder of the calling thread's runtime has said so. Then it belongs to that
 //! runtime. If no builder has said anything, `SELVEDGE_STD_THREADS` decides, and the thread belongs to the
 //! process default. (Many programs keep pools of threads forever, and whichever thread needs a pool first
 //! makes it. A runtime that had such threads could never be dropped. The process default never is.) What only
 //! kernel threads have makes the new thread one: a scheduling policy, processors, a stack of the program's.
-
-//! For this crate's own `libselvedge_preload.so`, some functions are public.
+//!
+//! What is public here is for that library.
 
 mod about;
 mod end;
+mod gate;
 mod record;
+mod semaphore;
 mod start;
 
-pub use start::{announced, are_green, can_wait, may_lock, start_helper};
+pub use gate::Gate;
+pub use semaphore::Semaphore;
+pub use start::{announced, are_green, can_wait};

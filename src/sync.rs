@@ -70,7 +70,7 @@
 
 mod barrier;
 mod checked;
-mod condvar;
+pub(crate) mod condvar;
 mod fair;
 mod impls;
 pub mod lock;

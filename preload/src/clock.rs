@@ -12,6 +12,16 @@ pub(crate) enum Until {
     Then(Instant),
 }
 
+impl Until {
+    /// Returns the end of the wait, if it has one.
+    pub(crate) fn end(self) -> Option<Instant> {
+        match self {
+            Self::Forever => None,
+            Self::Then(end) => Some(end),
+        }
+    }
+}
+
 /// Returns the moment at which `clock` will show `end`. If the clock is set meanwhile, the moment stays what
 /// it was.
 ///

@@ -2,14 +2,14 @@
 //!
 //! A condition variable of Selvedge lies over the first bytes of the C library's `pthread_cond_t`. The C
 //! library's initializers say in another word whether it is shared between processes, and which clock it has.
-//! The last two words are used for waiters whose mutex is the C library's own: they sleep by a futex.
+//! The last two words are a gate, for waiters whose mutex is the C library's own.
 
 use std::ffi::c_int;
 use std::ptr;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use libc::{clockid_t, pthread_cond_t, pthread_mutex_t, timespec};
-use selvedge::sync;
+use selvedge::pthreads::Gate;
+use selvedge::{Wait, sync};
 
 use crate::clock::{self, Until};
 use crate::layout;
@@ -22,10 +22,8 @@ struct Condvar {
     inner: sync::Condvar,
     /// In it, the C library's flags. Bit 0: shared between processes. Bit 1: it waits by the monotonic clock.
     _unused: [u8; 40 - size_of::<sync::Condvar>()],
-    /// Changed by each notification, once a thread has waited with a mutex of the C library's.
-    sequence: AtomicU32,
-    /// 1 if a thread has done so.
-    others: AtomicU32,
+    /// For waiters with a mutex of the C library's.
+    gate: Gate,
 }
 
 const _: () = assert!(size_of::<Condvar>() == size_of::<pthread_cond_t>());
@@ -89,48 +87,20 @@ impl Condvar {
     /// # Safety
     /// As there.
     unsafe fn wait_with_other(&self, mutex: *mut pthread_mutex_t, until: Until) -> c_int {
-        // SeqCst, and so the loads of the notification: it comes after the unlock, or finds this.
-        self.others.store(1, Ordering::SeqCst);
-        let seen = self.sequence.load(Ordering::SeqCst);
-        // SAFETY: the caller's promise.
-        let code = unsafe { mutex::pthread_mutex_unlock(mutex) };
-        if code != 0 {
-            return code;
-        }
-        let timed_out = !futex_wait(&self.sequence, seen, until);
+        let wait = until.end().map_or(Wait::forever(), Wait::until);
+        let unlock = || {
+            // SAFETY: the caller's promise.
+            let code = unsafe { mutex::pthread_mutex_unlock(mutex) };
+            if code == 0 { Ok(()) } else { Err(code) }
+        };
+        let waited = match self.gate.wait(&self.inner, wait, unlock) {
+            Ok(waited) => waited,
+            Err(code) => return code,
+        };
         // SAFETY: the caller's promise.
         let code = unsafe { mutex::pthread_mutex_lock(mutex) };
-        if code == 0 && timed_out { libc::ETIMEDOUT } else { code }
+        if code == 0 && waited.is_err() { libc::ETIMEDOUT } else { code }
     }
-
-    /// Wakes those that wait with a mutex of the C library's. It does no harm to wake too many.
-    fn notify_others(&self) {
-        if self.others.load(Ordering::SeqCst) == 1 {
-            self.sequence.fetch_add(1, Ordering::SeqCst);
-            let word = self.sequence.as_ptr();
-            let wake = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
-            // SAFETY: a word of the program's.
-            unsafe { libc::syscall(libc::SYS_futex, word, wake, c_int::MAX) };
-        }
-    }
-}
-
-/// Sleeps while `word` has this value. Returns `false` if the time was over.
-fn futex_wait(word: &AtomicU32, value: u32, until: Until) -> bool {
-    let mut left = timespec { tv_sec: 0, tv_nsec: 0 };
-    let timeout: *const timespec = match until {
-        Until::Forever => ptr::null(),
-        Until::Then(end) => {
-            let time = end.saturating_duration_since(std::time::Instant::now());
-            left.tv_sec = i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
-            left.tv_nsec = time.subsec_nanos().into();
-            &raw const left
-        }
-    };
-    let wait = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
-    // SAFETY: a word of the program's, and a time.
-    let code = unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), wait, value, timeout) };
-    code == 0 || std::io::Error::last_os_error().raw_os_error() != Some(libc::ETIMEDOUT)
 }
 
 /// See `pthread_cond_wait(3)`.
@@ -142,7 +112,7 @@ unsafe extern "C" fn pthread_cond_wait(condvar: *mut pthread_cond_t, mutex: *mut
     // SAFETY: the caller's promise.
     let this = unsafe { Condvar::of(condvar) };
     if this.has(SHARED) {
-        // SAFETY: the caller\'s promise.
+        // SAFETY: the caller's promise.
         if unsafe { Mutex::of(mutex) }.kind() != Kind::Other {
             return MIXED;
         }
@@ -167,7 +137,7 @@ unsafe extern "C" fn pthread_cond_timedwait(
     // SAFETY: the caller's promise.
     let this = unsafe { Condvar::of(condvar) };
     if this.has(SHARED) {
-        // SAFETY: the caller\'s promise.
+        // SAFETY: the caller's promise.
         if unsafe { Mutex::of(mutex) }.kind() != Kind::Other {
             return MIXED;
         }
@@ -197,7 +167,7 @@ unsafe extern "C" fn pthread_cond_clockwait(
     // SAFETY: the caller's promise.
     let this = unsafe { Condvar::of(condvar) };
     if this.has(SHARED) {
-        // SAFETY: the caller\'s promise.
+        // SAFETY: the caller's promise.
         if unsafe { Mutex::of(mutex) }.kind() != Kind::Other {
             return MIXED;
         }
@@ -224,8 +194,8 @@ unsafe extern "C" fn pthread_cond_signal(condvar: *mut pthread_cond_t) -> c_int 
     if this.has(SHARED) {
         return next!(pthread_cond_signal(condvar: *mut pthread_cond_t) -> c_int);
     }
+    this.gate.pass();
     this.inner.notify_one();
-    this.notify_others();
     0
 }
 
@@ -240,7 +210,7 @@ unsafe extern "C" fn pthread_cond_broadcast(condvar: *mut pthread_cond_t) -> c_i
     if this.has(SHARED) {
         return next!(pthread_cond_broadcast(condvar: *mut pthread_cond_t) -> c_int);
     }
+    this.gate.pass();
     this.inner.notify_all();
-    this.notify_others();
     0
 }

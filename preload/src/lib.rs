@@ -18,7 +18,6 @@
 //! | [`owner`] | numbers of threads, for locks that know their owner |
 //! | [`clock`] | moments of the system's clocks |
 //! | [`layout`] | where the C library keeps the kinds of its objects |
-//! | [`posts`] | wake-ups that a handler of a signal leaves to a helper |
 //! | [`next`] | the C library's functions of the same names |
 //!
 //! **The objects.** A lock lives in the program's memory, where the C library's own initializers have left
@@ -26,6 +25,14 @@
 //! in a free one. The kind of a lock is read where the C library keeps it. The functions that set attributes,
 //! initialize and destroy are the C library's. `barrier` and `semaphore` have no static initializers, so
 //! those are initialized here.
+//!
+//! **No protocol is here.** What threads do with a word of a lock is in the crate `selvedge`, under models.
+//! Two words are not:
+//!
+//! - The number of a lock's owner. A thread that has the lock writes its own number, or zero. Each thread
+//!   compares the word with its own number only, so none depends on what another has written. (The same stands
+//!   in `sync/checked/raw.rs`, under a model.)
+//! - The spin lock. It is swapped, and no thread sleeps there.
 //!
 //! **What stays the C library's**: locks that are shared between processes, robust, or pass on priorities.
 //! There, a green thread blocks its LWP, and says so.
@@ -42,7 +49,6 @@ mod layout;
 mod mutex;
 mod next;
 mod owner;
-mod posts;
 mod rwlock;
 mod semaphore;
 mod spin;

@@ -25,6 +25,9 @@
 //! came before the first waiter's. All waiters compare after that, so they see the changed word. For kernel
 //! threads, the kernel gives the proof: it is asked, unless as many threads as were meant have been woken.
 
+pub(crate) mod left;
+pub(crate) mod semaphore_word;
+
 use std::cell::Cell;
 
 use super::reason::WaitReason;

@@ -170,7 +170,7 @@ pub fn can_wait() -> bool {
 
 /// Returns `true` if this crate's locks may be taken. In a handler of a signal they may not, if it has
 /// interrupted this crate's code.
-pub fn may_lock() -> bool {
+pub(super) fn may_lock() -> bool {
     no_preempt::is_allowed()
 }
 
@@ -184,7 +184,7 @@ pub fn announced<R>(call: impl FnOnce() -> R) -> R {
 ///
 /// # Errors
 /// If there may be no more threads.
-pub fn start_helper(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
+pub(super) fn start_helper(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
     let options = kthread::Options { name, stack_size: Some(HELPER_STACK), block_signals: true };
     kthread::KernelThread::start(&options, body).map(drop)
 }

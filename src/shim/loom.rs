@@ -258,14 +258,24 @@ pub(crate) mod futex {
     }
 
     pub(crate) fn wait(word: &AtomicU32, expected: u32, deadline: Option<Instant>) -> Waited {
-        let mut kernel = FUTEX.kernel.lock().unwrap();
         // Relaxed: a wake that comes before has held the kernel's lock, which makes the word visible here.
-        if word.load(Ordering::Relaxed) != expected {
+        wait_while(std::ptr::from_ref(word).addr(), || word.load(Ordering::Relaxed) == expected, deadline)
+    }
+
+    /// Waits for the futex at an address, as [`wait`] does, if `is_same` returns `true`. It compares what
+    /// loom has no atomic for: half of a word.
+    pub(crate) fn wait_while(
+        address: usize,
+        is_same: impl FnOnce() -> bool,
+        deadline: Option<Instant>,
+    ) -> Waited {
+        let mut kernel = FUTEX.kernel.lock().unwrap();
+        if !is_same() {
             return Waited::Woken;
         }
         let ticket = kernel.tickets;
         kernel.tickets += 1;
-        kernel.sleepers.push((std::ptr::from_ref(word).addr(), ticket));
+        kernel.sleepers.push((address, ticket));
         loop {
             let me = kernel.sleepers.iter().position(|&(_, sleeper)| sleeper == ticket);
             match me {

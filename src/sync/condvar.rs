@@ -1,5 +1,6 @@
 //! A condition variable: what programs see of it. `condvar/protocol.rs` says how it works.
 
+pub(crate) mod gate;
 mod protocol;
 
 use super::mutex::{MutexGuard, RawMutex};

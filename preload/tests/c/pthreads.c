@@ -530,12 +530,17 @@ static void on_alarm(int signal)
     errno = before;
 }
 
+static void new_balls(void)
+{
+    over = 0;
+    EXPECT(sem_init(&ball[0], 0, 1) == 0 && sem_init(&ball[1], 0, 0) == 0 && sem_init(&done, 0, 0) == 0);
+}
+
 static void handlers_that_post(void)
 {
     struct itimerval often = { { 0, 300 }, { 0, 300 } }, never = { { 0, 0 }, { 0, 0 } };
     pthread_t players[2];
 
-    EXPECT(sem_init(&ball[0], 0, 1) == 0 && sem_init(&ball[1], 0, 0) == 0 && sem_init(&done, 0, 0) == 0);
     signal(SIGALRM, on_alarm);
     for (intptr_t i = 0; i < 2; i++)
         players[i] = start(returns_the_ball, (void *)i);
@@ -625,6 +630,7 @@ static void the_others(void)
     EXPECT(sem_destroy(&slots) == 0 && sem_init(&slots, 1, 2) == 0);
     EXPECT(sem_wait(&slots) == 0 && sem_post(&slots) == 0 && sem_getvalue(&slots, &value) == 0 && value == 2);
     EXPECT(sem_destroy(&slots) == 0);
+    new_balls();
     handlers_that_post();
     writers_first();
 }
@@ -661,11 +667,15 @@ static void *waits_for_signal(void *argument)
 static void *forks(void *argument)
 {
     int status;
-    pid_t child = fork();
+    pid_t child;
 
+    new_balls();
+    child = fork();
     if (child == 0) {
         EXPECT(pthread_mutex_lock(&normal) == 0 && pthread_mutex_unlock(&normal) == 0);
         EXPECT(finish(start(looks, (void *)3)) == (void *)3);
+        /* By semaphores that the parent has initialized. */
+        handlers_that_post();
         _exit(0);
     }
     EXPECT(child > 0 && waitpid(child, &status, 0) == child && status == 0);

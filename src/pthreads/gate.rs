@@ -1,0 +1,32 @@
+//! What lets a thread wait at a condition variable with a mutex of the C library's. `sync/condvar/gate.rs`
+//! says how it works.
+
+use crate::park::wait::{Wait, WaitError};
+use crate::sync::Condvar;
+use crate::sync::condvar::gate;
+
+/// Stands beside a condition variable. A zeroed one is new.
+#[derive(Debug, Default)]
+#[repr(transparent)]
+pub struct Gate(gate::Gate);
+
+impl Gate {
+    /// Waits at `condvar`. The caller has locked the mutex, which `unlock` unlocks, and locks it again.
+    ///
+    /// # Errors
+    /// That of `unlock`, and the thread has not waited.
+    pub fn wait<E>(
+        &self,
+        condvar: &Condvar,
+        wait: Wait,
+        unlock: impl FnOnce() -> Result<(), E>,
+    ) -> Result<Result<(), WaitError>, E> {
+        self.0.wait(condvar, wait, unlock)
+    }
+
+    /// Returns when all threads are queued that have unlocked their mutex. Called before a notification.
+    #[inline]
+    pub fn pass(&self) {
+        self.0.pass();
+    }
+}
