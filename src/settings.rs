@@ -7,6 +7,7 @@ pub(crate) mod cpu_list;
 
 use std::ffi::OsString;
 use std::io;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use crate::sys;
@@ -63,6 +64,25 @@ pub(crate) const LOCK_STATS: &str = "SELVEDGE_LOCK_STATS";
 
 /// The file that the trace is written to.
 pub(crate) const TRACE: &str = "SELVEDGE_TRACE";
+/// How many events the trace keeps of an LWP.
+pub(crate) const TRACE_EVENTS: &str = "SELVEDGE_TRACE_EVENTS";
+
+/// How many events may be kept of an LWP. A ring has at most 512 MiB then, and less than a section of a
+/// recording may have.
+const RING_EVENTS: RangeInclusive<usize> = 1_000..=10_000_000;
+
+/// Returns the value of `SELVEDGE_TRACE_EVENTS`.
+pub(crate) fn trace_events(lookup: Lookup<'_>) -> io::Result<Option<usize>> {
+    number(lookup, TRACE_EVENTS, RING_EVENTS)
+}
+
+/// Checks how many events a program wants to be kept of an LWP.
+pub(crate) fn check_ring_events(events: usize) -> io::Result<usize> {
+    if RING_EVENTS.contains(&events) {
+        return Ok(events);
+    }
+    Err(invalid(format!("invalid number of events {events}: expected {}", whole_number(&RING_EVENTS))))
+}
 
 /// The switch for the socket of `threadmon`.
 pub(crate) const MONITOR: &str = "SELVEDGE_MON";
@@ -124,11 +144,17 @@ pub(crate) fn nanoseconds(slice: Option<Duration>) -> u64 {
     slice.map_or(u64::MAX, |slice| u64::try_from(slice.as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// Reads a whole number from 1 to `max`.
-pub(crate) fn number(lookup: Lookup<'_>, name: &str, max: usize) -> io::Result<Option<usize>> {
-    read(lookup, name, &format!("a whole number from 1 to {max}"), |value| {
-        value.parse().ok().filter(|number| (1..=max).contains(number))
-    })
+/// Reads a whole number in this range.
+pub(crate) fn number(
+    lookup: Lookup<'_>,
+    name: &str,
+    range: RangeInclusive<usize>,
+) -> io::Result<Option<usize>> {
+    read(lookup, name, &whole_number(&range), |value| value.parse().ok().filter(|it| range.contains(it)))
+}
+
+fn whole_number(range: &RangeInclusive<usize>) -> String {
+    format!("a whole number from {} to {}", range.start(), range.end())
 }
 
 /// Returns the value of `SELVEDGE_CPUS`: CPUs in ascending order.
@@ -244,17 +270,37 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_number_of_events_has_bounds() {
+        let read = |value: &'static str| trace_events(&move |_| Some(value.into()));
+        for (value, events) in [("1000", 1_000), (" 10000000 ", 10_000_000)] {
+            assert_eq!(read(value).unwrap(), Some(events));
+            assert_eq!(check_ring_events(events).unwrap(), events);
+        }
+        for value in ["", "0", "999", "10000001", "-1", "16k", "99999999999999999999"] {
+            let text = read(value).unwrap_err().to_string();
+            let expected = "in SELVEDGE_TRACE_EVENTS: expected a whole number from 1000 to 10000000";
+            assert!(text.starts_with(&format!("invalid value `{value}` {expected}")), "{text}");
+        }
+        for events in [0, 999, 10_000_001, usize::MAX] {
+            let error = check_ring_events(events).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+            let expected = "expected a whole number from 1000 to 10000000";
+            assert_eq!(error.to_string(), format!("invalid number of events {events}: {expected}"));
+        }
+    }
+
     #[cfg(unix)]
     #[test]
     fn a_value_that_is_not_text_is_invalid() {
         use std::os::unix::ffi::OsStringExt;
-        let error = number(&|_| Some(OsString::from_vec(vec![0xff])), MAX_LWPS, 9).unwrap_err();
+        let error = number(&|_| Some(OsString::from_vec(vec![0xff])), MAX_LWPS, 1..=9).unwrap_err();
         assert!(error.to_string().contains(MAX_LWPS));
     }
 
     #[test]
     fn what_is_not_set_is_not_an_error() {
         assert_eq!(stack_size(&|_| None).unwrap(), None);
-        assert_eq!(number(&|_| None, CONCURRENCY, 9).unwrap(), None);
+        assert_eq!(number(&|_| None, CONCURRENCY, 1..=9).unwrap(), None);
     }
 }

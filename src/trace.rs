@@ -5,7 +5,8 @@
 //! or from the start by `SELVEDGE_TRACE`, which names the file to write at the end. With [`Level::Times`],
 //! each change of a thread's state takes about 20 ns. With [`Level::Events`], the event is recorded, too, in
 //! a ring of the kernel thread on which it happens. A ring keeps the last 16,000 events of an LWP, and the
-//! last 500 of any other kernel thread. [`Recording::take`] copies all rings at any time.
+//! last 500 of any other kernel thread. [`set_ring_events`] and `SELVEDGE_TRACE_EVENTS` make them longer.
+//! [`Recording::take`] copies all rings at any time.
 //!
 //! A dispatch says on which CPU the thread began to run. The kernel may move its kernel thread while it runs,
 //! of which nothing tells. The CPU is known on x86-64 Linux.
@@ -45,12 +46,13 @@ pub(crate) mod history;
 pub(crate) mod json;
 mod level;
 mod order;
+pub(crate) mod parts;
 mod perfetto;
 mod raw;
 mod recording;
 mod timeline;
 
 pub use self::event::{Event, EventKind, SlotCause, Track};
-pub use self::level::{Level, level, set_level, set_sample};
+pub use self::level::{Level, level, set_level, set_ring_events, set_sample};
 pub use self::recording::{Recording, RuntimeFacts};
 pub use self::timeline::{CpuLine, Span, State, ThreadLine, Timeline, TrackLine, TrackState, Wake};

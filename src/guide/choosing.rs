@@ -54,6 +54,7 @@
 //! | `SELVEDGE_MON` | `on`, `off` | [`threadmon::serve`](crate::threadmon::serve) |
 //! | `SELVEDGE_DUMP` | `on`, `off` | [`threadmon::dump_on_quit`](crate::threadmon::dump_on_quit) |
 //! | `SELVEDGE_TRACE` | a file, with `1/16:` before it for a sample | [the trace](crate::trace) |
+//! | `SELVEDGE_TRACE_EVENTS` | a number | [`set_ring_events`](crate::trace::set_ring_events) |
 //!
 //! An invalid value is an error, which names the variable and the values it may have. A set-user-id
 //! program, or one that gains rights in another way, ignores all of these variables.

@@ -340,7 +340,7 @@ impl Builder {
     fn resolve_in(self, lookup: Lookup<'_>) -> io::Result<Settings> {
         let concurrency = match self.concurrency {
             Some(slots) => Some(check_count("concurrency", slots)?),
-            None => settings::number(lookup, settings::CONCURRENCY, MOST_LWPS)?,
+            None => settings::number(lookup, settings::CONCURRENCY, 1..=MOST_LWPS)?,
         };
         let follows_cpus = concurrency.is_none();
         let cpus = check_cpus(self.cpus, lookup)?;
@@ -351,7 +351,7 @@ impl Builder {
         let concurrency = concurrency.unwrap_or_else(|| available().min(MOST_LWPS));
         let max_lwps = match self.max_lwps {
             Some(lwps) => check_count("max_lwps", lwps)?,
-            None => settings::number(lookup, settings::MAX_LWPS, MOST_LWPS)?
+            None => settings::number(lookup, settings::MAX_LWPS, 1..=MOST_LWPS)?
                 .unwrap_or(DEFAULT_MAX_LWPS.max(concurrency)),
         };
         if max_lwps < concurrency {

@@ -1,20 +1,74 @@
 //! Names that a program has given to its locks, for reports.
+//!
+//! **Problem.** A viewer that lists only what has changed keeps the names that it has listed. It cannot look at
+//! each name again.
+//!
+//! **Protocol.** There is a count of all changes. Each change of a name counts up with the lock of its entry
+//! held, and marks the entry with the new count, or removes the entry. A viewer loads the count at the
+//! beginning of a walk, and looks at marks only if it is another than before.
+//!
+//! **Proof.** A viewer that finds a change counted comes to the entry's lock after that change, so it finds the
+//! mark. If it does not find the change counted, it does so in a later walk.
 
 use super::by_address::by_address;
+use crate::shim::atomic::{AtomicU64, Ordering};
+use crate::shim::global;
 
-by_address! { NAMES: String }
+#[derive(Default)]
+struct Name {
+    text: String,
+    mark: u64,
+}
+
+by_address! { NAMES: Name }
+
+global! {
+    /// How many names were given and removed.
+    static CHANGES: AtomicU64 = AtomicU64::new(0);
+}
+
+/// Counts a change. Returns its number, from 1 on. Called with the entry's lock held.
+fn count() -> u64 {
+    // Release: pairs with `Seen::have_changed`. The entry's lock was acquired before.
+    CHANGES.fetch_add(1, Ordering::Release) + 1
+}
 
 /// Gives what is at `key` this name.
 pub(crate) fn give(key: usize, name: &str) {
-    let mut name = Some(name.to_owned());
+    let mut text = name.to_owned();
     // The old name is dropped with no lock held.
     tell_children();
-    NAMES.change(key, |called| std::mem::swap(called, name.get_or_insert_default()));
+    NAMES.change(key, |name| {
+        std::mem::swap(&mut name.text, &mut text);
+        name.mark = count();
+    });
 }
 
 /// Removes the name of what is at `key`.
 pub(crate) fn take(key: usize) {
-    drop(NAMES.take(key, |_| true));
+    let counts = |_: &Name| {
+        count();
+        true
+    };
+    drop(NAMES.take(key, counts));
+}
+
+/// Returns the mark of the name of what is at `key`: another one after each change, and 0 if it has no name.
+pub(crate) fn mark_of(key: usize) -> u64 {
+    NAMES.get(key, |name| name.mark).unwrap_or(0)
+}
+
+/// What a viewer has seen of the names.
+#[derive(Debug, Default)]
+pub(crate) struct Seen(u64);
+
+impl Seen {
+    /// Returns `true` if any name has changed since the last call. Marks are to be looked at after it.
+    pub(crate) fn have_changed(&mut self) -> bool {
+        // Acquire: pairs with `count`.
+        let now = CHANGES.load(Ordering::Acquire);
+        std::mem::replace(&mut self.0, now) != now
+    }
 }
 
 /// Returns the name of what is at `key`. Takes the lock a second time if the text needs more room, because
@@ -23,12 +77,12 @@ pub(crate) fn of(key: usize) -> Option<String> {
     let mut text = String::new();
     loop {
         let needed = NAMES.get(key, |name| {
-            if name.len() <= text.capacity() {
+            if name.text.len() <= text.capacity() {
                 text.clear();
-                text.push_str(name);
+                text.push_str(&name.text);
                 return 0;
             }
-            name.len()
+            name.text.len()
         })?;
         if needed == 0 {
             return Some(text);
@@ -36,6 +90,9 @@ pub(crate) fn of(key: usize) -> Option<String> {
         text.reserve(needed);
     }
 }
+
+#[cfg(all(test, loom))]
+mod loom_names;
 
 #[cfg(test)]
 mod tests {
@@ -49,7 +106,10 @@ mod tests {
         super::give(key, "another, which is longer");
         let name = allocates_without_locks(|| super::of(key));
         assert_eq!(name.as_deref(), Some("another, which is longer"));
+        let marked = super::mark_of(key);
+        super::give(key, "a third");
+        assert!(super::mark_of(key) > marked && marked > 0);
         super::take(key);
-        assert_eq!(super::of(key), None);
+        assert_eq!((super::of(key), super::mark_of(key)), (None, 0));
     }
 }

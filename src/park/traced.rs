@@ -15,9 +15,6 @@ use crate::recorder::event::{Event, Kind};
 use crate::recorder::follow::follow;
 use crate::recorder::{clock, known, rings, session};
 
-/// How many events are kept of a kernel thread that is no LWP: 16 KiB of them.
-const EVENTS: usize = 512;
-
 /// Returns the state of a thread that waits for this reason.
 pub(crate) fn state_of(reason: WaitReason) -> State {
     if reason == WaitReason::Sleep { State::Sleeping } else { State::Blocked }
@@ -35,7 +32,8 @@ pub(crate) fn open_kernel_threads() {
 /// Gives a kernel thread a ring and an account. May allocate.
 fn open(kernel: &'static KernelThread) {
     if kernel.thread().account.get().is_none() {
-        let listed = kernel.ring.open(0, rings::NO_LWP, EVENTS);
+        // It waits less often than all threads of an LWP together, and there may be many more of its kind.
+        let listed = kernel.ring.open(0, rings::NO_LWP, rings::events() / 32);
         kernel.thread().account.fill(listed.account());
     }
 }

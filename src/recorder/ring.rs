@@ -27,8 +27,8 @@
 //!
 //! **Cost**: five stores an event, and a fence a page, which is no instruction on x86-64.
 
-use crate::shim::TRACE_PAGE;
 use crate::shim::atomic::{AtomicU64, Ordering, fence};
+use crate::shim::{TRACE_PAGE, zeroed};
 
 use super::event::{Event, WORDS};
 
@@ -44,14 +44,11 @@ pub(crate) struct Ring {
 }
 
 impl Ring {
-    /// Creates a ring that keeps at least the last `events`.
+    /// Creates a ring that keeps at least the last `events`. If they are many, the system gives memory only
+    /// when events come.
     pub(crate) fn new(events: usize) -> Self {
         let pages = (events.div_ceil(TRACE_PAGE) + 1).next_power_of_two();
-        Self {
-            events: (0..pages * TRACE_PAGE).map(|_| Default::default()).collect(),
-            written: AtomicU64::default(),
-            kept: AtomicU64::default(),
-        }
+        Self { events: zeroed(pages * TRACE_PAGE), written: AtomicU64::default(), kept: AtomicU64::default() }
     }
 
     /// Appends an event. Neither allocates nor waits. Called by one thread at a time.
@@ -94,13 +91,19 @@ impl Ring {
 
     /// Calls `f` with the events that are still there, from the number `from` on, oldest first. Returns the
     /// number of the next. Any thread may call it. Neither allocates nor takes a lock.
-    pub(crate) fn read(&self, from: u64, mut f: impl FnMut(Event)) -> u64 {
+    pub(crate) fn read(&self, from: u64, f: impl FnMut(Event)) -> u64 {
+        self.read_some(from, usize::MAX, f)
+    }
+
+    /// Does the same with the first `most` of these events.
+    pub(crate) fn read_some(&self, from: u64, most: usize, mut f: impl FnMut(Event)) -> u64 {
         // Acquire: pairs with `push`.
         let written = self.written.load(Ordering::Acquire);
         let mut next = written.saturating_sub(self.events.len() as u64).max(from);
-        while next < written {
+        let last = written.min(next.saturating_add(most as u64));
+        while next < last {
             let mut copies = [[0; WORDS]; COPIES];
-            let end = written.min(next + COPIES as u64);
+            let end = last.min(next + COPIES as u64);
             for (copy, number) in copies.iter_mut().zip(next..end) {
                 let at = number as usize & (self.events.len() - 1);
                 // Relaxed: the fence below tells which copies are whole.
@@ -116,7 +119,7 @@ impl Ring {
             }
             next = end.max(kept);
         }
-        written
+        next
     }
 }
 
@@ -150,6 +153,10 @@ mod tests {
             assert!(found.len() as u64 >= 100.min(number + 1), "{} of {number}", found.len());
         }
         assert_eq!(numbers(&ring, ring.written() - 3).len(), 3);
+        let (mut some, from) = (Vec::new(), ring.written() - 100);
+        assert_eq!(ring.read_some(from, 40, |event| some.push(event.thread)), from + 40);
+        assert_eq!(some, (from..from + 40).collect::<Vec<_>>());
+        assert_eq!(ring.read_some(from, 0, |_| panic!("none was asked for")), from);
         assert_eq!(ring.read(ring.written(), |_| panic!("there is no more")), ring.written());
     }
 

@@ -8,7 +8,7 @@ use super::account::Account;
 use super::late::Late;
 use super::ring::Ring;
 use super::waits::Waits;
-use crate::shim::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use crate::shim::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::shim::global;
 
 /// A ring in the list of all.
@@ -35,6 +35,35 @@ pub(crate) struct Listed {
 unsafe impl Sync for Listed {}
 // SAFETY: nothing in it belongs to one kernel thread for good.
 unsafe impl Send for Listed {}
+
+/// How many events are kept of an LWP if nothing else is set: 512 KiB of them.
+const EVENTS: usize = 16_000;
+
+global! {
+    /// How many events are kept of an LWP; 0: nothing is set.
+    static SET: AtomicUsize = AtomicUsize::new(0);
+}
+
+/// Sets how many events are kept of an LWP, in rings that are made from now on.
+pub(crate) fn set_events(events: usize) {
+    // Relaxed: a figure.
+    SET.store(events, Ordering::Relaxed);
+}
+
+/// Does the same, if nothing is set.
+pub(crate) fn set_default_events(events: usize) {
+    // Relaxed: a figure.
+    let _ = SET.compare_exchange(0, events, Ordering::Relaxed, Ordering::Relaxed);
+}
+
+/// Returns how many events are kept of an LWP.
+pub(crate) fn events() -> usize {
+    // Relaxed: a figure.
+    match SET.load(Ordering::Relaxed) {
+        0 => EVENTS,
+        set => set,
+    }
+}
 
 /// The ring is that of a kernel thread that is no LWP.
 pub(crate) const NO_LWP: u32 = u32::MAX;

@@ -381,6 +381,11 @@ pub(crate) const FIRST_KEYS: usize = 1;
 /// Pages of one event: every event begins one.
 pub(crate) const TRACE_PAGE: usize = 1;
 
+/// Returns this many rows of zeros.
+pub(crate) fn zeroed<const N: usize>(rows: usize) -> Box<[[atomic::AtomicU64; N]]> {
+    (0..rows).map(|_| std::array::from_fn(|_| Default::default())).collect()
+}
+
 /// Small, so that two messages fill one block.
 pub(crate) const CHANNEL_BLOCK: usize = 2;
 

@@ -1,5 +1,6 @@
 //! The shim over std: re-exports and zero-cost wrappers.
 
+use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
 use std::time::Instant;
 
 #[cfg(not(test))]
@@ -192,6 +193,21 @@ pub(crate) const FIRST_KEYS: usize = 64;
 
 /// Events in a page of a ring (`recorder::ring`). A power of two.
 pub(crate) const TRACE_PAGE: usize = 64;
+
+/// Returns this many rows of zeros. If they are many, the system gives memory only for those that are written.
+pub(crate) fn zeroed<const N: usize>(rows: usize) -> Box<[[atomic::AtomicU64; N]]> {
+    const { assert!(N > 0) };
+    assert!(rows > 0);
+    let layout = Layout::array::<[atomic::AtomicU64; N]>(rows).expect("they fit into memory");
+    // SAFETY: the size is not zero.
+    let memory = unsafe { alloc_zeroed(layout) };
+    if memory.is_null() {
+        handle_alloc_error(layout);
+    }
+    let rows = std::ptr::slice_from_raw_parts_mut(memory.cast(), rows);
+    // SAFETY: allocated with the layout of these rows. Zeros are an atomic's value.
+    unsafe { Box::from_raw(rows) }
+}
 
 /// Messages in a block of a channel (`channel::segments`).
 pub(crate) const CHANNEL_BLOCK: usize = 64;

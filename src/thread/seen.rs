@@ -11,6 +11,9 @@
 //! mark is still true. Cores are type-stable, so a green thread's core has a number, and marks are in an
 //! array. The mark is taken before the look that is listed. If the thread changes in between, the next walk
 //! lists it again.
+//!
+//! Names of locks change seldom. Only if one has changed, the walk looks at the names of all locks that threads
+//! wait for (`observe/names.rs`).
 
 use std::collections::HashMap;
 use std::fmt;
@@ -22,6 +25,7 @@ use super::info::ThreadInfo;
 use super::page::Position;
 use super::snapshot::Looks;
 use crate::observe::lock_owners::{self, Holder};
+use crate::observe::names;
 use crate::park::observed;
 use crate::park::reason::WaitReason;
 use crate::park::thread::ThreadRef;
@@ -34,7 +38,7 @@ const LOOKS: usize = 32;
 /// What a monitor has seen of the threads of one runtime: see
 /// [`Runtime::threads_changed`](crate::Runtime::threads_changed).
 ///
-/// It takes 24 bytes for each green thread that the process has had at most at one time. If it is used with
+/// It takes 32 bytes for each green thread that the process has had at most at one time. If it is used with
 /// another runtime, it begins anew.
 pub struct ThreadsSeen {
     home: usize,
@@ -48,6 +52,9 @@ pub struct ThreadsSeen {
 pub(crate) struct Changes {
     /// The session of the trace in which times are counted.
     session: Option<u32>,
+    names: names::Seen,
+    /// A name has changed since the walk before.
+    renamed: bool,
     /// By the numbers of their cores.
     greens: Vec<Mark>,
     /// By the addresses of their cores.
@@ -68,6 +75,8 @@ struct Mark {
     wait: u64,
     /// The owner of what it waited for; 0: not known.
     owner: u64,
+    /// The mark of the name of what it waited for; 0: it had none.
+    name: u64,
 }
 
 /// Which core it is.
@@ -107,6 +116,9 @@ impl ThreadsSeen {
             *self = Self { home, ..Self::new() };
         }
         let changes = &mut self.changes;
+        if matches!(self.next, Position::Start) {
+            changes.renamed = changes.names.have_changed();
+        }
         changes.begin_page();
         let mut looks = Looks::of_changes(home, changes);
         let mut next = Some(self.next);
@@ -146,36 +158,43 @@ impl Changes {
     ) -> bool {
         self.glances += 1;
         let glance = thread.glance(home);
-        let now = glance.map_or(Mark::default(), |glance| self.mark(thread, &glance));
         let before = match slot {
+            Slot::Green(number) => self.greens.get(number),
+            Slot::Kernel(address) => self.kernel.get(&address),
+        };
+        let before = before.copied().unwrap_or_default();
+        let now = glance.map_or(Mark::default(), |glance| self.mark(thread, &glance, before));
+        match slot {
             Slot::Green(number) => {
-                if number >= self.greens.len() {
-                    if glance.is_none() {
-                        return false;
-                    }
+                if number >= self.greens.len() && glance.is_some() {
                     self.greens.resize(number + 1, Mark::default());
                 }
-                std::mem::replace(&mut self.greens[number], now)
+                self.greens.get_mut(number).into_iter().for_each(|mark| *mark = now);
             }
-            Slot::Kernel(address) if glance.is_none() => self.kernel.remove(&address).unwrap_or_default(),
-            Slot::Kernel(address) => self.kernel.insert(address, now).unwrap_or_default(),
-        };
+            Slot::Kernel(address) if glance.is_none() => drop(self.kernel.remove(&address)),
+            Slot::Kernel(address) => drop(self.kernel.insert(address, now)),
+        }
         if before.id != now.id {
             self.ended.extend(NonZeroU64::new(before.id).map(ThreadId::from_number));
         }
         glance.is_some() && (now.wait == 0 || now != before || is_queued())
     }
 
-    fn mark(&mut self, thread: ThreadRef, glance: &Glance) -> Mark {
+    fn mark(&mut self, thread: ThreadRef, glance: &Glance, before: Mark) -> Mark {
         let &Glance { id, wait, priority, named } = glance;
         let id = id.get();
-        let Some((serial, reason, at)) = wait else { return Mark { id, wait: 0, owner: 0 } };
+        let Some((serial, reason, at)) = wait else { return Mark { id, ..Mark::default() } };
         let number = u64::from(serial) << 32
             | u64::from(named) << 16
             | u64::from(reason as u8) << 8
             | u64::from(priority as u8);
+        let name = match reason.known_address(at) {
+            None => 0,
+            Some(_) if (before.id, before.wait) == (id, number) && !self.renamed => before.name,
+            Some(lock) => names::mark_of(lock),
+        };
         // A reason is not 0.
-        Mark { id, wait: number, owner: self.owner(thread, serial, reason, at) }
+        Mark { id, wait: number, owner: self.owner(thread, serial, reason, at), name }
     }
 
     /// Returns the owner of what a thread waits for; 0 if that is not known.

@@ -8,10 +8,13 @@ use std::time::Duration;
 use super::socket;
 use super::views::{HistoryView, LockView, Overview, ThreadPageView};
 use super::wire::{LONGEST, Request, Response, VERSION, take_frame};
-use crate::trace::{Level, Recording};
+use crate::trace::{Level, Recording, parts};
 
 /// How long a program may take for an answer.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How many parts of a recording are put together: what a thousand rings of the usual size have.
+const MOST_PARTS: usize = 64;
 
 /// A connection to a program that [serves](super::serve).
 ///
@@ -138,10 +141,17 @@ impl Client {
     ///
     /// As [`overview`](Self::overview).
     pub fn events(&mut self, all: bool) -> io::Result<Recording> {
-        match self.ask(&Request::Events(all))? {
-            Response::Events(bytes) => Recording::read(&*bytes),
-            _ => Err(unexpected()),
+        let mut bytes = Vec::new();
+        // The program may record faster than its events travel.
+        for number in 0..MOST_PARTS {
+            let Response::Events(part) = self.ask(&Request::Events(all && number == 0))? else {
+                return Err(unexpected());
+            };
+            if !parts::append(&mut bytes, &part).ok_or_else(unexpected)? {
+                break;
+            }
         }
+        Recording::read(&*bytes)
     }
 
     /// Returns what has happened to a thread since the last call for it; with `anew`, all that is still

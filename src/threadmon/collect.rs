@@ -17,7 +17,7 @@ use crate::sys::{affinity, poll};
 use crate::thread::info::{ThreadInfo, ThreadState};
 use crate::thread::seen::ThreadsSeen;
 use crate::trace::history::{self, History};
-use crate::trace::{EventKind, Recording, State, level, set_level, set_sample};
+use crate::trace::{EventKind, State, level, parts, set_level, set_sample};
 
 /// The most threads of one page.
 const MOST: usize = 20_000;
@@ -60,10 +60,8 @@ impl Collector {
                 if all {
                     self.rings.clear();
                 }
-                let mut bytes = Vec::new();
-                let written = Recording::take_since(&mut self.rings).write(&mut bytes);
-                written
-                    .map_or_else(|error| Response::Refused(error.to_string()), |()| Response::Events(bytes))
+                parts::take(&mut self.rings)
+                    .map_or_else(|error| Response::Refused(error.to_string()), Response::Events)
             }
             Request::SetSample(one_of) => match NonZeroU32::new(one_of) {
                 Some(one_of) => {

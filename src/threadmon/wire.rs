@@ -34,7 +34,8 @@ pub enum Request {
     SetLevel(Level),
     /// Begins or ends the recording of owners, and the counting of contention. Owners stay recorded.
     CountLocks(bool),
-    /// The events since the last such request, as a recording. With `true`, all that are still there.
+    /// The events since the last such request, as a recording. With `true`, all that are still there. If they
+    /// are too many for one answer, the next one goes on.
     Events(bool),
     /// What all threads do, as text for people.
     Dump,

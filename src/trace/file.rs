@@ -1,5 +1,5 @@
 //! `SELVEDGE_TRACE`: the file that a program's trace is written to. With `1/16:` before it, one thread of 16
-//! records events.
+//! records events. `SELVEDGE_TRACE_EVENTS` says how many of them are kept.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -11,7 +11,8 @@ use super::level::{Level, set_level, set_sample};
 use super::recording::Recording;
 use crate::park::fork;
 use crate::recorder::crash::{self, Reason};
-use crate::settings::{Lookup, TRACE, invalid};
+use crate::recorder::rings;
+use crate::settings::{self, Lookup, TRACE, invalid};
 use crate::sys;
 use crate::sys::fork::Generation;
 use crate::sys::once::OnceLock;
@@ -47,11 +48,13 @@ static WANTED: OnceLock<Option<Wanted>> = OnceLock::new();
 ///
 /// # Errors
 ///
-/// If the file cannot be created.
+/// If the file cannot be created, or a variable is invalid.
 pub(crate) fn start(lookup: Lookup<'_>) -> io::Result<()> {
     if WANTED.get().is_some() {
         return Ok(());
     }
+    // Also for a trace that is switched on later.
+    settings::trace_events(lookup)?.into_iter().for_each(rings::set_default_events);
     let Some(path) = lookup(TRACE) else {
         WANTED.get_or_init(|| None);
         return Ok(());

@@ -27,7 +27,7 @@ pub(crate) struct History {
 
 /// Returns the events of a thread since the last call with the same `seen`: the last ones, at most `most`.
 pub(crate) fn take(thread: u64, seen: &mut HashMap<usize, u64>, most: usize) -> History {
-    let raw = Raw::take_since(seen, |event| event.thread == thread);
+    let raw = Raw::take_since(seen, usize::MAX, |event| event.thread == thread);
     let scale = raw.scale.unwrap_or_else(Scale::take);
     let moment = |count| Duration::from_nanos(scale.moment(count));
     let mut all = Vec::new();

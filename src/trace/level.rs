@@ -1,10 +1,12 @@
 //! The one switch: what is counted and recorded.
 
+use std::io;
 use std::num::NonZeroU32;
 
 use crate::park::{fork, observed, traced};
 use crate::recorder::{clock, crash, known, rings, session};
 use crate::runtime::registry;
+use crate::settings;
 use crate::sys::affinity;
 use crate::sys::once::Mutex;
 
@@ -102,6 +104,44 @@ pub fn set_level(to: Level) {
 /// Nothing but other callers, and those of [`set_level`].
 pub fn set_sample(one_of: NonZeroU32) {
     *CHANGING.lock(|_| ()) = one_of;
+}
+
+/// Sets how many events are kept of an LWP, from 1,000 to 10,000,000. If neither a program nor
+/// `SELVEDGE_TRACE_EVENTS` says so, 16,000 are. A program's number counts more than the variable.
+///
+/// A ring is made when the trace is on and its kernel thread runs, and keeps its size as long as that thread
+/// lives. So call this before the level is first raised. LWPs that begin later get rings of the new size, as
+/// do all LWPs of runtimes that are built later. A kernel thread that is no LWP has a thirty-second part of
+/// it.
+///
+/// A ring has 32 bytes for each event. Their number is rounded up: a ring has up to twice as many. The system
+/// gives memory when events come, and it is kept until the process ends.
+///
+/// A switch from one thread to another takes about three events: one waits, one was woken, and one runs. So
+/// an LWP's events go back this far:
+///
+/// | switches in a second | 16,000 events | 1,000,000 events | 10,000,000 events |
+/// |---|---|---|---|
+/// | 1,000 | 5 s | 5 min | 55 min |
+/// | 100,000 | 50 ms | 3 s | 30 s |
+///
+/// # Examples
+///
+/// ```
+/// use selvedge::trace::set_ring_events;
+///
+/// set_ring_events(1_000_000)?;
+/// let error = set_ring_events(10).unwrap_err().to_string();
+/// assert_eq!(error, "invalid number of events 10: expected a whole number from 1000 to 10000000");
+/// # std::io::Result::Ok(())
+/// ```
+///
+/// # Errors
+///
+/// `InvalidInput` for any other number.
+pub fn set_ring_events(events: usize) -> io::Result<()> {
+    rings::set_events(settings::check_ring_events(events)?);
+    Ok(())
 }
 
 /// Switches the trace off in the child of a fork: the threads and the events are the parent's.

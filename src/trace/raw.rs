@@ -63,31 +63,40 @@ impl Raw {
     pub(super) fn take() -> Self {
         let text = |name: known::KnownName| String::from_utf8_lossy(name.bytes()).into_owned();
         let names = known::names().map(|(id, name)| (id, text(name))).collect();
-        Self { names, ..Self::take_since(&mut HashMap::new(), |_| true) }
+        Self { names, ..Self::take_since(&mut HashMap::new(), usize::MAX, |_| true) }
     }
 
     /// Copies what has come into the rings since they were read so far as `seen` says, by their addresses:
-    /// the events that are `wanted`.
-    pub(super) fn take_since(seen: &mut HashMap<usize, u64>, wanted: impl Fn(&Event) -> bool) -> Self {
+    /// the events that are `wanted`. If these are `most`, there may be more, and the next call goes on.
+    pub(super) fn take_since(
+        seen: &mut HashMap<usize, u64>,
+        most: usize,
+        wanted: impl Fn(&Event) -> bool,
+    ) -> Self {
         // Between what is left of earlier times and this, events are missing.
         let (began, one_of) = session::events();
         let all: Vec<_> = rings::all().collect();
-        let mut whole_since = 0;
+        let (mut whole_since, mut left) = (0, most);
         let rings = all.iter().rev().map(|&listed| {
             let (runtime, lwp) = listed.owner();
             let mut events = Vec::new();
             let seen = seen.entry(std::ptr::from_ref(listed).addr()).or_insert(0);
-            let from = listed.first().max(*seen);
-            let (mut read, mut first) = (0, None);
-            *seen = listed.ring().read(from, |event| {
-                read += 1;
-                first.get_or_insert(event.count);
-                if event.count >= began && wanted(&event) {
-                    events.push(event);
+            *seen = listed.first().max(*seen);
+            let end = listed.ring().written();
+            while *seen < end && left > 0 {
+                let (mut read, mut first) = (0, None);
+                let next = listed.ring().read_some(*seen, left, |event| {
+                    read += 1;
+                    first.get_or_insert(event.count);
+                    if event.count >= began && wanted(&event) {
+                        left -= 1;
+                        events.push(event);
+                    }
+                });
+                if read < next - *seen {
+                    whole_since = whole_since.max(first.unwrap_or(u64::MAX));
                 }
-            });
-            if read < seen.saturating_sub(from) {
-                whole_since = whole_since.max(first.unwrap_or(u64::MAX));
+                *seen = next;
             }
             RawRing { runtime, lwp: lwp.unwrap_or(rings::NO_LWP), number: listed.number(), events }
         });

@@ -87,12 +87,6 @@ impl Recording {
         Self::of(Raw::take())
     }
 
-    /// Copies what has come into the rings since the last call with the same `seen`: how far each ring has
-    /// been read.
-    pub(crate) fn take_since(seen: &mut HashMap<usize, u64>) -> Self {
-        Self::of(Raw::take_since(seen, |_| true))
-    }
-
     /// Reads a recording that [`write`](Self::write) has written, or that `SELVEDGE_TRACE` has left behind.
     ///
     /// # Examples

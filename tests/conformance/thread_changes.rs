@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
-use selvedge::sync::RwLock;
+use selvedge::sync::{Mutex, RwLock, stats};
 use selvedge::thread::{Builder, JoinHandle, Priority, ThreadId, ThreadInfo, ThreadsSeen, WaitReason};
 use selvedge::{Runtime, thread};
 
@@ -15,6 +15,7 @@ use crate::threads::{find, seen, waits_for};
 both! {
     what_changes_is_listed_and_nothing_else,
     an_owner_that_changes_is_a_change,
+    a_name_that_changes_is_a_change,
 }
 
 /// Walks over the threads that have changed, in pages of at most `max`. Returns them, and those that ended.
@@ -149,4 +150,37 @@ fn an_owner_that_changes_is_a_change<L: Leg>() {
         reader.join().unwrap();
     }
     writer.join().unwrap();
+}
+
+/// Threads wait for two locks. One lock is given a name, another name, and none.
+fn a_name_that_changes_is_a_change<L: Leg>() {
+    let rt = L::new();
+    let mut listed = ThreadsSeen::new();
+    let locks: [Arc<Mutex<()>>; 2] = std::array::from_fn(|_| Arc::new(Mutex::new(())));
+    let held = locks.each_ref().map(|lock| lock.lock());
+    let waiters: Vec<_> = (0..6)
+        .map(|n| {
+            let lock = Arc::clone(&locks[n % 2]);
+            rt.spawn(move || drop(lock.lock()))
+        })
+        .collect();
+    for waiter in &waiters {
+        seen(&rt, waiter.thread().id(), |thread| waits_for(thread, WaitReason::Mutex));
+    }
+    settle(&rt, &mut listed, 10);
+    let mut expected: Vec<ThreadId> = waiters.iter().step_by(2).map(|it| it.thread().id()).collect();
+    expected.sort();
+    for name in [Some("first"), Some("second"), None] {
+        match name {
+            Some(name) => stats::name(&*locks[0], name),
+            None => stats::unname(&*locks[0]),
+        }
+        let (mut threads, ended) = changes(&rt, &mut listed, 2);
+        threads.sort_by_key(ThreadInfo::id);
+        assert!(threads.iter().all(|thread| thread.object_name() == name), "{name:?}: {threads:?}");
+        assert!(threads.iter().map(ThreadInfo::id).eq(expected.iter().copied()), "{name:?}: {threads:?}");
+        assert!(ended.is_empty() && changes(&rt, &mut listed, 2).0.is_empty(), "{name:?}");
+    }
+    drop(held);
+    waiters.into_iter().for_each(|waiter| waiter.join().unwrap());
 }

@@ -167,6 +167,14 @@ pub(super) fn events() {
     assert_eq!(exits, 50);
     let all = client.events(true).unwrap();
     assert_eq!(all.events().iter().filter(|event| event.kind == EventKind::Exit).count(), 50);
+    // More than the 16 MiB of one answer: 4 events of 32 bytes for each of these threads.
+    const MANY: usize = 140_000;
+    selvedge::trace::set_ring_events(1_000_000).unwrap();
+    let rt = Mxn::builder().concurrency(1).build().unwrap();
+    rt.run(|| (0..MANY).for_each(|_| thread::spawn(|| ()).join().unwrap()));
+    let all = client.events(true).unwrap();
+    assert!(all.events().len() * 32 > 16 << 20, "{}", all.events().len());
+    assert!(all.events().iter().filter(|event| event.kind == EventKind::Exit).count() >= MANY);
     client.set_level(Level::Off).unwrap();
 }
 

@@ -11,6 +11,7 @@ mod files;
 mod forks;
 mod queues;
 mod recordings;
+mod rings;
 mod sleeps;
 mod slots;
 mod switching;
@@ -80,6 +81,8 @@ fn child() {
         ("own_abort", files::own_abort),
         ("overflow", files::overflow),
         ("deadlock", files::deadlock),
+        ("many", rings::many),
+        ("grown", rings::grown),
         ("fork", forks::fork),
     ]);
 }

@@ -6,6 +6,9 @@
 //! runtime, and goes on where the last page ended. The program says how much CPU time its serving thread has
 //! used. If that was more than [`SHARE`], pages become shorter, and later longer again. Deadlocks are looked
 //! for seldom, and the more seldom the longer that takes.
+//!
+//! So a row may be old: of threads that all run, each is listed once in a walk of many refreshes. The screen
+//! says how many rows are old.
 
 use std::collections::HashMap;
 use std::io;

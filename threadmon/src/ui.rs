@@ -12,6 +12,8 @@ pub(crate) mod threads;
 
 pub(crate) use self::keys::Request;
 
+use std::time::Duration;
+
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::{Color, Modifier, Style};
@@ -52,6 +54,9 @@ impl View {
         }
     }
 }
+
+/// A thread was seen long ago if it was so long ago.
+const OLD: Duration = Duration::from_secs(1);
 
 const KEYS: &str = "\
 1-5, Tab    threads, LWPs, CPUs, mapping, locks
@@ -244,10 +249,20 @@ pub(crate) fn states(model: &Model) -> Line<'static> {
         spans.push(Span::raw(comma));
         spans.push(Span::styled(format!("{count} {state}"), state_style(state)));
     }
-    if known < total {
-        spans.push(Span::styled(format!(" ({known} seen so far)"), dim()));
+    let notes = [(known < total).then(|| format!("{known} seen so far")), old_rows(model)];
+    let notes: Vec<String> = notes.into_iter().flatten().collect();
+    if !notes.is_empty() {
+        spans.push(Span::styled(format!(" ({})", notes.join(", ")), dim()));
     }
     Line::from(spans)
+}
+
+/// Returns how many threads were seen long ago, and when the first of them was; `None` if none was.
+fn old_rows(model: &Model) -> Option<String> {
+    let now = model.overview.as_ref()?.at;
+    let ages = model.threads.values().map(|row| now.saturating_sub(row.seen));
+    let (old, oldest) = ages.filter(|&age| age > OLD).fold((0, OLD), |(n, most), age| (n + 1, most.max(age)));
+    (old > 0).then(|| format!("{old} over 1 s ago, up to {}", time(oldest)))
 }
 
 /// Returns a line for each runtime. It has how many threads wait in run queues, how long threads waited
@@ -298,6 +313,12 @@ fn help() -> Vec<Line<'static>> {
         all.push(Line::from(vec![Span::styled(name, state_style(state)), Span::raw(meaning)]));
     }
     all.push(Line::default());
+    for line in [
+        "a refresh lists up to 4096 threads that have changed, and as few as take the program 8% of a CPU;",
+        "if more have changed, their rows are old: the line with the states says how many are over 1 s",
+    ] {
+        all.push(Line::from(line));
+    }
     all.push(Line::from(
         "own instead of an LWP's number: a kernel thread of one thread's own (1:1, or bound)",
     ));

@@ -22,15 +22,10 @@ use crate::recorder::clock;
 use crate::recorder::event::{Event, Kind, SlotCause};
 use crate::recorder::follow::follow;
 use crate::recorder::ring::Ring;
-use crate::recorder::rings::{NO_LWP, RingCell};
+use crate::recorder::rings::{self, NO_LWP, RingCell};
 use crate::recorder::session::{self, Session};
 use crate::shim::atomic::Ordering;
 use crate::shim::cpu;
-
-/// How many events are kept of an LWP: 512 KiB of them.
-const EVENTS: usize = 16_000;
-/// The same of a monitor, which fires timers only if all LWPs are busy, and of a reserve's thread.
-const HELPER_EVENTS: usize = 2_000;
 
 thread_local! {
     /// The ring of the monitor, or of the reserve's thread, that has this thread register as its own. No
@@ -44,8 +39,9 @@ impl Scheduler {
         follow(observed::is_traced, |traced| {
             if traced {
                 green::open_accounts();
+                // A monitor fires timers only if all LWPs are busy.
                 for trace in [&self.monitor_trace, &self.reserve_trace] {
-                    trace.open(self.number, NO_LWP, HELPER_EVENTS);
+                    trace.open(self.number, NO_LWP, rings::events() / 8);
                 }
             }
             // Relaxed: a wake-up that misses it is not recorded.
@@ -110,7 +106,7 @@ impl Scheduler {
 
     fn trace_lwp(&'static self, lwp: &'static Lwp, traced: bool) {
         if traced {
-            lwp.trace.open(self.number, lwp.index, EVENTS);
+            lwp.trace.open(self.number, lwp.index, rings::events());
         }
         lwp.flags.trace(traced);
     }

@@ -62,6 +62,30 @@ fn threads_have_names_states_and_what_they_wait_for() {
     );
 }
 
+/// Threads that come in several pages have rows of several moments. A walk that ends tells that those which
+/// waited wait on.
+#[test]
+fn old_rows_are_counted() {
+    let mut app = App::new();
+    let mut page = |at, id, state, last| {
+        let mut scene = Scene::at(ms(at), 1).thread(id, "a", state);
+        scene.snapshot.pages[0].1.last = last;
+        scene.snapshot.overview.runtimes[0].threads = 5;
+        app.model.apply(scene.snapshot);
+        app.refresh();
+        screen(&app, 100, 30)
+    };
+    has(&page(1000, 1, State::Runnable, false), &["5 threads: 1 run queue (1 seen so far)"]);
+    has(&page(1500, 2, State::Blocked, false), &["1 run queue, 1 blocked (2 seen so far)"]);
+    // One second is not more than that.
+    has(&page(2000, 3, State::Runnable, false), &["1 blocked (3 seen so far)"]);
+    has(&page(2400, 4, State::Runnable, false), &["(4 seen so far, 1 over 1 s ago, up to 1.4 s)"]);
+    has(&page(2600, 5, State::Runnable, false), &["(2 over 1 s ago, up to 1.6 s)"]);
+    has(&page(2700, 1, State::Running, true), &["(1 over 1 s ago, up to 1.2 s)"]);
+    // Thread 2 has waited on during this walk.
+    has(&page(2800, 3, State::Runnable, true), &["1 on LWP, 3 run queue, 1 blocked  "]);
+}
+
 /// The worst figures fit into 100 columns.
 #[test]
 fn run_queues_stand_above_the_views() {

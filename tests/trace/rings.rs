@@ -1,0 +1,91 @@
+//! How far back the events go: rings are as long as a program or its user wants them.
+
+use std::path::Path;
+
+use selvedge::trace::{EventKind, Level, Recording, set_level, set_ring_events};
+use selvedge::{Mxn, Runtime, thread};
+
+use super::child;
+
+/// How many threads end. Each makes three events or more, so two of the usual rings have no room for them.
+const THREADS: usize = 20_000;
+
+/// Starts threads one by one, on the same LWP, or on two if the first is missed.
+fn work(rt: &Mxn) {
+    rt.run(|| (0..THREADS).for_each(|_| thread::spawn(|| ()).join().unwrap()));
+}
+
+fn build() -> Mxn {
+    Mxn::builder().concurrency(1).max_lwps(2).build().unwrap()
+}
+
+/// Returns `true` if the end of each thread is in the recording.
+fn is_whole(recording: &Recording) -> bool {
+    recording.events().iter().filter(|it| it.kind == EventKind::Exit).count() >= THREADS
+}
+
+/// Sets what `PROGRAM` says, and checks what `KEEPS` says.
+pub(super) fn many() {
+    if let Ok(events) = std::env::var("PROGRAM") {
+        set_ring_events(events.parse().unwrap()).unwrap();
+    }
+    let rt = build();
+    set_level(Level::Events);
+    work(&rt);
+    let recording = Recording::take();
+    assert!(recording.events().len() > 800, "{}", recording.events().len());
+    assert_eq!(is_whole(&recording).to_string(), std::env::var("KEEPS").unwrap());
+}
+
+/// Rings that are open keep their size. Those of a runtime that is built later have the new one.
+pub(super) fn grown() {
+    let old = build();
+    set_level(Level::Events);
+    set_ring_events(1_000_000).unwrap();
+    let is_whole_after = |rt| {
+        set_level(Level::Off);
+        set_level(Level::Events);
+        work(rt);
+        is_whole(&Recording::take())
+    };
+    assert!(!is_whole_after(&old));
+    assert!(is_whole_after(&build()));
+}
+
+#[test]
+fn a_longer_ring_keeps_what_a_shorter_one_has_lost() {
+    let keeps = |keeps, more: &[(&str, &str)]| {
+        let mut variables = vec![("KEEPS", keeps)];
+        variables.extend(more);
+        child::run("many", &variables).expect_success();
+    };
+    keeps("false", &[]);
+    keeps("false", &[("SELVEDGE_TRACE_EVENTS", "16000")]);
+    keeps("true", &[("SELVEDGE_TRACE_EVENTS", "1000000")]);
+    keeps("true", &[("PROGRAM", "1000000")]);
+    // What the program sets counts more.
+    keeps("true", &[("PROGRAM", "1000000"), ("SELVEDGE_TRACE_EVENTS", "1000")]);
+    keeps("false", &[("PROGRAM", "1000"), ("SELVEDGE_TRACE_EVENTS", "1000000")]);
+    child::run("grown", &[]).expect_success();
+}
+
+/// The variable counts for `SELVEDGE_TRACE`, too. An invalid one is an error, with and without a trace.
+#[test]
+fn the_variable_is_read_with_and_without_a_file() {
+    let room = tempfile::tempdir().unwrap();
+    let path = room.path().join("trace");
+    let file = ("SELVEDGE_TRACE", path.to_str().unwrap());
+    child::run("many", &[file, ("KEEPS", "true"), ("SELVEDGE_TRACE_EVENTS", "1000000")]).expect_success();
+    let written = |path: &Path| Recording::read(std::fs::File::open(path).unwrap()).unwrap();
+    assert!(is_whole(&written(&path)));
+    for invalid in ["999", "10000001", "many", ""] {
+        for more in [&[][..], &[file]] {
+            let mut variables = vec![("KEEPS", "true"), ("SELVEDGE_TRACE_EVENTS", invalid)];
+            variables.extend(more);
+            let ended = child::run("many", &variables);
+            let range = "expected a whole number from 1000 to 10000000";
+            let expected = format!("invalid value `{invalid}` in SELVEDGE_TRACE_EVENTS: {range}");
+            assert!(!ended.status.success() && ended.said.contains(&expected), "{}", ended.said);
+        }
+    }
+}
