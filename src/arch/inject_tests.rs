@@ -188,7 +188,7 @@ fn hold_until(count: usize, states: &[Box<Registers>], ground: &Ground) -> Vec<S
     let mut wrong = Vec::new();
     while wrong.is_empty() && DONE.load(Ordering::Relaxed) < count {
         for state in states {
-            ground.opened(|| state.hold(&mut after, 2_000));
+            ground.opened(|| state.hold(&mut after, 20_000));
             wrong.extend(after.differences(state));
         }
     }

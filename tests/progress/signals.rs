@@ -226,7 +226,8 @@ const CALLS: &[Call] = &[
 /// The process. A green thread makes each call again and again, beside hogs that are preempted all the
 /// time. Meanwhile signals that no thread asked for come to every LWP.
 pub(crate) fn interruptions(rung: ThreadRegister) {
-    let rt = builder(rung).concurrency(2).time_slice(Some(SLICE)).build().unwrap();
+    // One LWP more than slots, for the call that blocks. So a hog is asked by signal, even if CPUs are busy.
+    let rt = builder(rung).concurrency(2).max_lwps(3).time_slice(Some(SLICE)).build().unwrap();
     let hogs = Hogs::that_come_back(&rt);
     // The number of the preemption signal; from a stranger, it does nothing but interrupt.
     let storm = Storm::start(&[libc::SIGURG], Duration::from_micros(100));

@@ -27,11 +27,11 @@ fn glibc() -> &'static Library {
 const CHILD: &str = "SELVEDGE_TEST_CHILD";
 
 /// Runs a test that ends its process, or cannot have others beside it. Returns `true` in the child. Otherwise
-/// runs the child, which is killed if it takes a minute. `judge` gets what it printed and how it ended.
+/// runs the child, which is killed if it hangs. `judge` gets what it printed and how it ended.
 fn in_child(test: &str, judge: impl FnOnce(&str, std::process::ExitStatus)) -> bool {
     if std::env::var_os(CHILD).is_some() {
         // SAFETY: takes a number.
-        unsafe { libc::alarm(60) };
+        unsafe { libc::alarm(200) };
         return true;
     }
     let module = module_path!().split_once("::").unwrap().1;
