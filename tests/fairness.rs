@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-use selvedge::{Mxn, Runtime, thread};
+use selvedge::{LwpState, Mxn, Runtime, thread};
 
 use watchdog::Watchdog;
 
@@ -115,7 +115,9 @@ fn a_busy_ring_does_not_stay_with_one_lwp() {
     let _watchdog = Watchdog::start("a busy ring beside a sleeping LWP");
     let rt = Mxn::builder().concurrency(2).build().unwrap();
     // Both LWPs search for a while, and then sleep.
-    std::thread::sleep(Duration::from_millis(20));
+    while rt.stats().count(LwpState::Idle) < 2 {
+        std::thread::yield_now();
+    }
     let shared = rt.run(|| {
         let lwps: Arc<Mutex<HashSet<PathBuf>>> = Arc::default();
         let over = Arc::new(AtomicBool::new(false));
@@ -293,6 +295,7 @@ fn a_thread_that_yields_rarely_lets_threads_from_outside_go_first() {
     let _watchdog = Watchdog::start("a_thread_that_yields_rarely_lets_threads_from_outside_go_first");
     static DONE: AtomicBool = AtomicBool::new(false);
     static BEGAN: AtomicBool = AtomicBool::new(false);
+    static YIELDS: AtomicU64 = AtomicU64::new(0);
     let rt = Mxn::builder().concurrency(1).time_slice(None).build().unwrap();
     let hogs = [(); 2].map(|()| {
         rt.spawn(|| {
@@ -303,12 +306,16 @@ fn a_thread_that_yields_rarely_lets_threads_from_outside_go_first() {
                     std::hint::spin_loop();
                 }
                 yields += u64::from(BEGAN.load(Ordering::Relaxed));
+                YIELDS.fetch_add(1, Ordering::Relaxed);
                 thread::yield_now();
             }
             yields
         })
     });
-    std::thread::sleep(Duration::from_millis(20));
+    // Both take turns by now.
+    while YIELDS.load(Ordering::Relaxed) < 4 {
+        std::thread::yield_now();
+    }
     BEGAN.store(true, Ordering::Relaxed);
     rt.spawn(|| DONE.store(true, Ordering::Relaxed)).join().unwrap();
     let yields: u64 = hogs.into_iter().map(|hog| hog.join().unwrap()).sum();

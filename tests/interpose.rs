@@ -21,6 +21,8 @@ mod locks;
 mod random;
 #[path = "interpose/std_threads.rs"]
 mod std_threads;
+#[path = "support/waiting.rs"]
+mod waiting;
 #[path = "support/watchdog.rs"]
 mod watchdog;
 
@@ -30,7 +32,7 @@ use watchdog::Watchdog;
 
 /// Runs `body` in a green thread, on each rung on which a green thread has a register. One runtime has as
 /// many slots as there are CPUs, and one has a single slot.
-fn green(what: &str, body: fn()) {
+fn green(what: &str, body: fn(&Mxn)) {
     let rungs = [ThreadRegister::Switched, ThreadRegister::Syscall];
     let all = rungs.into_iter().flat_map(|rung| [Some(1), None].map(|slots| (rung, slots)));
     for (rung, slots) in all {
@@ -45,7 +47,7 @@ fn green(what: &str, body: fn()) {
         };
         assert!(rt.info().interposed);
         let _watchdog = Watchdog::start(format!("{what}, {rung}, {slots:?}"));
-        rt.run(body);
+        rt.run(|| body(&rt));
     }
 }
 

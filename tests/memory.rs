@@ -2,6 +2,8 @@
 //!
 //! The global allocator counts. The tests take turns, since the count is the process's.
 
+#[path = "support/waiting.rs"]
+mod waiting;
 #[path = "support/watchdog.rs"]
 mod watchdog;
 
@@ -15,6 +17,7 @@ use selvedge::sync::{self, Barrier, Condvar, OnceLock, RwLock, Semaphore};
 use selvedge::thread::Builder;
 use selvedge::tsd::Key;
 use selvedge::{Mxn, OneToOne, Runtime, thread};
+use waiting::until_waits;
 use watchdog::Watchdog;
 
 struct Counting;
@@ -194,8 +197,7 @@ fn selects_give_back_their_memory() {
                     recv(never()) -> got => got.unwrap(),
                 }
             });
-            // In most rounds, the receiver waits already.
-            thread::sleep(Duration::from_micros(200));
+            until_waits(&runtime, &receiver);
             s.send([7; 100]).unwrap();
             receiver.join().unwrap();
         };

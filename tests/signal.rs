@@ -3,6 +3,8 @@
 
 #[path = "support/child.rs"]
 mod child;
+#[path = "support/waiting.rs"]
+mod waiting;
 #[path = "support/watchdog.rs"]
 mod watchdog;
 
@@ -18,6 +20,7 @@ use selvedge::signal::{SIGALRM, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGW
 use selvedge::thread::{self, Builder};
 use selvedge::{Mxn, OneToOne, Runtime, Wait};
 
+use waiting::until_waits;
 use watchdog::Watchdog;
 
 /// Longer than any test takes.
@@ -44,8 +47,8 @@ fn on<R: Runtime>(rt: &R) {
         let waiter =
             rt.spawn_with(Builder::new().bound(bound), move || (0..3).map(|_| signals.wait()).collect());
         let waiter = waiter.expect("a thread");
+        until_waits(rt, &waiter);
         // Others run meanwhile, on as few slots as there are.
-        rt.run(|| thread::sleep(Duration::from_millis(2)));
         rt.run(|| raise(SIGUSR1));
         while !waiter.is_finished() {
             // Until it has been seen, a second one may be the same; so they come one by one, in any order.

@@ -13,6 +13,7 @@ use selvedge::thread::Builder;
 use selvedge::{OneToOne, Runtime, Wait, thread};
 
 use crate::legs::Leg;
+use crate::waiting::until_waits;
 
 both! {
     messages_come_in_order,
@@ -171,7 +172,8 @@ fn a_sender_waits_for_the_receiver<L: Leg>() {
 
 /// The sender goes on because of the room that one receive makes, without another receive.
 fn a_waiting_sender_gets_the_room_at_once<L: Leg>() {
-    L::new().run(|| {
+    let rt = L::new();
+    rt.run(|| {
         for capacity in [1, 5] {
             let (s, r) = bounded(capacity);
             let senders: Vec<_> = (0..2)
@@ -183,8 +185,8 @@ fn a_waiting_sender_gets_the_room_at_once<L: Leg>() {
             while r.len() < capacity {
                 thread::yield_now();
             }
-            // Those that come too late for the buffer wait.
-            thread::sleep(SHORT);
+            // Those that come too late for the buffer wait, or have sent all.
+            senders.iter().for_each(|sender| until_waits(&rt, sender));
             for _ in 0..capacity {
                 r.recv().unwrap();
             }
@@ -241,11 +243,12 @@ fn without_receivers_sending_fails_and_messages_are_dropped<L: Leg>() {
 }
 
 fn the_last_handle_disconnects_the_waiters<L: Leg>() {
-    L::new().run(|| {
+    let rt = L::new();
+    rt.run(|| {
         for (s, r) in kinds::<u32>() {
             let waiters: Vec<_> =
                 (0..4).map(|_| r.clone()).map(|r| thread::spawn(move || r.recv())).collect();
-            thread::sleep(SHORT);
+            waiters.iter().for_each(|waiter| until_waits(&rt, waiter));
             let other = s.clone();
             drop(s);
             thread::yield_now();
@@ -257,7 +260,7 @@ fn the_last_handle_disconnects_the_waiters<L: Leg>() {
             (0..capacity).for_each(|n| s.send(n).unwrap());
             let waiters: Vec<_> =
                 (0..4).map(|n| (n, s.clone())).map(|(n, s)| thread::spawn(move || s.send(n))).collect();
-            thread::sleep(SHORT);
+            waiters.iter().for_each(|waiter| until_waits(&rt, waiter));
             drop(r);
             for (n, waiter) in waiters.into_iter().enumerate() {
                 assert_eq!(waiter.join().unwrap(), Err(SendError(n)));

@@ -12,6 +12,7 @@ use selvedge::thread::{Builder, JoinHandle};
 use selvedge::{OneToOne, Runtime, Wait, WaitError, thread};
 
 use crate::legs::Leg;
+use crate::waiting::until_waits;
 
 both! {
     moments_are_selected,
@@ -272,7 +273,8 @@ fn readiness_is_told<L: Leg>() {
 }
 
 fn readiness_is_told_to_all<L: Leg>() {
-    L::new().run(|| {
+    let rt = L::new();
+    rt.run(|| {
         let (s, r) = unbounded();
         let watchers: Vec<_> = (0..4)
             .map(|_| r.clone())
@@ -285,7 +287,7 @@ fn readiness_is_told_to_all<L: Leg>() {
                 })
             })
             .collect();
-        thread::sleep(SHORT);
+        watchers.iter().for_each(|watcher| until_waits(&rt, watcher));
         s.send(1).unwrap();
         watchers.into_iter().for_each(|watcher| assert!(watcher.join().unwrap() < 2));
         assert_eq!(r.recv(), Ok(1));

@@ -7,6 +7,7 @@ use selvedge::channel::{Select, bounded, never, rendezvous, select, unbounded};
 use selvedge::{Runtime, thread};
 
 use crate::legs::Leg;
+use crate::waiting::until_waits;
 
 both! {
     what_is_not_completed_goes_to_others,
@@ -15,7 +16,6 @@ both! {
 }
 
 const LONG: Duration = Duration::from_secs(1000);
-const SHORT: Duration = Duration::from_millis(3);
 
 fn what_is_not_completed_goes_to_others<L: Leg>() {
     L::new().run(|| {
@@ -59,7 +59,8 @@ fn what_is_not_completed_goes_to_others<L: Leg>() {
 }
 
 fn a_message_that_cannot_be_made_leaves_all_as_it_was<L: Leg>() {
-    L::new().run(|| {
+    let rt = L::new();
+    rt.run(|| {
         for (capacity, selects) in [(0, false), (1, false), (0, true), (1, true)] {
             let (s, r) = bounded::<u32>(capacity);
             let receive = move || match selects {
@@ -67,8 +68,7 @@ fn a_message_that_cannot_be_made_leaves_all_as_it_was<L: Leg>() {
                 false => r.recv_timeout(LONG).ok(),
             };
             let receiver = thread::spawn(receive);
-            // In some rounds of the test, the receiver waits already.
-            thread::sleep(SHORT);
+            until_waits(&rt, &receiver);
             for _ in 0..3 {
                 let unmade = || -> u32 { std::panic::resume_unwind(Box::new("no message")) };
                 let attempt = AssertUnwindSafe(|| select! { send(s, unmade()) -> _ => unreachable!() });
@@ -84,7 +84,8 @@ fn a_message_that_cannot_be_made_leaves_all_as_it_was<L: Leg>() {
 /// A select gets the room for which a sender waits too, and cannot make its message. The sender gets the
 /// room, and a thread that waits for readiness is told of the sender's message.
 fn room_that_is_given_back_goes_to_the_next_sender<L: Leg>() {
-    L::new().run(|| {
+    let rt = L::new();
+    rt.run(|| {
         let (s, r) = bounded::<u32>(1);
         s.send(1).unwrap();
         let ((begins, has_begun), (end, ends)) = (bounded(1), bounded::<()>(0));
@@ -92,7 +93,7 @@ fn room_that_is_given_back_goes_to_the_next_sender<L: Leg>() {
             let s = s.clone();
             thread::spawn(move || s.send(2).unwrap())
         };
-        thread::sleep(SHORT);
+        until_waits(&rt, &sends);
         // Both wait for room. The last to come is served first, as a rule.
         let selects = {
             let s = s.clone();
@@ -111,7 +112,7 @@ fn room_that_is_given_back_goes_to_the_next_sender<L: Leg>() {
                 assert!(catch_unwind(attempt).is_err());
             })
         };
-        thread::sleep(SHORT);
+        until_waits(&rt, &selects);
         assert_eq!(r.recv(), Ok(1));
         let sender_was_faster = select! {
             recv(r) -> _ => true,
@@ -130,7 +131,7 @@ fn room_that_is_given_back_goes_to_the_next_sender<L: Leg>() {
                 select.ready_timeout(LONG).is_ok()
             })
         };
-        thread::sleep(SHORT);
+        until_waits(&rt, &watches);
         drop(end);
         assert!(watches.join().unwrap());
         assert_eq!(r.recv(), Ok(2));

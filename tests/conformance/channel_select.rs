@@ -10,6 +10,7 @@ use selvedge::channel::{
 use selvedge::{Runtime, thread};
 
 use crate::legs::Leg;
+use crate::waiting::until_waits;
 
 both! {
     what_is_ready_is_done,
@@ -32,7 +33,8 @@ const LONG: Duration = Duration::from_secs(1000);
 const SHORT: Duration = Duration::from_millis(3);
 
 fn what_is_ready_is_done<L: Leg>() {
-    L::new().run(|| {
+    let rt = L::new();
+    rt.run(|| {
         let (s1, r1) = unbounded();
         let (s2, r2) = bounded(1);
         s1.send(1).unwrap();
@@ -52,7 +54,7 @@ fn what_is_ready_is_done<L: Leg>() {
                 recv(r2) -> n => (2, n.unwrap()),
             }
         });
-        thread::sleep(SHORT);
+        until_waits(&rt, &waiter);
         s2.send(7).unwrap();
         assert_eq!(waiter.join().unwrap(), (2, 7));
     });
@@ -214,7 +216,8 @@ fn messages_are_sent_by_selects_only<L: Leg>() {
 }
 
 fn the_end_of_the_other_side_is_ready<L: Leg>() {
-    L::new().run(|| {
+    let rt = L::new();
+    rt.run(|| {
         for (s, r) in [rendezvous::<u32>(), bounded(1), unbounded()] {
             let waiter = thread::spawn(move || {
                 select! {
@@ -234,7 +237,7 @@ fn the_end_of_the_other_side_is_ready<L: Leg>() {
                     recv(never::<u32>()) -> _ => unreachable!(),
                 }
             });
-            thread::sleep(SHORT);
+            until_waits(&rt, &waiter);
             drop(r);
             assert_eq!(waiter.join().unwrap(), Err(SendError(5)));
         }
@@ -242,7 +245,8 @@ fn the_end_of_the_other_side_is_ready<L: Leg>() {
 }
 
 fn a_message_is_made_when_it_is_wanted<L: Leg>() {
-    L::new().run(|| {
+    let rt = L::new();
+    rt.run(|| {
         let (s, r) = bounded(1);
         let mut made = 0;
         for _ in 0..2 {
@@ -256,7 +260,7 @@ fn a_message_is_made_when_it_is_wanted<L: Leg>() {
         for (s, r) in [rendezvous(), bounded(1)] {
             let receiver = thread::spawn(move || (r.recv_timeout(LONG), r));
             let slow = || {
-                thread::sleep(SHORT);
+                until_waits(&rt, &receiver);
                 7
             };
             select! { send(s, slow()) -> sent => sent.unwrap() }
@@ -293,7 +297,8 @@ fn two_that_select_agree<L: Leg>() {
 }
 
 fn no_thread_meets_itself<L: Leg>() {
-    L::new().run(|| {
+    let rt = L::new();
+    rt.run(|| {
         let (s, r) = rendezvous();
         assert!(select! {
             send(s, 1) -> _ => false,
@@ -307,7 +312,7 @@ fn no_thread_meets_itself<L: Leg>() {
                 recv(u) -> got => got.unwrap(),
             }
         });
-        thread::sleep(SHORT);
+        until_waits(&rt, &waiter);
         s.send(5).unwrap();
         assert_eq!(waiter.join().unwrap(), 5);
         assert_eq!(r.try_recv(), Err(TryRecvError::Empty));

@@ -9,6 +9,7 @@ use selvedge::{Runtime, Wait, thread};
 use crate::legs::Leg;
 use crate::mixed::everywhere;
 use crate::mutexes::relock;
+use crate::waiting::until_waits;
 
 both! {
     a_relock_is_refused_in_every_form,
@@ -106,13 +107,14 @@ fn the_dead_own_it_for_ever<L: Leg>() {
 }
 
 fn a_fair_unlock_hands_over<L: Leg>() {
-    L::new().run(|| {
+    let rt = L::new();
+    rt.run(|| {
         let mutex = Arc::new(CheckedMutex::new(0));
         for round in 1..=20 {
             let guard = mutex.lock().unwrap();
             let theirs = Arc::clone(&mutex);
             let waiter = thread::spawn(move || *theirs.lock().unwrap() = round);
-            thread::sleep(Duration::from_micros(100));
+            until_waits(&rt, &waiter);
             CheckedMutexGuard::unlock_fair(guard);
             waiter.join().unwrap();
             assert_eq!(*mutex.lock().unwrap(), round);

@@ -8,6 +8,7 @@ use std::time::Duration;
 use selvedge::{OneToOne, Runtime, thread};
 
 use crate::legs::{Leg, passed_on, settle};
+use crate::waiting::until_waits;
 
 both! {
     a_dropped_runtime_has_waited_for_its_threads,
@@ -126,7 +127,7 @@ fn threads_of_two_runtimes_wake_each_other<L: Leg>() {
                 thread::park();
                 20
             });
-            thread::sleep(Duration::from_millis(2));
+            until_waits(other, &theirs);
             theirs.thread().unpark();
             theirs.join().unwrap() + other.run(|| one.spawn(|| 1).join().unwrap())
         });

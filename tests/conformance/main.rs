@@ -7,6 +7,8 @@ mod unseen;
 #[cfg(windows)]
 #[path = "../support/unseen_windows.rs"]
 mod unseen;
+#[path = "../support/waiting.rs"]
+mod waiting;
 #[path = "../support/watchdog.rs"]
 mod watchdog;
 

@@ -10,6 +10,7 @@ use selvedge::net::{TcpListener, TcpStream};
 use selvedge::{Runtime, ThreadRegister, Wait, thread};
 
 use crate::legs::Leg;
+use crate::waiting::until_waits;
 
 both! {
     both_ends_are_threads,
@@ -190,11 +191,12 @@ fn a_read_times_out<L: Leg>() {
 }
 
 fn a_read_is_interrupted<L: Leg>() {
-    L::new().run(|| {
+    let rt = L::new();
+    rt.run(|| {
         let (_one, other) = pair();
         let wait = Wait::timeout(LONG).interruptible();
         let reader = thread::spawn(move || other.read_with(&mut [0], wait).map(drop).unwrap_err().kind());
-        std::thread::sleep(SHORT);
+        until_waits(&rt, &reader);
         reader.thread().interrupt();
         assert_eq!(reader.join().unwrap(), ErrorKind::Interrupted);
         // Before the wait, even if there is something to read.
@@ -221,11 +223,12 @@ fn an_accept_ends_as_its_wait_says<L: Leg>() {
 }
 
 fn a_writer_waits_for_room<L: Leg>() {
-    L::new().run(|| {
+    let rt = L::new();
+    rt.run(|| {
         const BYTES: usize = 8 << 20;
         let (mut one, mut other) = pair();
         let writer = thread::spawn(move || one.write_all(&vec![7; BYTES]).unwrap());
-        std::thread::sleep(SHORT);
+        until_waits(&rt, &writer);
         let mut all = Vec::new();
         other.read_to_end(&mut all).unwrap();
         assert!(all.len() == BYTES && all.iter().all(|&byte| byte == 7));

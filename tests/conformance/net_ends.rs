@@ -11,6 +11,7 @@ use selvedge::{Runtime, Wait, thread};
 
 use crate::legs::Leg;
 use crate::net::{LONG, SHORT, is, listen, pair, repeat, say};
+use crate::waiting::until_waits;
 
 both! {
     a_stream_ends_in_halves,
@@ -24,7 +25,8 @@ both! {
 }
 
 fn a_stream_ends_in_halves<L: Leg>() {
-    L::new().run(|| {
+    let rt = L::new();
+    rt.run(|| {
         let (mut one, other) = pair();
         let reader = thread::spawn(move || {
             let mut all = Vec::new();
@@ -45,17 +47,18 @@ fn a_stream_ends_in_halves<L: Leg>() {
             let other = Arc::clone(&other);
             move || (&*other).read(&mut [0]).unwrap()
         });
-        std::thread::sleep(SHORT);
+        until_waits(&rt, &reader);
         other.shutdown(Shutdown::Both).unwrap();
         assert_eq!(reader.join().unwrap(), 0);
     });
 }
 
 fn a_reset_is_an_error<L: Leg>() {
-    L::new().run(|| {
+    let rt = L::new();
+    rt.run(|| {
         let (one, mut other) = pair();
         let reader = thread::spawn(move || other.read(&mut [0]).map(drop).unwrap_err().kind());
-        std::thread::sleep(SHORT);
+        until_waits(&rt, &reader);
         socket2::SockRef::from(&one).set_linger(Some(Duration::ZERO)).unwrap();
         drop(one);
         assert_eq!(reader.join().unwrap(), ErrorKind::ConnectionReset);
@@ -75,7 +78,8 @@ fn a_connect_is_refused<L: Leg>() {
 
 /// What has waited before has been in the set of descriptors, under another token.
 fn a_stream_goes_to_std_and_back<L: Leg>() {
-    L::new().run(|| {
+    let rt = L::new();
+    rt.run(|| {
         let (mut one, mut other) = pair();
         for _ in 0..3 {
             let echo = thread::spawn(move || {
@@ -84,7 +88,7 @@ fn a_stream_goes_to_std_and_back<L: Leg>() {
             });
             let mut byte = [0];
             one.read_exact(&mut byte).unwrap();
-            std::thread::sleep(SHORT);
+            until_waits(&rt, &echo);
             one.write_all(&byte).unwrap();
             let stream = echo.join().unwrap().into_std();
             // It blocks now, and has no timeout.
@@ -107,14 +111,14 @@ fn a_stream_goes_from_one_runtime_to_another<L: Leg>() {
                 other.read_exact(&mut [0]).unwrap();
                 other
             });
-            std::thread::sleep(SHORT);
+            until_waits(rt, &reader);
             one.write_all(&[0]).unwrap();
             other = reader.join().unwrap();
         }
     }
     drop(first);
     let reader = second.spawn(move || other.read_exact(&mut [0]).unwrap());
-    std::thread::sleep(SHORT);
+    until_waits(&second, &reader);
     one.write_all(&[0]).unwrap();
     reader.join().unwrap();
 }
@@ -135,7 +139,8 @@ fn calls_do_not_wait_if_told_so<L: Leg>() {
 }
 
 fn messages_come_whole<L: Leg>() {
-    L::new().run(|| {
+    let rt = L::new();
+    rt.run(|| {
         let (one, other) = (UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
         let to = other.local_addr().unwrap();
         is(other.recv_from_with(&mut [0], Wait::timeout(SHORT)), ErrorKind::TimedOut);
@@ -144,13 +149,15 @@ fn messages_come_whole<L: Leg>() {
             (0..3_u8).for_each(|length| {
                 assert_eq!(other.recv(&mut bytes).unwrap(), usize::from(length));
             });
-            other.recv_from(&mut bytes).unwrap()
+            other
         });
         one.connect(to).unwrap();
         for length in 0..3 {
             assert_eq!(one.send(&[0; 3][..length]).unwrap(), length);
         }
-        std::thread::sleep(SHORT);
+        let other = receiver.join().unwrap();
+        let receiver = thread::spawn(move || other.recv_from(&mut [0; 8]).unwrap());
+        until_waits(&rt, &receiver);
         one.send(&[0; 8]).unwrap();
         assert_eq!(receiver.join().unwrap(), (8, one.local_addr().unwrap()));
         let (one, other) = UnixDatagram::pair().unwrap();

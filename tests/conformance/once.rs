@@ -12,6 +12,7 @@ use selvedge::{Runtime, Wait, WaitError, thread};
 
 use crate::legs::Leg;
 use crate::mixed::{KINDS, everywhere};
+use crate::waiting::until_waits;
 
 both! {
     one_closure_runs_and_all_see_what_it_did,
@@ -104,7 +105,7 @@ fn callers_that_come_meanwhile_wait_for_the_end<L: Leg>() {
             rt.spawn_with(thread::Builder::new().bound(n % 2 == 1), call).unwrap()
         })
         .collect();
-    std::thread::sleep(Duration::from_millis(2));
+    others.iter().for_each(|other| until_waits(&rt, other));
     assert!(others.iter().all(|other| !other.is_finished()));
     go_on.send(()).unwrap();
     others.into_iter().for_each(|other| other.join().unwrap());
@@ -220,7 +221,7 @@ fn wait_panics_if_poisoned_and_force_does_not<L: Leg>() {
     assert_eq!(message(|| once.wait_for(LONG)), poisoned);
     assert_eq!(message(|| once.wait_until(Instant::now() + LONG)), poisoned);
     assert_eq!(message(|| once.wait_with(Wait::forever().interruptible())), poisoned);
-    std::thread::sleep(Duration::from_millis(1));
+    until_waits(&rt, &forced);
     assert!(!forced.is_finished());
     once.call_once_force(|_| ());
     forced.join().unwrap();
@@ -324,7 +325,7 @@ fn waits_are_interrupted<L: Leg>() {
         };
         let waiter = rt.spawn_with(thread::Builder::new().bound(round % 2 == 1), wait).unwrap();
         if round % 4 < 2 {
-            thread::sleep(Duration::from_millis(1));
+            until_waits(&rt, &waiter);
         }
         waiter.thread().interrupt();
         assert!(waiter.join().unwrap());

@@ -11,6 +11,7 @@ use selvedge::{Runtime, Wait, WaitError, thread};
 
 use crate::legs::Leg;
 use crate::once::message;
+use crate::waiting::until_waits;
 
 both! {
     a_caller_that_does_not_wait_long_is_told,
@@ -172,7 +173,7 @@ fn an_interrupted_waiter_is_told<L: Leg>() {
             let wait = move || (form(&theirs, limit(LONG).interruptible()), thread::take_interrupt());
             let waiter = rt.spawn_with(thread::Builder::new().bound(round % 2 == 1), wait).unwrap();
             if round < 2 {
-                thread::sleep(Duration::from_millis(1));
+                until_waits(&rt, &waiter);
             }
             waiter.thread().interrupt();
             assert_eq!(waiter.join().unwrap(), (Err(WaitError::Interrupted), false), "{what}");

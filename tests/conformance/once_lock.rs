@@ -11,6 +11,7 @@ use selvedge::{Runtime, Wait, WaitError, thread};
 use crate::legs::Leg;
 use crate::mixed::{KINDS, everywhere};
 use crate::once::message;
+use crate::waiting::until_waits;
 
 both! {
     one_of_many_sets_it,
@@ -169,7 +170,7 @@ fn waits_are_interrupted<L: Leg>() {
         };
         let waiter = rt.spawn_with(thread::Builder::new().bound(round % 2 == 1), wait).unwrap();
         if round % 4 < 2 {
-            thread::sleep(Duration::from_millis(1));
+            until_waits(&rt, &waiter);
         }
         waiter.thread().interrupt();
         assert!(waiter.join().unwrap());

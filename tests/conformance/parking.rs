@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use selvedge::{Runtime, thread};
 
 use crate::legs::Leg;
+use crate::waiting::until_waits;
 
 both! {
     a_permit_posted_before_is_there_after,
@@ -68,7 +69,8 @@ impl Flag {
 }
 
 fn an_unpark_wakes_a_parked_thread<L: Leg>() {
-    L::new().run(|| {
+    let rt = L::new();
+    rt.run(|| {
         let (flag, theirs) = (Flag::default(), Flag::default());
         let (mine, seen) = (flag.clone(), theirs.clone());
         let me = thread::current();
@@ -77,7 +79,7 @@ fn an_unpark_wakes_a_parked_thread<L: Leg>() {
             mine.wait();
         });
         theirs.wait();
-        thread::sleep(Duration::from_millis(5));
+        until_waits(&rt, &waiter);
         flag.raise(waiter.thread());
         waiter.join().unwrap();
     });
@@ -88,13 +90,10 @@ fn a_foreign_thread_unparks<L: Leg>() {
     let flag = Flag::default();
     let theirs = flag.clone();
     let waiter = rt.spawn(move || theirs.wait());
-    let of = waiter.thread().clone();
-    let waker = std::thread::spawn(move || {
-        std::thread::sleep(Duration::from_millis(5));
-        flag.raise(&of);
-    });
+    // This thread is a foreign one.
+    until_waits(&rt, &waiter);
+    flag.raise(waiter.thread());
     waiter.join().unwrap();
-    waker.join().unwrap();
 }
 
 fn a_thread_unparks_a_foreign_thread<L: Leg>() {
@@ -113,7 +112,8 @@ fn a_thread_unparks_a_foreign_thread<L: Leg>() {
 }
 
 fn park_timeout_waits_for_its_time_or_a_permit<L: Leg>() {
-    L::new().run(|| {
+    let rt = L::new();
+    rt.run(|| {
         for millis in [0, 1, 20] {
             let timeout = Duration::from_millis(millis);
             let start = Instant::now();
@@ -121,7 +121,7 @@ fn park_timeout_waits_for_its_time_or_a_permit<L: Leg>() {
             assert!(start.elapsed() >= timeout);
         }
         let parked = thread::spawn(|| thread::park_timeout(LONG));
-        thread::sleep(Duration::from_millis(5));
+        until_waits(&rt, &parked);
         parked.thread().unpark();
         parked.join().unwrap();
     });
@@ -228,7 +228,8 @@ fn many_threads_unpark_one<L: Leg>() {
 }
 
 fn an_endless_timeout_waits<L: Leg>() {
-    L::new().run(|| {
+    let rt = L::new();
+    rt.run(|| {
         let flag = Flag::default();
         let theirs = flag.clone();
         let waiter = thread::spawn(move || {
@@ -236,7 +237,7 @@ fn an_endless_timeout_waits<L: Leg>() {
                 thread::park_timeout(Duration::MAX);
             }
         });
-        thread::sleep(Duration::from_millis(5));
+        until_waits(&rt, &waiter);
         assert!(!waiter.is_finished());
         flag.raise(waiter.thread());
         waiter.join().unwrap();

@@ -14,6 +14,7 @@ use selvedge::thread::{Builder, JoinHandle};
 use selvedge::{OneToOne, Runtime, Wait, thread};
 
 use crate::legs::{Leg, passed_on};
+use crate::waiting::until_waits;
 
 both! {
     many_read_or_one_writes,
@@ -326,7 +327,8 @@ const WAITS: [(&str, Waiting); 8] = [
 ];
 
 fn every_wait_can_be_interrupted<L: Leg>() {
-    L::new().run(|| {
+    let rt = L::new();
+    rt.run(|| {
         let lock = Arc::new(RwLock::new(0));
         let writer = lock.write();
         for (what, wait) in WAITS {
@@ -334,7 +336,7 @@ fn every_wait_can_be_interrupted<L: Leg>() {
                 let theirs = Arc::clone(&lock);
                 let waiter = thread::spawn(move || (wait(&theirs), thread::take_interrupt()));
                 if asleep {
-                    thread::sleep(SOON);
+                    until_waits(&rt, &waiter);
                 }
                 waiter.thread().interrupt();
                 assert_eq!(waiter.join().unwrap(), (true, false), "{what}");

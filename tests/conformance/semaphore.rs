@@ -13,6 +13,7 @@ use selvedge::{Runtime, Wait, WaitError, thread};
 
 use crate::legs::Leg;
 use crate::mixed::{KINDS, everywhere};
+use crate::waiting::until_waits;
 
 both! {
     no_more_are_inside_than_there_are_permits,
@@ -289,8 +290,8 @@ fn a_waiter_that_gives_up_makes_way<L: Leg>() {
         }
         let theirs = Arc::clone(&semaphore);
         let second = rt.spawn(move || drop(theirs.acquire()));
-        thread::sleep(Duration::from_millis(5));
         if interrupted {
+            until_waits(&rt, &second);
             assert!(!second.is_finished());
             first.thread().interrupt();
         }

@@ -9,6 +9,7 @@ use selvedge::sync::WaitGroup;
 use selvedge::{OneToOne, Runtime, Wait, WaitError, thread};
 
 use crate::legs::Leg;
+use crate::waiting::until_waits;
 
 both! {
     the_wait_ends_when_all_have_left,
@@ -106,7 +107,8 @@ fn a_member_that_panics_has_left<L: Leg>() {
 
 fn a_member_that_gives_up_is_a_member_again<L: Leg>() {
     const WAIT: Duration = Duration::from_millis(3);
-    L::new().run(|| {
+    let rt = L::new();
+    rt.run(|| {
         let group = WaitGroup::new();
         let other = group.clone();
         let start = Instant::now();
@@ -121,7 +123,7 @@ fn a_member_that_gives_up_is_a_member_again<L: Leg>() {
         assert_eq!(format!("{group:?}"), "WaitGroup { count: 2 }");
         // The other waits for it.
         let waits = thread::spawn(move || other.wait());
-        thread::sleep(WAIT);
+        until_waits(&rt, &waits);
         assert!(!waits.is_finished());
         drop(group);
         waits.join().unwrap();
@@ -148,7 +150,7 @@ fn an_interrupted_member_is_a_member_again<L: Leg>() {
             group
         });
         if round % 2 == 0 {
-            thread::sleep(Duration::from_millis(1));
+            until_waits(&rt, &waiter);
         }
         waiter.thread().interrupt();
         let member = waiter.join().unwrap();

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use selvedge::{LwpState, Mxn, Runtime, thread};
 
+use crate::waiting::until_waits;
 use crate::watchdog::Watchdog;
 use crate::{all, child, green};
 
@@ -37,7 +38,7 @@ fn converse(mut stream: impl Read + Write, number: usize, rounds: usize) {
 
 #[test]
 fn std_sockets_echo() {
-    green("std's sockets echo", || {
+    green("std's sockets echo", |_| {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let server = thread::spawn(move || {
@@ -56,7 +57,7 @@ fn std_sockets_echo() {
 
 #[test]
 fn unix_sockets_and_pipes_carry_bytes() {
-    green("Unix sockets and pipes carry bytes", || {
+    green("Unix sockets and pipes carry bytes", |_| {
         let (one, other) = UnixStream::pair().unwrap();
         let host = thread::spawn(move || echo(other));
         converse(one, 100, 100);
@@ -84,7 +85,7 @@ fn unix_sockets_and_pipes_carry_bytes() {
 /// fills the buffer.
 #[test]
 fn a_call_sends_and_receives_all() {
-    green("a call sends and receives all", || {
+    green("a call sends and receives all", |_| {
         const SIZE: usize = 4 << 20;
         let (one, other) = UnixStream::pair().unwrap();
         let sender = thread::spawn(move || {
@@ -110,7 +111,7 @@ fn a_call_sends_and_receives_all() {
 
 #[test]
 fn datagrams_arrive_one_by_one() {
-    green("datagrams arrive one by one", || {
+    green("datagrams arrive one by one", |_| {
         let [one, other] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
         other.connect(one.local_addr().unwrap()).unwrap();
         one.connect(other.local_addr().unwrap()).unwrap();
@@ -138,7 +139,7 @@ fn datagrams_arrive_one_by_one() {
 /// and takes nothing.
 #[test]
 fn calls_that_never_wait_do_not() {
-    green("calls that never wait do not", || {
+    green("calls that never wait do not", |_| {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut one = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (mut other, _) = listener.accept().unwrap();
@@ -177,7 +178,7 @@ fn calls_that_never_wait_do_not() {
 /// A mode not to block stays what it is, and timeouts end waits.
 #[test]
 fn modes_and_timeouts_are_kept() {
-    green("modes and timeouts are kept", || {
+    green("modes and timeouts are kept", |_| {
         let (mut one, mut other) = UnixStream::pair().unwrap();
         let mut byte = [0];
         one.set_nonblocking(true).unwrap();
@@ -210,7 +211,7 @@ fn modes_and_timeouts_are_kept() {
 /// Another thread ends a wait: by `shutdown`, by closing the other side, by a reset.
 #[test]
 fn the_end_of_a_connection_ends_waits() {
-    green("the end of a connection ends waits", || {
+    green("the end of a connection ends waits", |rt| {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let pair = || {
             let one = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -219,7 +220,7 @@ fn the_end_of_a_connection_ends_waits() {
         let reader = |stream: &Arc<TcpStream>| {
             let stream = Arc::clone(stream);
             let read = thread::spawn(move || (&*stream).read(&mut [0; 8]));
-            thread::sleep(Duration::from_millis(2));
+            until_waits(rt, &read);
             read
         };
         let (one, other) = pair();
@@ -244,7 +245,7 @@ fn the_end_of_a_connection_ends_waits() {
 /// One thread reads and another writes, on the same descriptor, and several accept on one.
 #[test]
 fn threads_share_descriptors() {
-    green("threads share descriptors", || {
+    green("threads share descriptors", |_| {
         let (one, other) = UnixStream::pair().unwrap();
         let echoing = thread::spawn(move || echo(other));
         let one = Arc::new(one);
@@ -293,7 +294,7 @@ fn pipe() -> (PipeReader, PipeWriter) {
 
 #[test]
 fn poll_select_and_epoll_wait() {
-    green("poll, select and epoll_wait", || {
+    green("poll, select and epoll_wait", |_| {
         let (first, second) = (pipe(), pipe());
         let mut both = [polled(&first.0, libc::POLLIN), polled(&second.0, libc::POLLIN)];
         let start = Instant::now();
@@ -352,7 +353,7 @@ fn poll_select_and_epoll_wait() {
 /// and hang-ups are told from each other.
 #[test]
 fn poll_tells_events_apart() {
-    green("poll tells events apart", || {
+    green("poll tells events apart", |_| {
         let (one, mut other) = UnixStream::pair().unwrap();
         other.write_all(b"x").unwrap();
         let mut room = [polled(&one, libc::POLLOUT)];
@@ -404,7 +405,7 @@ fn cpu_time() -> Duration {
 
 #[test]
 fn children_are_waited_for() {
-    green("children are waited for", || {
+    green("children are waited for", |_| {
         all(8, |number| {
             let mut command = Command::new("sh");
             let output = command.arg("-c").arg(format!("sleep 0.05; echo {number}; exit {number}"));

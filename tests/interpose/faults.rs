@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use selvedge::{Mxn, Runtime, thread};
 
+use crate::waiting::until_waits;
 use crate::{all, child, green};
 
 /// Where the handler writes.
@@ -35,7 +36,7 @@ fn signals_disturb_no_wait() {
         action.sa_flags = flags;
         // SAFETY: the handler is async-signal-safe.
         assert_eq!(unsafe { libc::sigaction(libc::SIGUSR1, &raw const action, std::ptr::null_mut()) }, 0);
-        green("signals disturb no wait", under_signals);
+        green("signals disturb no wait", |_| under_signals());
     }
 }
 
@@ -145,7 +146,7 @@ pub(crate) fn handlers() {
         action.sa_flags = flags;
         // SAFETY: the handler calls only what may be called in one.
         assert_eq!(unsafe { libc::sigaction(libc::SIGUSR2, &raw const action, std::ptr::null_mut()) }, 0);
-        green("handlers stay on their LWP", || {
+        green("handlers stay on their LWP", |_| {
             let before = SIGNALS.load(SeqCst);
             all(8, |_| {
                 for _ in 0..5 {
@@ -168,7 +169,7 @@ fn a_closed_or_replaced_descriptor_ends_waits() {
 }
 
 pub(crate) fn closed() {
-    green("a closed or replaced descriptor ends waits", || {
+    green("a closed or replaced descriptor ends waits", |rt| {
         for replaced in [false, true] {
             let (reader, writer) = io::pipe().unwrap();
             let number = reader.into_raw_fd();
@@ -178,7 +179,7 @@ pub(crate) fn closed() {
                 let n = unsafe { libc::read(number, byte.as_mut_ptr().cast(), 1) };
                 if n < 0 { Err(io::Error::last_os_error().raw_os_error()) } else { Ok(byte[0]) }
             });
-            thread::sleep(Duration::from_millis(3));
+            until_waits(rt, &waiting);
             if replaced {
                 let (other, mut other_writer) = io::pipe().unwrap();
                 // SAFETY: numbers of this test.
@@ -212,7 +213,8 @@ pub(crate) fn forks() {
         let waiting = thread::spawn(move || assert!(receiver.recv().is_err()));
         let (one, other) = UnixStream::pair().unwrap();
         let reading = thread::spawn(move || (&one).read(&mut [0]).unwrap());
-        thread::sleep(Duration::from_millis(5));
+        until_waits(&rt, &waiting);
+        until_waits(&rt, &reading);
         // SAFETY: the child only uses what is safe there, and leaves by `_exit`.
         let child = unsafe { libc::fork() };
         if child == 0 {
@@ -293,7 +295,7 @@ pub(crate) fn few_descriptors() {
 
 #[test]
 fn times_of_nothing_and_of_years() {
-    green("times of nothing and of years", || {
+    green("times of nothing and of years", |rt| {
         let pair = Arc::new((Mutex::new(false), Condvar::new()));
         let (guard, result) = pair.1.wait_timeout(pair.0.lock().unwrap(), Duration::ZERO).unwrap();
         assert!(result.timed_out());
@@ -311,7 +313,7 @@ fn times_of_nothing_and_of_years() {
                     waker.1.wait_timeout_while(waker.0.lock().unwrap(), long, waits).unwrap();
                 assert!(!result.timed_out());
             });
-            thread::sleep(Duration::from_millis(1));
+            until_waits(rt, &waiting);
             *pair.0.lock().unwrap() = true;
             pair.1.notify_all();
             waiting.join().unwrap();
@@ -320,7 +322,7 @@ fn times_of_nothing_and_of_years() {
         let (one, mut other) = UnixStream::pair().unwrap();
         one.set_read_timeout(Some(Duration::from_secs(100 * 365 * 24 * 3600))).unwrap();
         let reading = thread::spawn(move || (&one).read(&mut [0]).unwrap());
-        thread::sleep(Duration::from_millis(1));
+        until_waits(rt, &reading);
         other.write_all(b"x").unwrap();
         assert_eq!(reading.join().unwrap(), 1);
     });

@@ -257,7 +257,7 @@ fn bad_calls_get_the_kernels_answers() {
 /// Waits end when their time is over, and not before: relative, and by both clocks.
 #[test]
 fn times_are_kept() {
-    crate::green("times are kept", || {
+    crate::green("times are kept", |_| {
         const LONG: Duration = Duration::from_millis(20);
         let word = AtomicU32::new(0);
         let at = ptr::from_ref(&word);

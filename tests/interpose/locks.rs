@@ -8,12 +8,13 @@ use std::time::{Duration, Instant};
 use selvedge::thread::{ThreadState, WaitReason};
 use selvedge::{LwpState, Mxn, Runtime, thread};
 
+use crate::waiting::until_waits;
 use crate::watchdog::Watchdog;
 use crate::{all, green};
 
 #[test]
 fn std_locks_exclude_each_other() {
-    green("std's locks exclude each other", || {
+    green("std's locks exclude each other", |_| {
         const EACH: usize = 500;
         let counts = Arc::new((Mutex::new(0_usize), RwLock::new(0_usize), parking_lot::Mutex::new(0_usize)));
         let shared = Arc::clone(&counts);
@@ -46,7 +47,7 @@ fn std_locks_exclude_each_other() {
 
 #[test]
 fn std_channels_and_barriers_hand_over() {
-    green("std's channels and barriers hand over", || {
+    green("std's channels and barriers hand over", |_| {
         let barrier = Arc::new(Barrier::new(33));
         let passed = Arc::new(AtomicUsize::new(0));
         let (sender, receiver) = mpsc::sync_channel(2);
@@ -78,7 +79,7 @@ fn std_channels_and_barriers_hand_over() {
 
 #[test]
 fn std_parking_wakes_and_times_out() {
-    green("std's parking wakes and times out", || {
+    green("std's parking wakes and times out", |rt| {
         let (sender, receiver) = mpsc::channel();
         let parked = thread::spawn(move || {
             sender.send(std::thread::current()).unwrap();
@@ -88,7 +89,7 @@ fn std_parking_wakes_and_times_out() {
             assert!(start.elapsed() >= Duration::from_millis(10));
         });
         let handle = receiver.recv().unwrap();
-        std::thread::sleep(Duration::from_millis(2));
+        until_waits(rt, &parked);
         handle.unpark();
         parked.join().unwrap();
 
@@ -101,7 +102,7 @@ fn std_parking_wakes_and_times_out() {
 
 #[test]
 fn others_channels_hand_over() {
-    green("others' channels hand over", || {
+    green("others' channels hand over", |_| {
         let (requests, serve) = crossbeam_channel::bounded::<(u32, flume::Sender<u32>)>(0);
         let servers: Vec<_> = (0..4)
             .map(|_| {
@@ -124,7 +125,7 @@ fn others_channels_hand_over() {
 
 #[test]
 fn one_thread_initializes_and_the_others_wait() {
-    green("one thread initializes and the others wait", || {
+    green("one thread initializes and the others wait", |_| {
         let cells = Arc::new((Once::new(), OnceLock::new(), AtomicUsize::new(0)));
         let shared = Arc::clone(&cells);
         let values = all(40, move |number| {

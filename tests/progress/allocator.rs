@@ -75,16 +75,20 @@ fn a_thread_that_is_always_in_the_library_takes_turns() {
     on(MIGRATING, "a thread that fills memory, one LWP", |rung| {
         let rt = builder(rung).concurrency(1).max_lwps(1).build().unwrap();
         let over = Arc::new(AtomicBool::new(false));
+        let filled = Arc::new(AtomicUsize::new(0));
         let fills = {
-            let over = Arc::clone(&over);
+            let (over, filled) = (Arc::clone(&over), Arc::clone(&filled));
             rt.spawn(move || {
                 let mut memory = vec![0_u8; 1 << 20];
                 while !over.load(Ordering::Relaxed) {
                     memory.fill(std::hint::black_box(7));
+                    filled.fetch_add(1, Ordering::Relaxed);
                 }
             })
         };
-        std::thread::sleep(Duration::from_millis(20));
+        while filled.load(Ordering::Relaxed) == 0 {
+            std::thread::yield_now();
+        }
         let other = rt.spawn(|| ());
         assert!(other.join_timeout(Duration::from_secs(20)).is_ok(), "the other thread had no turn");
         over.store(true, Ordering::Relaxed);

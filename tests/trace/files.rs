@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use selvedge::sync::Mutex;
+use selvedge::sync::{Barrier, Mutex};
 use selvedge::trace::{Event, EventKind, Level, Recording, Track, set_level};
 use selvedge::{Mxn, OneToOne, Runtime, RuntimeStats, thread};
 
@@ -139,12 +139,13 @@ pub(super) fn overflow() {
 
 pub(super) fn deadlock() {
     static LOCKS: [Mutex<()>; 2] = [Mutex::new(()), Mutex::new(())];
+    static BOTH: Barrier = Barrier::new(2);
     let rt = Mxn::new().unwrap();
     work(&rt);
     let threads = [(0, 1), (1, 0)].map(|(first, second)| {
         rt.spawn(move || {
             let _first = LOCKS[first].lock();
-            thread::sleep(Duration::from_millis(20));
+            BOTH.wait();
             let _second = LOCKS[second].lock();
         })
     });
