@@ -151,8 +151,8 @@ pub trait Runtime: sealed::Sealed + Send + Sync {
     /// those that have ended. `seen` has what the caller has listed so far. A `max` of 0 counts as 1.
     ///
     /// The first walk lists all threads. Each later walk leaves out threads that still wait: the same wait,
-    /// for a lock of the same owner and [name](crate::sync::stats::name()), and with the same priority. Nothing
-    /// but their [times](ThreadInfo::times) is different.
+    /// for a lock of the same owner and [name](crate::sync::stats::name()), and with the same priority.
+    /// Nothing but their [times](ThreadInfo::times) is different.
     ///
     /// This is for monitors of many threads. A thread that still waits costs 20 to 100 ns, and no memory is
     /// needed for it but `seen`'s.

@@ -1,14 +1,15 @@
 //! Names that a program has given to its locks, for reports.
 //!
-//! **Problem.** A viewer that lists only what has changed keeps the names that it has listed. It cannot look at
-//! each name again.
+//! **Problem.** A viewer that lists only what has changed keeps the names that it has listed. It cannot look
+//! at each name again.
 //!
 //! **Protocol.** There is a count of all changes. Each change of a name counts up with the lock of its entry
 //! held, and marks the entry with the new count, or removes the entry. A viewer loads the count at the
 //! beginning of a walk, and looks at marks only if it is another than before.
 //!
-//! **Proof.** A viewer that finds a change counted comes to the entry's lock after that change, so it finds the
-//! mark. If it does not find the change counted, it does so in a later walk.
+//! **Proof.** A viewer that finds a change counted acquires the entry's lock after that change, and so finds
+//! the mark. If it had acquired the lock before, its look at the count would have come before the change. If
+//! it does not find the change counted, it does so in a later walk.
 
 use super::by_address::by_address;
 use crate::shim::atomic::{AtomicU64, Ordering};
@@ -29,8 +30,8 @@ global! {
 
 /// Counts a change. Returns its number, from 1 on. Called with the entry's lock held.
 fn count() -> u64 {
-    // Release: pairs with `Seen::have_changed`. The entry's lock was acquired before.
-    CHANGES.fetch_add(1, Ordering::Release) + 1
+    // Relaxed: the entry's lock orders it; see the header.
+    CHANGES.fetch_add(1, Ordering::Relaxed) + 1
 }
 
 /// Gives what is at `key` this name.
@@ -65,8 +66,8 @@ pub(crate) struct Seen(u64);
 impl Seen {
     /// Returns `true` if any name has changed since the last call. Marks are to be looked at after it.
     pub(crate) fn have_changed(&mut self) -> bool {
-        // Acquire: pairs with `count`.
-        let now = CHANGES.load(Ordering::Acquire);
+        // Relaxed: the locks of entries order it.
+        let now = CHANGES.load(Ordering::Relaxed);
         std::mem::replace(&mut self.0, now) != now
     }
 }

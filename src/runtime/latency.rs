@@ -231,6 +231,13 @@ mod tests {
         assert_eq!(first.since(&both), first, "another session has begun");
     }
 
+    #[test]
+    fn a_recorded_wait_is_in_its_bucket_and_in_the_sum() {
+        let mut it = LatencyHistogram::default();
+        [1, 8, 8, 1 << 20].into_iter().for_each(|nanos| it.record(Duration::from_nanos(nanos)));
+        assert_eq!(it, of(&[(0, 1), (3, 2), (20, 1)]));
+    }
+
     /// They may come from another process.
     #[test]
     fn figures_that_make_no_sense_do_no_harm() {

@@ -194,7 +194,8 @@ pub(crate) const FIRST_KEYS: usize = 64;
 /// Events in a page of a ring (`recorder::ring`). A power of two.
 pub(crate) const TRACE_PAGE: usize = 64;
 
-/// Returns this many rows of zeros. If they are many, the system gives memory only for those that are written.
+/// Returns this many rows of zeros. If they are many, the system gives memory only for those that are
+/// written.
 pub(crate) fn zeroed<const N: usize>(rows: usize) -> Box<[[atomic::AtomicU64; N]]> {
     const { assert!(N > 0) };
     assert!(rows > 0);

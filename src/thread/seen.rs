@@ -12,8 +12,8 @@
 //! array. The mark is taken before the look that is listed. If the thread changes in between, the next walk
 //! lists it again.
 //!
-//! Names of locks change seldom. Only if one has changed, the walk looks at the names of all locks that threads
-//! wait for (`observe/names.rs`).
+//! Names of locks change seldom. Only if one has changed, the walk looks at the names of all locks that
+//! threads wait for (`observe/names.rs`).
 
 use std::collections::HashMap;
 use std::fmt;

@@ -187,9 +187,8 @@ fn most(timeline: &Timeline) -> (Vec<&ThreadLine>, Vec<&ThreadLine>) {
         return (threads, Vec::new());
     }
     threads.sort_by_key(|line| std::cmp::Reverse(line.spans.len()));
-    let mut rest = threads.split_off(MOST_THREADS);
+    let rest = threads.split_off(MOST_THREADS);
     threads.sort_by_key(|line| line.id);
-    rest.sort_by_key(|line| line.id);
     (threads, rest)
 }
 
@@ -290,6 +289,28 @@ mod tests {
         let begins = b"begins, as kernel thread 70";
         assert!(perfetto.windows(begins.len()).any(|bytes| bytes == begins));
     }
+
+    /// If there are too many threads, those that did most have lines, in the order of their identities.
+    #[test]
+    fn the_busiest_threads_have_lines() {
+        let track = Track::Lwp { runtime: 1, lwp: 0 };
+        let (all, busy) = (MOST_THREADS as u64 + 10, MOST_THREADS as u64);
+        let events = (1..=all).flat_map(|thread| {
+            let run = [EventKind::Dispatch { cpu: None }, EventKind::Yield];
+            run.repeat(if thread > busy { 2 } else { 1 }).into_iter().map(move |kind| (thread, kind))
+        });
+        let events = (0..).zip(events).map(|(us, (thread, kind))| {
+            let thread = Some(ThreadId::from_number(std::num::NonZeroU64::new(thread).unwrap()));
+            Event { at: Duration::from_micros(us), track, thread, kind }
+        });
+        let drawing = Drawing::of(&Recording::from_events(events.collect()));
+        let lines = drawing.lines.iter().filter(|line| line.heading == Heading::Threads);
+        let numbers: Vec<u64> = lines.map(|line| line.number).collect();
+        assert_eq!(numbers.len(), MOST_THREADS);
+        assert!(numbers.is_sorted());
+        assert!((busy + 1..=all).all(|thread| numbers.contains(&thread)), "{:?}", numbers.last());
+    }
+
     /// Each runtime has a curve of its own, and so have the threads with kernel threads of their own.
     #[test]
     fn runnable_threads_are_counted_by_runtime() {

@@ -16,6 +16,7 @@ both! {
     what_changes_is_listed_and_nothing_else,
     an_owner_that_changes_is_a_change,
     a_name_that_changes_is_a_change,
+    another_runtime_begins_anew,
 }
 
 /// Walks over the threads that have changed, in pages of at most `max`. Returns them, and those that ended.
@@ -102,22 +103,30 @@ fn what_changes_is_listed_and_nothing_else<L: Leg>() {
     }
 }
 
-/// A writer waits for two readers. The one that is named as the owner leaves, and the writer waits on.
+/// A writer waits for two readers. The one that is named as the owner leaves and lives on, and the writer
+/// waits on.
 fn an_owner_that_changes_is_a_change<L: Leg>() {
     thread::record_owners();
     let rt = L::new();
     let mut listed = ThreadsSeen::new();
     let lock = Arc::new(RwLock::new(()));
     let reader = |_| {
-        let (lock, leave) = (Arc::clone(&lock), Arc::new(AtomicBool::new(false)));
-        let left = Arc::clone(&leave);
+        let (lock, steps) = (Arc::clone(&lock), Arc::new([const { AtomicBool::new(false) }; 3]));
+        let its = Arc::clone(&steps);
         let read = move || {
-            let _share = lock.read();
-            while !left.load(SeqCst) {
-                thread::park();
-            }
+            let [leave, left, end] = &*its;
+            let wait_for = |flag: &AtomicBool| {
+                while !flag.load(SeqCst) {
+                    thread::park();
+                }
+            };
+            let share = lock.read();
+            wait_for(leave);
+            drop(share);
+            left.store(true, SeqCst);
+            wait_for(end);
         };
-        (rt.spawn(read), leave)
+        (rt.spawn(read), steps)
     };
     let readers: [_; 2] = std::array::from_fn(reader);
     for (reader, _) in &readers {
@@ -129,27 +138,40 @@ fn an_owner_that_changes_is_a_change<L: Leg>() {
     settle(&rt, &mut listed, 10);
     let owner = |thread: &ThreadInfo| thread.owner().map(|(id, _)| id);
     let first = find(&rt, id).as_ref().and_then(owner).expect("a reader is named");
-    let ids = readers.each_ref().map(|(it, _)| it.thread().id());
-    let mut left = Vec::new();
-    for (reader, leave) in readers {
-        if reader.thread().id() == first {
-            leave.store(true, SeqCst);
-            reader.thread().unpark();
-            reader.join().unwrap();
-        } else {
-            left.push((reader, leave));
-        }
+    let set = |(reader, steps): &(JoinHandle<()>, Arc<[AtomicBool; 3]>), step: usize| {
+        steps[step].store(true, SeqCst);
+        reader.thread().unpark();
+    };
+    let named = readers.iter().find(|it| it.0.thread().id() == first).expect("it is one of them");
+    let other = readers.iter().map(|it| it.0.thread().id()).find(|&it| it != first);
+    set(named, 0);
+    while !named.1[1].load(SeqCst) {
+        std::thread::sleep(Duration::from_millis(1));
     }
     let (threads, ended) = changes(&rt, &mut listed, 10);
-    let [thread] = &threads[..] else { panic!("the writer has another owner: {threads:?}") };
-    assert_eq!((thread.id(), owner(thread)), (id, ids.into_iter().find(|&it| it != first)), "{thread}");
-    assert_eq!(ended, [first]);
-    for (reader, leave) in left {
-        leave.store(true, SeqCst);
-        reader.thread().unpark();
-        reader.join().unwrap();
+    let waits = threads.iter().find(|thread| thread.id() == id).expect("the writer has another owner");
+    assert_eq!((owner(waits), ended), (other, Vec::new()), "{waits}");
+    for reader in readers {
+        set(&reader, 2);
+        set(&reader, 0);
+        reader.0.join().unwrap();
     }
     writer.join().unwrap();
+}
+
+/// What was seen of one runtime is nothing of another.
+fn another_runtime_begins_anew<L: Leg>() {
+    let (one, other) = (L::new(), L::new());
+    let mut listed = ThreadsSeen::new();
+    let parked = [&one, &other].map(|rt| {
+        let parked = rt.spawn(thread::park);
+        let id = parked.thread().id();
+        let (mut seen, mut gone) = settle(rt, &mut listed, 10);
+        assert_eq!((seen.pop(), seen.len(), gone.pop()), (Some(id), 0, None));
+        parked
+    });
+    parked.iter().for_each(|it| it.thread().unpark());
+    parked.into_iter().for_each(|it| it.join().unwrap());
 }
 
 /// Threads wait for two locks. One lock is given a name, another name, and none.

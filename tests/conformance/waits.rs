@@ -13,6 +13,8 @@ use std::task::{Poll, Waker};
 
 use selvedge::channel::{bounded, select, unbounded};
 use selvedge::future::block_on;
+#[cfg(unix)]
+use selvedge::sync::process_shared;
 use selvedge::sync::{Barrier, Condvar, Mutex, Once, ReentrantMutex, RwLock, Semaphore, WaitGroup};
 use selvedge::thread::{self, Builder, Thread, ThreadId, ThreadState, WaitReason};
 use selvedge::{Runtime, Wait};
@@ -64,8 +66,8 @@ fn leak<T>(object: T) -> &'static T {
     Box::leak(Box::new(object))
 }
 
-/// Returns the wait of this reason; `None` if this system has none.
-fn stage<R: Runtime>(rt: &R, reason: &str) -> Option<Staged> {
+/// Returns the wait of this reason, for a thread that is bound or not; `None` if there is none here.
+fn stage<R: Runtime>(rt: &R, bound: bool, reason: &str) -> Option<Staged> {
     let staged = |reason, awaited, wait: Box<dyn FnOnce() + Send>, end: Box<dyn FnOnce(&Thread)>| {
         Some(Staged { reason, awaited, wait, end })
     };
@@ -211,8 +213,23 @@ fn stage<R: Runtime>(rt: &R, reason: &str) -> Option<Staged> {
             };
             staged(WaitReason::Future, Awaited::Nothing, Box::new(wait), Box::new(end))
         }
-        // `tests/interpose/futexes.rs` shows it. The first waiter at a lock between processes is in the kernel.
+        // Kernel threads, and the first of the green ones, wait in the kernel.
+        "Futex" if bound || R::NAME != "mxn" => None,
+        #[cfg(not(unix))]
         "Futex" => None,
+        #[cfg(unix)]
+        "Futex" => {
+            let lock = leak(process_shared::Mutex::new(()));
+            let held = lock.lock().expect("it is sound").unwrap();
+            let wait = || drop(lock.lock().expect("it is sound").unwrap());
+            let first = rt.spawn(wait);
+            seen(rt, first.thread().id(), |it| matches!(it.state(), ThreadState::InKernel { .. }));
+            let end = move |_: &Thread| {
+                drop(held);
+                first.join().unwrap();
+            };
+            staged(WaitReason::Futex, Awaited::object(lock), Box::new(wait), Box::new(end))
+        }
         other => panic!("no test shows a wait of the reason {other}"),
     }
 }
@@ -223,7 +240,7 @@ fn each_reason_is_seen<L: Leg>() {
     assert!(reasons.len() >= 18, "{reasons:?}");
     for bound in [false, true] {
         for name in &reasons {
-            let Some(Staged { reason, awaited, wait, end }) = stage(&rt, name) else { continue };
+            let Some(Staged { reason, awaited, wait, end }) = stage(&rt, bound, name) else { continue };
             assert_eq!(format!("{reason:?}"), *name);
             let waiter = Builder::new().bound(bound).spawn_on(&rt, wait).unwrap();
             let there = seen(&rt, waiter.thread().id(), |thread| waits_for(thread, reason));

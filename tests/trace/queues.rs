@@ -1,11 +1,11 @@
 //! Run queues: how many threads wait in them, and for how long.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use selvedge::mxn::Builder;
-use selvedge::thread::{JoinHandle, ThreadState, WaitReason};
+use selvedge::thread::{JoinHandle, ThreadState, ThreadsSeen, WaitReason};
 use selvedge::trace::{Level, set_level};
 use selvedge::{LatencyHistogram, Mxn, OneToOne, Runtime, ThreadRegister, thread};
 
@@ -100,6 +100,49 @@ fn yields_and_starts_are_waits() {
             let waits = latency(&rt).since(&before);
             assert!(waits.count() >= 100, "{waits}");
         }
+    });
+}
+
+/// A thread that was woken and has not run yet has changed: it is in a run queue.
+#[test]
+fn a_thread_that_is_woken_has_changed_before_it_runs() {
+    traced("a_thread_that_is_woken_has_changed_before_it_runs", Level::Off, || {
+        for rt in rungs() {
+            let parked = rt.spawn(thread::park);
+            let mut seen = ThreadsSeen::new();
+            while !rt.threads_changed(&mut seen, 10).threads().is_empty() {
+                thread::yield_now();
+            }
+            let state = rt.run(|| {
+                parked.thread().unpark();
+                let changes = rt.threads_changed(&mut seen, 10);
+                let woken = changes.threads().iter().find(|it| it.id() == parked.thread().id());
+                woken.map(|it| it.state())
+            });
+            let waits = matches!(state, Some(ThreadState::Runnable | ThreadState::Dispatchable { .. }));
+            assert!(waits, "{state:?}");
+            parked.join().unwrap();
+        }
+    });
+}
+
+/// Two threads that run at once are on two LWPs, and the starts of both are waits of the runtime.
+#[test]
+fn the_waits_of_all_lwps_are_counted() {
+    traced("the_waits_of_all_lwps_are_counted", Level::Times, || {
+        let rt = Mxn::builder().concurrency(2).time_slice(None).build().unwrap();
+        let running = Arc::new(AtomicUsize::new(0));
+        let threads = [(); 2].map(|()| {
+            let running = Arc::clone(&running);
+            rt.spawn(move || {
+                running.fetch_add(1, Relaxed);
+                while running.load(Relaxed) < 2 {
+                    std::hint::spin_loop();
+                }
+            })
+        });
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        assert_eq!(latency(&rt).count(), 2);
     });
 }
 

@@ -6,7 +6,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use selvedge::sync::{Condvar, Mutex};
-use selvedge::thread::{Thread, ThreadId, ThreadState, ThreadTimes};
+use selvedge::thread::{Thread, ThreadId, ThreadState, ThreadTimes, ThreadsSeen};
 use selvedge::trace::{Level, State, set_level};
 use selvedge::{Mxn, OneToOne, Runtime, Wait, thread};
 
@@ -279,4 +279,26 @@ fn a_thread_that_does_not_move_is_charged_for_its_state() {
     parked.join().unwrap();
     assert_eq!(of(&times, State::Blocked), times.life);
     assert_eq!(later, None, "times are not counted any more");
+}
+
+/// A list of changes has all threads when times begin to be counted, and when that ends.
+#[test]
+fn times_that_begin_or_end_are_a_change() {
+    traced("times_that_begin_or_end_are_a_change", Level::Off, || {
+        let rt = Mxn::new().unwrap();
+        let parked: Vec<_> = (0..5).map(|_| rt.spawn(thread::park)).collect();
+        let mut seen = ThreadsSeen::new();
+        while !rt.threads_changed(&mut seen, 100).threads().is_empty() {
+            thread::yield_now();
+        }
+        for (level, counted) in [(Level::Times, true), (Level::Off, false)] {
+            set_level(level);
+            let changes = rt.threads_changed(&mut seen, 100);
+            assert_eq!(changes.threads().len(), 5, "{changes:?}");
+            assert!(changes.threads().iter().all(|it| it.times().is_some() == counted), "{changes:?}");
+            assert!(rt.threads_changed(&mut seen, 100).threads().is_empty());
+        }
+        parked.iter().for_each(|it| it.thread().unpark());
+        parked.into_iter().for_each(|it| it.join().unwrap());
+    });
 }
