@@ -67,6 +67,17 @@ const SHOWN: u32 = if GAP_LIMIT < 4 { GAP_LIMIT } else { 4 };
 /// | 1,024 | 27, 37 | 35, 30 |
 const LEAVE_ALONE: u32 = if GAP_LIMIT < 8 { GAP_LIMIT } else { 1024 };
 
+/// How long all locks are left to another LWP if that one alone is faster (`park/fetches.rs`), in pauses:
+/// some 45 us.
+///
+/// | pauses | 32 threads and 4, 8, 32 critical regions, ms |
+/// |---|---|
+/// | 1,024 | 36, 31, 29 |
+/// | 2,048 | 36, 31, 31 |
+/// | 4,096 | 30, 28, 28 |
+/// | one LWP | 27, 26, 26 |
+const LEAVE_ALL: u32 = if GAP_LIMIT < 8 { GAP_LIMIT } else { 4096 };
+
 /// Holds a lock until its former owner, which runs in a loop, has seen that it is taken. Called by the
 /// thread that has just taken the lock.
 #[inline]
@@ -128,6 +139,29 @@ impl Spin {
     #[inline]
     pub(crate) fn has_left_alone(&self) -> bool {
         self.left_alone
+    }
+
+    /// Leaves the lock to its owner for a while, or until `called_back` is true. Then it is to be taken if it
+    /// is free.
+    pub(super) fn leave_to_other(&mut self, called_back: impl Fn() -> bool) {
+        (self.paused, self.seen_free, self.left_alone) = (true, true, true);
+        for _ in 0..LEAVE_ALL {
+            if called_back() {
+                return;
+            }
+            spin_hint();
+        }
+    }
+
+    /// Pauses until an owner that took the lock a moment ago must have stored its hint. Returns `false` if
+    /// the last look was not the first.
+    pub(crate) fn await_hint(&mut self) -> bool {
+        let awaits = self.left > 0 && !self.paused;
+        if awaits {
+            self.paused = true;
+            pause_for(ONCE_ROUND);
+        }
+        awaits
     }
 
     /// Pauses before the next look. Returns `false` if there were enough looks.

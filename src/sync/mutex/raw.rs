@@ -20,8 +20,8 @@
 //!
 //! - *Lock*: `free -> LOCKED` by compare-and-swap, even if others wait (barging). Otherwise the thread
 //!   spins while the hint says that the owner runs elsewhere. If an owner takes the lock again and again,
-//!   the spinner leaves the lock alone for a while (`park/spin.rs`). Otherwise it queues: with the bucket
-//!   lock held, `LOCKED` must still be set, and `WAITERS` is set.
+//!   the spinner leaves the lock alone for a while (`park/spin.rs`, `park/fetches.rs`). Otherwise it queues:
+//!   with the bucket lock held, `LOCKED` must still be set, and `WAITERS` is set.
 //! - *Same CPU*: a kernel thread may find that the owner, another kernel thread, waits for the caller's
 //!   own CPU. It then clears the hint, which makes spinners on other CPUs queue too. If this happens to
 //!   it often, it yields the CPU to the owner before it queues.
@@ -31,7 +31,8 @@
 //! - *`WOKEN`* belongs to one thread: the waiter that was granted, or a spinner that asked the unlocker to
 //!   wake no other thread. That thread clears it when it takes the lock or queues (again). Until then unlocks
 //!   wake no other thread, except one in every [`MAX_SKIPPED_WAKES`] unlocks. The owner of the bit may be
-//!   waiting for a CPU, and the others would sleep for nothing meanwhile.
+//!   waiting for a CPU, and the others would sleep for nothing meanwhile. If no other waits, that unlock
+//!   clears the bit: with it, each entry takes the slow path.
 //! - *Broadcasts*: a condition variable moves its waiters here. They are granted in batches: up to
 //!   [`MOST`](company::MOST) of them together with the one that owns `WOKEN`. They try as if they had not
 //!   waited. The owner of `WOKEN` is on its way before them, and its unlock grants the next.
@@ -42,8 +43,8 @@
 //!
 //! (a) *Stores.* While `LOCKED` is set, other bits change only with the bucket lock held, except that a
 //! spinner may set `WOKEN`. The unlocker holds both locks, so it may store. Its store may wipe out a
-//! spinner's `WOKEN`. That spinner then clears a bit that is not its own, and an unlocker wakes one
-//! waiter more than needed, never one too few.
+//! spinner's `WOKEN`, and an unlock without waiters clears that of a late thread. Such a thread then clears a
+//! bit that is not its own, and an unlocker wakes one waiter more than needed, never one too few.
 //!
 //! (b) *No lost wake-up.* The waiter saw `LOCKED` with the bucket lock held, so the owner's unlock comes
 //! after, and finds `WAITERS`. It takes the bucket lock, unless `WOKEN` is set. The owner of that bit
@@ -76,6 +77,7 @@ use self::word::{LOCKED, MutexWord, WAITERS, WOKEN};
 use crate::observe::contention::Contention;
 use crate::park::company;
 use crate::park::current::{cached_hint, current, owner_hint, owner_hint_from, waiter_hint};
+use crate::park::fetches;
 use crate::park::mutex_handoff::HeldMutex;
 use crate::park::observed;
 use crate::park::owner::{OwnerHint, OwnerWord};
@@ -318,6 +320,7 @@ impl RawMutex {
                     self.set_owner_at(here);
                     if spin.has_left_alone() {
                         spin::show_it_is_taken();
+                        fetches::begin(here);
                     }
                     return true;
                 }
@@ -325,6 +328,7 @@ impl RawMutex {
             }
             let owner = self.owner();
             match owner.runs_elsewhere(here) {
+                Some(true) if fetches::leave_to_other(here, owner, &mut spin) => {}
                 Some(true) => {
                     if may_claim_way(*mine, seen) && self.word.try_claim_way(seen) {
                         *mine = WOKEN;
@@ -340,6 +344,8 @@ impl RawMutex {
                         return false;
                     }
                 }
+                // This thread itself was the last owner, and the new one has not stored its hint yet.
+                Some(false) if !here.is_kernel() && owner == here && spin.await_hint() => {}
                 _ => return false,
             }
         }
@@ -370,12 +376,15 @@ impl RawMutex {
         loop {
             let seen = self.word.look();
             assert!(seen & LOCKED != 0, "unlocked a mutex that is not locked");
-            if seen & WAITERS == 0 {
-                self.set_queued(false);
-            } else if fair || seen & WOKEN == 0 || self.is_late() {
+            // If the thread on its way is late, the lock forgets it, or wakes another.
+            let forgets = seen & WOKEN == 0 || self.is_late();
+            if seen & WAITERS != 0 && (fair || forgets) {
                 break;
             }
-            if self.word.try_release(seen) {
+            if forgets {
+                self.set_queued(false);
+            }
+            if self.word.try_release(seen, if forgets { WOKEN } else { 0 }) {
                 return;
             }
         }

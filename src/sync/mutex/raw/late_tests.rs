@@ -6,7 +6,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::park::current::current;
+use crate::park::fetches;
 use crate::park::mutex_handoff::HeldMutex;
+use crate::park::owner::OwnerHint;
 use crate::park::reason::WaitReason;
 use crate::park::table::walk::all_waiters;
 use crate::park::tests::watched;
@@ -48,6 +50,22 @@ fn a_waiter_that_never_comes_keeps_no_other_asleep() {
     });
 }
 
+/// With the bit, each entry would take the slow path until that waiter comes.
+#[test]
+fn a_lock_forgets_a_waiter_that_never_comes() {
+    let mutex = RawMutex::new();
+    assert!(mutex.try_acquire());
+    mutex.word.0.fetch_or(WOKEN, Ordering::Relaxed);
+    for unlocks in 0..MAX_SKIPPED_WAKES {
+        mutex.release();
+        assert_eq!(mutex.word.look(), WOKEN, "forgotten after {unlocks} unlocks");
+        mutex.acquire();
+    }
+    mutex.release();
+    assert!(mutex.word.is_idle());
+    assert!(mutex.try_acquire() && mutex.is_alone());
+}
+
 #[test]
 fn an_urgent_waiter_is_handed_the_lock() {
     watched(|| {
@@ -78,6 +96,16 @@ fn a_free_lock_can_be_had_while_a_waiter_is_on_its_way() {
     mutex.word.0.fetch_or(WOKEN, Ordering::Relaxed);
     assert!(mutex.try_acquire() && !mutex.try_acquire());
     assert!(!mutex.is_alone(), "a waiter is on its way");
+}
+
+#[test]
+fn an_entry_is_counted_if_the_last_was_elsewhere() {
+    current();
+    let mutex = RawMutex::new();
+    mutex.set_owner(OwnerHint::green(1, 0));
+    let before = fetches::counted();
+    mutex.acquire();
+    assert_eq!(fetches::counted(), before + 1);
 }
 
 #[test]

@@ -4,6 +4,7 @@
 use super::RawMutex;
 use crate::observe::lock_owners::{self, Hold};
 use crate::park::current::slow_owner_hint;
+use crate::park::fetches;
 use crate::park::observed;
 use crate::park::owner::OwnerHint;
 use crate::shim::atomic::Ordering;
@@ -28,6 +29,7 @@ impl RawMutex {
     #[inline]
     pub(super) fn set_owner_if_new(&self, hint: OwnerHint) {
         if self.owner() != hint {
+            fetches::count();
             self.set_owner(hint);
         }
     }
