@@ -222,7 +222,7 @@ fn bound_threads_are_charged() {
 }
 
 /// A thread that has run before the counting began is charged for what it does since.
-fn threads_from_before_are_charged<R: Runtime>(what: &str, rt: &R) {
+fn threads_from_before_are_charged(rt: &impl Runtime) {
     let stop = Arc::new(AtomicBool::new(false));
     // More than one chunk of green threads, with those that other tests have left.
     let threads: Vec<_> = (0..200)
@@ -237,48 +237,51 @@ fn threads_from_before_are_charged<R: Runtime>(what: &str, rt: &R) {
     while !rt.threads().iter().all(|info| matches!(info.state(), ThreadState::Waiting { .. })) {
         std::thread::sleep(Duration::from_millis(1));
     }
-    traced(what, Level::Times, || {
-        let _unparks = Unparks(threads.iter().map(|thread| thread.thread().clone()).collect());
-        for thread in [threads[0].thread(), threads[199].thread()] {
-            thread.unpark();
-            // Without time slices, the other one goes on as well.
-            let times = long_in(rt, thread, State::Running);
-            assert!(times.dispatches >= 1, "{times:?}");
-        }
-        stop.store(true, Relaxed);
-    });
+    set_level(Level::Times);
+    let unparks = Unparks(threads.iter().map(|thread| thread.thread().clone()).collect());
+    for thread in [threads[0].thread(), threads[199].thread()] {
+        thread.unpark();
+        // Without time slices, the other one goes on as well.
+        let times = long_in(rt, thread, State::Running);
+        assert!(times.dispatches >= 1, "{times:?}");
+    }
+    stop.store(true, Relaxed);
+    drop(unparks);
     threads.into_iter().for_each(|thread| thread.join().unwrap());
 }
 
 #[test]
 fn green_threads_from_before_are_charged() {
-    let rt = Mxn::builder().concurrency(1).build().unwrap();
-    threads_from_before_are_charged("green_threads_from_before_are_charged", &rt);
+    traced("green_threads_from_before_are_charged", Level::Off, || {
+        threads_from_before_are_charged(&Mxn::builder().concurrency(1).build().unwrap());
+    });
 }
 
 #[test]
 fn kernel_threads_from_before_are_charged() {
-    threads_from_before_are_charged("kernel_threads_from_before_are_charged", &OneToOne::new().unwrap());
+    traced("kernel_threads_from_before_are_charged", Level::Off, || {
+        threads_from_before_are_charged(&OneToOne::new().unwrap());
+    });
 }
 
 /// A thread that was parked before the counting began has been parked all the time since.
 #[test]
 fn a_thread_that_does_not_move_is_charged_for_its_state() {
-    let rt = Mxn::builder().concurrency(1).build().unwrap();
-    let parked = rt.spawn(thread::park);
-    while !matches!(rt.threads()[0].state(), ThreadState::Waiting { .. }) {
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    let (times, later) = traced("a_thread_that_does_not_move_is_charged_for_its_state", Level::Times, || {
+    traced("a_thread_that_does_not_move_is_charged_for_its_state", Level::Off, || {
+        let rt = Mxn::builder().concurrency(1).build().unwrap();
+        let parked = rt.spawn(thread::park);
+        while !matches!(rt.threads()[0].state(), ThreadState::Waiting { .. }) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        set_level(Level::Times);
         let times = long_in(&rt, parked.thread(), State::Blocked);
-        // Before another test has its turn.
         set_level(Level::Off);
-        (times, rt.threads()[0].times().cloned())
+        let later = rt.threads()[0].times().cloned();
+        parked.thread().unpark();
+        parked.join().unwrap();
+        assert_eq!(of(&times, State::Blocked), times.life);
+        assert_eq!(later, None, "times are not counted any more");
     });
-    parked.thread().unpark();
-    parked.join().unwrap();
-    assert_eq!(of(&times, State::Blocked), times.life);
-    assert_eq!(later, None, "times are not counted any more");
 }
 
 /// A list of changes has all threads when times begin to be counted, and when that ends.
