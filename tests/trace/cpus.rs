@@ -31,14 +31,15 @@ fn dispatches(recording: &Recording, thread: ThreadId) -> Vec<Option<u32>> {
 fn the_cpus_of_green_threads_are_recorded() {
     for cpu in allowed::mine() {
         let (recording, ids, last) = traced("the_cpus_of_green_threads_are_recorded", Level::Events, || {
-            let rt = Mxn::builder().concurrency(1).cpus([cpu]).build().unwrap();
+            let rt = Mxn::builder().concurrency(1).cpus([cpu]).time_slice(None).build().unwrap();
             let lives = || {
                 (0..5).for_each(|_| thread::yield_now());
                 thread::sleep(Duration::from_millis(2));
                 thread::blocking(|| ());
                 thread::park();
             };
-            let threads = [rt.spawn(lives), rt.spawn(lives)];
+            // By a thread of the one slot, so that both are there before one of them yields.
+            let threads = rt.run(|| [thread::spawn(lives), thread::spawn(lives)]);
             let ids = threads.each_ref().map(|thread| thread.thread().id());
             let parked = || {
                 let threads = rt.threads();
