@@ -12,8 +12,8 @@
 //! of which nothing tells. The CPU is known on x86-64 Linux.
 //!
 //! If a thread sleeps in the kernel and has not announced that, its runtime's monitor finds it: after two
-//! rounds if other threads wait for the slot, otherwise after 100 ms. Until then, and at the end for some 10 ms
-//! more, the thread counts as running. [`Level::Times`] does not tell such a sleep from running.
+//! rounds if other threads wait for the slot, otherwise after 100 ms. Until then, and at the end for some 10
+//! ms more, the thread counts as running. [`Level::Times`] does not tell such a sleep from running.
 //!
 //! With events, a yield takes up to twice as long. If that is too much, let [one thread of so
 //! many](set_sample) record events: `SELVEDGE_TRACE=1/16:file`.

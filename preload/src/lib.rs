@@ -30,8 +30,8 @@
 //! Two words are not:
 //!
 //! - The number of a lock's owner. A thread that has the lock writes its own number, or zero. Each thread
-//!   compares the word with its own number only, so none depends on what another has written. (The same stands
-//!   in `sync/checked/raw.rs`, under a model.)
+//!   compares the word with its own number only, so none depends on what another has written. (The same
+//!   stands in `sync/checked/raw.rs`, under a model.)
 //! - The spin lock. It is swapped, and no thread sleeps there.
 //!
 //! **What stays the C library's**: locks that are shared between processes, robust, or pass on priorities.

@@ -69,9 +69,9 @@ pub enum EventKind {
         /// The CPU on which it goes on, as for [`Dispatch`](Self::Dispatch).
         cpu: Option<u32>,
     },
-    /// The runtime's monitor found that the thread sleeps in the kernel, and has not announced it. It happened
-    /// on the monitor's kernel thread, some time after the sleep began: within two rounds if other threads
-    /// waited for the slot, otherwise after 100 ms.
+    /// The runtime's monitor found that the thread sleeps in the kernel, and has not announced it. It
+    /// happened on the monitor's kernel thread, some time after the sleep began: within two rounds if other
+    /// threads waited for the slot, otherwise after 100 ms.
     FoundAsleep {
         /// The number of the runtime, as in [`Track::Lwp`].
         runtime: u32,

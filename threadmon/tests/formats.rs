@@ -1,12 +1,12 @@
 //! Perfetto's format, decoded by `prost-reflect`: its messages nest, its arrows have two ends, and its times
 //! add up.
 //!
-//! The schema is Perfetto's own text, as far as it is used (`formats/perfetto.proto`), compiled by `protox`. A
-//! field that it does not declare fails the test. Both crates take 33 s of CPU time to compile.
+//! The schema is Perfetto's own text, as far as it is used (`formats/perfetto.proto`), compiled by `protox`.
+//! A field that it does not declare fails the test. Both crates take 33 s of CPU time to compile.
 //!
-//! Generated bindings of the whole schema were rejected. Those of `perfetto_protos` take 104 s to compile, and
-//! those of `perfetto-sdk` 85 s and a C++ compiler. `tracing-perfetto-sdk-schema`, `perfetto-trace-proto` and
-//! `synthetto` need `protoc`, and `micromegas-perfetto` a database engine. `tracing-perfetto` and
+//! Generated bindings of the whole schema were rejected. Those of `perfetto_protos` take 104 s to compile,
+//! and those of `perfetto-sdk` 85 s and a C++ compiler. `tracing-perfetto-sdk-schema`, `perfetto-trace-proto`
+//! and `synthetto` need `protoc`, and `micromegas-perfetto` a database engine. `tracing-perfetto` and
 //! `perfetto-recorder` keep their bindings private.
 
 use std::borrow::Cow;

@@ -1,7 +1,7 @@
 //! Sleeps in the kernel that no thread has announced, for the trace.
 //!
-//! The monitor alone sees them: when it asks the kernel about an LWP (`lwp_history`). Once it has found an LWP
-//! asleep, and events are recorded, each round follows that LWP by its clock, which stands still while it
+//! The monitor alone sees them: when it asks the kernel about an LWP (`lwp_history`). Once it has found an
+//! LWP asleep, and events are recorded, each round follows that LWP by its clock, which stands still while it
 //! sleeps. When the LWP dispatches, its own events tell what its thread does.
 //!
 //! While events are not recorded, no LWP is followed.
