@@ -231,16 +231,16 @@ fn the_examples_of_the_library_can_be_watched() {
     // `echo` soon have ended, and two of these programs wait for no locks.
     let programs: [(&str, &[&str], &str, &str); 4] = [
         ("pingpong", &["-i", "4294967295"], "#", "mutex"),
-        ("barriers", &["--coarse", "-k", "1000000"], "#", "mutex"),
+        ("barriers", &["--coarse", "-c", "4", "-i", "1000", "-k", "4294967295"], "#", "mutex"),
         ("storms", &["--hogs", "-t", "60000"], "#", ""),
         ("echo", &[], "", ""),
     ];
+    let programs = programs.map(|it| (it, root_example(it.0)));
     // Other programs want all CPUs meanwhile.
     let hog = |_| Ends(Command::new("sh").args(["-c", "while :; do :; done"]).spawn().expect("a shell"));
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     let _hogs: Vec<_> = (0..cpus + 2).map(hog).collect();
-    for (name, words, thread, locks) in programs {
-        let path = root_example(name);
+    for ((name, words, thread, locks), path) in programs {
         let mut line = vec![threadmon(), "--", &path];
         line.extend(words);
         let Some(screen) = Screen::run(80, 24, &line) else { return };
