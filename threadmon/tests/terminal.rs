@@ -37,7 +37,10 @@ impl Screen {
 
     fn tmux(&self) -> Command {
         let mut tmux = Command::new("tmux");
-        tmux.arg("-S").arg(&self.socket).env("XDG_RUNTIME_DIR", self.room.path());
+        tmux.arg("-S")
+            .arg(&self.socket)
+            .env("XDG_RUNTIME_DIR", self.room.path())
+            .env("TMPDIR", self.room.path());
         // A terminal of its own, whatever this runs in.
         tmux.env_remove("TMUX").env("LC_ALL", "C.UTF-8").env("SHELL", "/bin/sh");
         tmux
