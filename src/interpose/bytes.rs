@@ -14,6 +14,7 @@ use crate::park::no_preempt;
 use crate::park::thread::ThreadRef;
 use crate::reactor::by_number;
 use crate::sys::next::{self, errno, fail};
+use crate::sys::task_state;
 
 /// The offset that means the descriptor's own.
 const CURRENT: libc::off_t = -1;
@@ -196,9 +197,9 @@ impl Parts {
 
 /// Lets threads that wait for a descriptor find that it is closed. A handler of a signal that has interrupted
 /// this crate's own code cannot: their queue may be locked below it. Then they wait on, as the kernel lets
-/// them.
+/// them. What the monitor closes in its own table says nothing of the process's descriptor of that number.
 fn note_closed(descriptor: c_int) {
-    if no_preempt::is_allowed() {
+    if no_preempt::is_allowed() && !task_state::has_own_descriptors() {
         by_number::closed(descriptor);
     }
 }
