@@ -110,7 +110,7 @@ impl Spin {
     /// look, one more look comes first.
     #[inline]
     pub(crate) fn is_free_at_last(&mut self) -> bool {
-        let known = self.seen_free || !self.has_paused();
+        let known = self.seen_free || !self.paused;
         self.seen_free = true;
         if !known {
             pause_for(ONCE_ROUND);
@@ -118,16 +118,22 @@ impl Spin {
         known
     }
 
-    /// Returns `true` if the last look was not the first.
-    #[inline]
-    pub(crate) fn has_paused(&self) -> bool {
-        self.paused
-    }
-
     /// Returns `true` if an owner was seen to take the lock again at once, so that it was left alone.
     #[inline]
     pub(crate) fn has_left_alone(&self) -> bool {
         self.left_alone
+    }
+
+    /// Pauses until an owner that took the lock a moment ago has most likely stored its hint. Returns `false`
+    /// if the last look was not the first, or was to be the only one.
+    #[must_use]
+    pub(crate) fn await_hint(&mut self) -> bool {
+        let awaits = self.left > 0 && !self.paused;
+        if awaits {
+            self.paused = true;
+            pause_for(ONCE_ROUND);
+        }
+        awaits
     }
 
     /// Pauses before the next look. Returns `false` if there were enough looks.
@@ -147,5 +153,20 @@ impl Spin {
         pause_for(self.gap);
         self.gap = MAX_GAP.min(self.gap * 2);
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hint_is_awaited_at_the_first_look_only() {
+        let mut spin = Spin::new(2);
+        assert_eq!(spin.await_hint(), cpus() > 1);
+        assert!(!spin.await_hint());
+        let mut spin = Spin::new(2);
+        assert_eq!(spin.pause(), cpus() > 1);
+        assert!(!spin.await_hint());
     }
 }
