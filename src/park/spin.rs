@@ -67,6 +67,17 @@ const SHOWN: u32 = if GAP_LIMIT < 4 { GAP_LIMIT } else { 4 };
 /// | 1,024 | 27, 37 | 35, 30 |
 const LEAVE_ALONE: u32 = if GAP_LIMIT < 8 { GAP_LIMIT } else { 1024 };
 
+/// How long all locks are left to other LWPs if one alone is faster (`park/fetches.rs`), in pauses: some 45
+/// us.
+///
+/// | pauses | 32 threads and 4, 8, 32 critical regions, ms |
+/// |---|---|
+/// | 1,024 | 36, 31, 29 |
+/// | 2,048 | 36, 31, 31 |
+/// | 4,096 | 30, 28, 28 |
+/// | one LWP | 27, 26, 26 |
+const LEAVE_ALL: u32 = if GAP_LIMIT < 8 { GAP_LIMIT } else { 4096 };
+
 /// Holds a lock until its former owner, which runs in a loop, has seen that it is taken. Called by the
 /// thread that has just taken the lock.
 #[inline]
@@ -118,6 +129,12 @@ impl Spin {
         known
     }
 
+    /// Returns `true` if the last look was the first, and there may be more.
+    #[inline]
+    pub(super) fn is_fresh(&self) -> bool {
+        self.left > 0 && !self.paused
+    }
+
     /// Returns `true` if an owner was seen to take the lock again at once, so that it was left alone.
     #[inline]
     pub(crate) fn has_left_alone(&self) -> bool {
@@ -128,12 +145,24 @@ impl Spin {
     /// if the last look was not the first, or was to be the only one.
     #[must_use]
     pub(crate) fn await_hint(&mut self) -> bool {
-        let awaits = self.left > 0 && !self.paused;
+        let awaits = self.is_fresh();
         if awaits {
             self.paused = true;
             pause_for(ONCE_ROUND);
         }
         awaits
+    }
+
+    /// Leaves the lock to its owner for a while, but no longer than `may_leave`. Then it is to be taken if it
+    /// is free.
+    pub(super) fn leave_while(&mut self, may_leave: impl Fn() -> bool) {
+        (self.paused, self.seen_free, self.left_alone) = (true, true, true);
+        for _ in 0..LEAVE_ALL {
+            if !may_leave() {
+                return;
+            }
+            spin_hint();
+        }
     }
 
     /// Pauses before the next look. Returns `false` if there were enough looks.
@@ -168,5 +197,15 @@ mod tests {
         let mut spin = Spin::new(2);
         assert_eq!(spin.pause(), cpus() > 1);
         assert!(!spin.await_hint());
+    }
+
+    #[test]
+    fn a_lock_is_left_to_others_no_longer_than_it_may_be() {
+        let looks = std::cell::Cell::new(0);
+        Spin::new(1).leave_while(|| looks.replace(looks.get() + 1) < LEAVE_ALL / 2);
+        assert_eq!(looks.get(), LEAVE_ALL / 2 + 1);
+        looks.set(0);
+        Spin::new(1).leave_while(|| looks.replace(looks.get() + 1) < u32::MAX);
+        assert_eq!(looks.get(), LEAVE_ALL);
     }
 }

@@ -21,8 +21,8 @@
 //! - *Lock*: `free -> LOCKED` by compare-and-swap, even if others wait (barging). Otherwise the thread
 //!   spins while the hint says that the owner runs elsewhere. A green thread that finds its own hint looks
 //!   once more: the new owner has not stored its own yet. If an owner takes the lock again and again,
-//!   the spinner leaves the lock alone for a while (`park/spin.rs`). Otherwise it queues: with the bucket
-//!   lock held, `LOCKED` must still be set, and `WAITERS` is set.
+//!   the spinner leaves the lock alone for a while (`park/spin.rs`, `park/fetches.rs`). Otherwise it queues:
+//!   with the bucket lock held, `LOCKED` must still be set, and `WAITERS` is set.
 //! - *Same CPU*: a kernel thread may find that the owner, another kernel thread, waits for the caller's
 //!   own CPU. It then clears the hint, which makes spinners on other CPUs queue too. If this happens to
 //!   it often, it yields the CPU to the owner before it queues.
@@ -78,6 +78,7 @@ use self::word::{LOCKED, MutexWord, WAITERS, WOKEN};
 use crate::observe::contention::Contention;
 use crate::park::company;
 use crate::park::current::{cached_hint, current, owner_hint, owner_hint_from, waiter_hint};
+use crate::park::fetches;
 use crate::park::mutex_handoff::HeldMutex;
 use crate::park::observed;
 use crate::park::owner::{OwnerHint, OwnerWord};
@@ -320,6 +321,7 @@ impl RawMutex {
                     self.set_owner_at(here);
                     if spin.has_left_alone() {
                         spin::show_it_is_taken();
+                        fetches::begin(here);
                     }
                     return true;
                 }
@@ -327,6 +329,7 @@ impl RawMutex {
             }
             let owner = self.owner();
             match owner.runs_elsewhere(here) {
+                Some(true) if fetches::leave_to_others(here, owner, &mut spin) => {}
                 Some(true) => {
                     if may_claim_way(*mine, seen) && self.word.try_claim_way(seen) {
                         *mine = WOKEN;
