@@ -9,6 +9,7 @@ pub(crate) mod current;
 pub(crate) mod debugger;
 mod endless;
 pub(crate) mod exit;
+pub(crate) mod fetches;
 pub(crate) mod fork;
 pub(crate) mod futex;
 mod grants;

@@ -24,7 +24,7 @@
 //! One time in 16 they are the same by chance, and a spin is wasted. A kernel owner on the spinner's own CPU
 //! cannot be running.
 
-use crate::shim::atomic::{AtomicU16, AtomicU64, Ordering};
+use crate::shim::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use crate::shim::{LWP_TABLE, cpu, global};
 
 /// A compact answer to "where does this thread run". See the table in the header.
@@ -94,6 +94,12 @@ impl OwnerHint {
         self.0 >> TICK_BITS
     }
 
+    /// Returns `true` if the thread of this hint ran on another LWP than the thread of the hint `mine`.
+    #[inline]
+    pub(crate) fn is_on_another_lwp(self, mine: OwnerHint) -> bool {
+        !self.is_kernel() && !mine.is_kernel() && self.lwp() != 0 && self.lwp() != mine.lwp()
+    }
+
     /// Returns `true` if the owner runs elsewhere, seen from the thread of the hint `mine`; `None` if that
     /// is not known.
     #[inline]
@@ -137,16 +143,41 @@ impl OwnerWord {
     }
 }
 
-/// What the process knows of one LWP: how often it has dispatched.
+/// What the process knows of one LWP: how often it has dispatched, and if it leaves locks to others.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct LwpEntry {
     /// See [`OwnerHint::green`].
     tick: AtomicU64,
     taken: AtomicU16,
+    /// See `park/fetches.rs`. Relaxed in all accesses: the LWP comes back without a call, too.
+    away: AtomicBool,
 }
 
 impl LwpEntry {
+    const fn new() -> Self {
+        Self { tick: AtomicU64::new(0), taken: AtomicU16::new(0), away: AtomicBool::new(false) }
+    }
+
+    /// Notes that the LWP leaves locks to others, or has come back. LWP only.
+    pub(super) fn set_away(&self, away: bool) {
+        self.away.store(away, Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(super) fn is_away(&self) -> bool {
+        self.away.load(Ordering::Relaxed)
+    }
+
+    /// Calls the LWP back if it leaves locks to others. Called by a thread that waits for a lock of its own.
+    #[inline]
+    pub(super) fn call_back(&self) {
+        // A store at each look would take the line from the LWP.
+        if self.is_away() {
+            self.away.store(false, Ordering::Relaxed);
+        }
+    }
+
     /// Returns how often LWPs of this number have dispatched.
     #[inline]
     pub(crate) fn dispatches(&self) -> u64 {
@@ -168,8 +199,7 @@ impl LwpEntry {
 const TABLE: usize = if LWP_TABLE < MAX_LWPS { LWP_TABLE } else { MAX_LWPS };
 
 global! {
-    static LWPS: [LwpEntry; TABLE] =
-        [const { LwpEntry { tick: AtomicU64::new(0), taken: AtomicU16::new(0) } }; TABLE];
+    static LWPS: [LwpEntry; TABLE] = [const { LwpEntry::new() }; TABLE];
 }
 
 /// Returns the entry of the LWP of number `lwp`.

@@ -67,6 +67,17 @@ const SHOWN: u32 = if GAP_LIMIT < 4 { GAP_LIMIT } else { 4 };
 /// | 1,024 | 27, 37 | 35, 30 |
 const LEAVE_ALONE: u32 = if GAP_LIMIT < 8 { GAP_LIMIT } else { 1024 };
 
+/// How long all locks are left to other LWPs if one alone is faster (`park/fetches.rs`), in pauses: some 45
+/// us.
+///
+/// | pauses | 32 threads and 4, 8, 32 critical regions, ms |
+/// |---|---|
+/// | 1,024 | 36, 31, 29 |
+/// | 2,048 | 36, 31, 31 |
+/// | 4,096 | 30, 28, 28 |
+/// | one LWP | 27, 26, 26 |
+const LEAVE_ALL: u32 = if GAP_LIMIT < 8 { GAP_LIMIT } else { 4096 };
+
 /// Holds a lock until its former owner, which runs in a loop, has seen that it is taken. Called by the
 /// thread that has just taken the lock.
 #[inline]
@@ -110,7 +121,7 @@ impl Spin {
     /// look, one more look comes first.
     #[inline]
     pub(crate) fn is_free_at_last(&mut self) -> bool {
-        let known = self.seen_free || !self.has_paused();
+        let known = self.seen_free || !self.paused;
         self.seen_free = true;
         if !known {
             pause_for(ONCE_ROUND);
@@ -118,16 +129,40 @@ impl Spin {
         known
     }
 
-    /// Returns `true` if the last look was not the first.
+    /// Returns `true` if the last look was the first, and there may be more.
     #[inline]
-    pub(crate) fn has_paused(&self) -> bool {
-        self.paused
+    pub(super) fn is_fresh(&self) -> bool {
+        self.left > 0 && !self.paused
     }
 
     /// Returns `true` if an owner was seen to take the lock again at once, so that it was left alone.
     #[inline]
     pub(crate) fn has_left_alone(&self) -> bool {
         self.left_alone
+    }
+
+    /// Pauses until an owner that took the lock a moment ago has most likely stored its hint. Returns `false`
+    /// if the last look was not the first, or was to be the only one.
+    #[must_use]
+    pub(crate) fn await_hint(&mut self) -> bool {
+        let awaits = self.is_fresh();
+        if awaits {
+            self.paused = true;
+            pause_for(ONCE_ROUND);
+        }
+        awaits
+    }
+
+    /// Leaves the lock to its owner for a while, but no longer than `may_leave`. Then it is to be taken if it
+    /// is free.
+    pub(super) fn leave_while(&mut self, may_leave: impl Fn() -> bool) {
+        (self.paused, self.seen_free, self.left_alone) = (true, true, true);
+        for _ in 0..LEAVE_ALL {
+            if !may_leave() {
+                return;
+            }
+            spin_hint();
+        }
     }
 
     /// Pauses before the next look. Returns `false` if there were enough looks.
@@ -147,5 +182,30 @@ impl Spin {
         pause_for(self.gap);
         self.gap = MAX_GAP.min(self.gap * 2);
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hint_is_awaited_at_the_first_look_only() {
+        let mut spin = Spin::new(2);
+        assert_eq!(spin.await_hint(), cpus() > 1);
+        assert!(!spin.await_hint());
+        let mut spin = Spin::new(2);
+        assert_eq!(spin.pause(), cpus() > 1);
+        assert!(!spin.await_hint());
+    }
+
+    #[test]
+    fn a_lock_is_left_to_others_no_longer_than_it_may_be() {
+        let looks = std::cell::Cell::new(0);
+        Spin::new(1).leave_while(|| looks.replace(looks.get() + 1) < LEAVE_ALL / 2);
+        assert_eq!(looks.get(), LEAVE_ALL / 2 + 1);
+        looks.set(0);
+        Spin::new(1).leave_while(|| looks.replace(looks.get() + 1) < u32::MAX);
+        assert_eq!(looks.get(), LEAVE_ALL);
     }
 }

@@ -19,9 +19,10 @@
 //! **Protocol.** The queue is in the wait queue table, under the address of the lock.
 //!
 //! - *Lock*: `free -> LOCKED` by compare-and-swap, even if others wait (barging). Otherwise the thread
-//!   spins while the hint says that the owner runs elsewhere. If an owner takes the lock again and again,
-//!   the spinner leaves the lock alone for a while (`park/spin.rs`). Otherwise it queues: with the bucket
-//!   lock held, `LOCKED` must still be set, and `WAITERS` is set.
+//!   spins while the hint says that the owner runs elsewhere. A green thread that finds its own hint looks
+//!   once more: the new owner has not stored its own yet. If an owner takes the lock again and again,
+//!   the spinner leaves the lock alone for a while (`park/spin.rs`, `park/fetches.rs`). Otherwise it queues:
+//!   with the bucket lock held, `LOCKED` must still be set, and `WAITERS` is set.
 //! - *Same CPU*: a kernel thread may find that the owner, another kernel thread, waits for the caller's
 //!   own CPU. It then clears the hint, which makes spinners on other CPUs queue too. If this happens to
 //!   it often, it yields the CPU to the owner before it queues.
@@ -31,7 +32,8 @@
 //! - *`WOKEN`* belongs to one thread: the waiter that was granted, or a spinner that asked the unlocker to
 //!   wake no other thread. That thread clears it when it takes the lock or queues (again). Until then unlocks
 //!   wake no other thread, except one in every [`MAX_SKIPPED_WAKES`] unlocks. The owner of the bit may be
-//!   waiting for a CPU, and the others would sleep for nothing meanwhile.
+//!   waiting for a CPU, and the others would sleep for nothing meanwhile. If no other waits, that unlock
+//!   forgets it: it clears the bit, which sends each lock and unlock to the slow path.
 //! - *Broadcasts*: a condition variable moves its waiters here. They are granted in batches: up to
 //!   [`MOST`](company::MOST) of them together with the one that owns `WOKEN`. They try as if they had not
 //!   waited. The owner of `WOKEN` is on its way before them, and its unlock grants the next.
@@ -42,8 +44,8 @@
 //!
 //! (a) *Stores.* While `LOCKED` is set, other bits change only with the bucket lock held, except that a
 //! spinner may set `WOKEN`. The unlocker holds both locks, so it may store. Its store may wipe out a
-//! spinner's `WOKEN`. That spinner then clears a bit that is not its own, and an unlocker wakes one
-//! waiter more than needed, never one too few.
+//! spinner's `WOKEN`, and an unlock that forgets a late waiter wipes out the waiter's. The one or the other
+//! then clears a bit that is not its own. An unlocker wakes one waiter more than needed, never one too few.
 //!
 //! (b) *No lost wake-up.* The waiter saw `LOCKED` with the bucket lock held, so the owner's unlock comes
 //! after, and finds `WAITERS`. It takes the bucket lock, unless `WOKEN` is set. The owner of that bit
@@ -76,6 +78,7 @@ use self::word::{LOCKED, MutexWord, WAITERS, WOKEN};
 use crate::observe::contention::Contention;
 use crate::park::company;
 use crate::park::current::{cached_hint, current, owner_hint, owner_hint_from, waiter_hint};
+use crate::park::fetches;
 use crate::park::mutex_handoff::HeldMutex;
 use crate::park::observed;
 use crate::park::owner::{OwnerHint, OwnerWord};
@@ -100,9 +103,9 @@ const HANDOFF_AFTER: Duration = Duration::from_micros(500);
 #[derive(Default)]
 pub struct RawMutex {
     word: MutexWord,
-    /// Zero: no thread is known to wait, and the owner is not recorded. Otherwise one more than the number of
-    /// unlocks since a waiter was woken, up to [`MAX_SKIPPED_WAKES`]. Only a hint: it spares an unlock that
-    /// must take the bucket lock a compare-and-swap that fails.
+    /// Zero: no thread is known to wait, and the owner is not recorded. Otherwise about the number of unlocks
+    /// since a waiter was woken, up to [`MAX_SKIPPED_WAKES`]. Only a hint: it spares an unlock that must take
+    /// the slow path a compare-and-swap that fails.
     queued: AtomicU8,
     /// Where the owner ran when it took the lock. Only a hint: written after the acquire, ordered by nothing.
     owner: OwnerWord,
@@ -318,6 +321,7 @@ impl RawMutex {
                     self.set_owner_at(here);
                     if spin.has_left_alone() {
                         spin::show_it_is_taken();
+                        fetches::begin(here);
                     }
                     return true;
                 }
@@ -325,6 +329,7 @@ impl RawMutex {
             }
             let owner = self.owner();
             match owner.runs_elsewhere(here) {
+                Some(true) if fetches::leave_to_others(here, owner, &mut spin) => {}
                 Some(true) => {
                     if may_claim_way(*mine, seen) && self.word.try_claim_way(seen) {
                         *mine = WOKEN;
@@ -340,6 +345,7 @@ impl RawMutex {
                         return false;
                     }
                 }
+                Some(false) if owner == here && !here.is_kernel() && spin.await_hint() => {}
                 _ => return false,
             }
         }
@@ -370,12 +376,14 @@ impl RawMutex {
         loop {
             let seen = self.word.look();
             assert!(seen & LOCKED != 0, "unlocked a mutex that is not locked");
-            if seen & WAITERS == 0 {
-                self.set_queued(false);
-            } else if fair || seen & WOKEN == 0 || self.is_late() {
+            let one_comes = seen & WOKEN != 0 && !self.is_late();
+            if seen & WAITERS != 0 && (fair || !one_comes) {
                 break;
             }
-            if self.word.try_release(seen) {
+            if !one_comes {
+                self.set_queued(false);
+            }
+            if self.word.try_release(seen, if one_comes { seen & !LOCKED } else { 0 }) {
                 return;
             }
         }

@@ -48,6 +48,22 @@ fn a_waiter_that_never_comes_keeps_no_other_asleep() {
     });
 }
 
+/// With the bit, each lock and unlock takes the slow path.
+#[test]
+fn a_lock_forgets_a_waiter_that_never_comes() {
+    let mutex = RawMutex::new();
+    assert!(mutex.try_acquire());
+    mutex.word.0.fetch_or(WOKEN, Ordering::Relaxed);
+    for unlocks in 0..MAX_SKIPPED_WAKES {
+        mutex.release();
+        assert_eq!(mutex.word.look(), WOKEN, "forgotten after {unlocks} unlocks");
+        mutex.acquire();
+    }
+    mutex.release();
+    assert!(mutex.word.is_idle());
+    assert!(mutex.try_acquire() && mutex.is_alone());
+}
+
 #[test]
 fn an_urgent_waiter_is_handed_the_lock() {
     watched(|| {

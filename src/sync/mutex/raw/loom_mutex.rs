@@ -14,7 +14,7 @@ use crate::park::tests::loom_model::{
 };
 use crate::park::wait::Wait;
 use crate::shim::atomic::Ordering;
-use crate::shim::{MODEL_STRIDE, bucket_of, make_a_crowd, strike};
+use crate::shim::{MAX_SKIPPED_WAKES, MODEL_STRIDE, bucket_of, make_a_crowd, strike};
 
 /// A lock, and what it guards.
 #[derive(Default)]
@@ -140,6 +140,50 @@ fn an_interrupt_forgets_no_waiter() {
         guarded.ends_with(2);
     });
     outcomes.are_both();
+}
+
+/// A thread was woken, and is late: the owner's `unlock` forgets it. A third thread may queue meanwhile.
+fn one_is_late(unlock: fn(&Guarded), seen: &Outcomes) {
+    let guarded = Guarded::new();
+    guarded.mutex.acquire();
+    guarded.mutex.word.0.fetch_or(WOKEN, Ordering::Relaxed);
+    guarded.mutex.queued.store(MAX_SKIPPED_WAKES, Ordering::Relaxed);
+    let seen = seen.clone();
+    let late = move |guarded: &Guarded| {
+        seen.saw(guarded.mutex.word.look() & WOKEN == 0);
+        guarded.mutex.acquire_after(TRY_AGAIN);
+        guarded.count.add_one();
+        guarded.mutex.release();
+    };
+    together([body(&guarded, unlock), body(&guarded, late), body(&guarded, Guarded::section)]);
+    guarded.ends_with(2);
+    assert_eq!(guarded.mutex.word.0.load(Ordering::Relaxed), 0, "no thread waits or is on its way");
+}
+
+/// The thread that was forgotten clears the bit of another, or none.
+#[test]
+fn a_late_waiter_is_forgotten_and_no_other() {
+    let outcomes = Outcomes::default();
+    let seen = outcomes.clone();
+    large_model(move || one_is_late(|guarded| guarded.mutex.release(), &seen));
+    outcomes.are_both();
+}
+
+/// An unlock forgets the late waiter by a store: it also forgets a waiter that has queued since the look.
+#[test]
+#[should_panic(expected = "deadlock")]
+fn negative_forgotten_by_a_store() {
+    model(|| {
+        let unlock = |guarded: &Guarded| {
+            if guarded.mutex.word.look() & WAITERS == 0 {
+                guarded.mutex.set_queued(false);
+                guarded.mutex.word.store(0);
+            } else {
+                guarded.mutex.release();
+            }
+        };
+        one_is_late(unlock, &Outcomes::default());
+    });
 }
 
 /// A waiter is woken to compete for the lock, is interrupted, and keeps `WOKEN`: the other waiter sleeps on.

@@ -4,6 +4,7 @@
 use super::RawMutex;
 use crate::observe::lock_owners::{self, Hold};
 use crate::park::current::slow_owner_hint;
+use crate::park::fetches;
 use crate::park::observed;
 use crate::park::owner::OwnerHint;
 use crate::shim::atomic::Ordering;
@@ -27,9 +28,18 @@ impl RawMutex {
     /// read-modify-write would wait for it.
     #[inline]
     pub(super) fn set_owner_if_new(&self, hint: OwnerHint) {
-        if self.owner() != hint {
-            self.set_owner(hint);
+        let last = self.owner();
+        if last != hint {
+            self.change_owner(last, hint);
         }
+    }
+
+    /// [`set_owner_if_new`](Self::set_owner_if_new) if it is new. Out of line, it costs an entry nothing where
+    /// the last was by the same thread.
+    #[inline(never)]
+    fn change_owner(&self, last: OwnerHint, hint: OwnerHint) {
+        fetches::count(last, hint);
+        self.set_owner(hint);
     }
 
     /// Records that the running thread, which runs `here`, has acquired the lock after a wait.
@@ -80,6 +90,23 @@ impl RawMutex {
     pub(super) fn forget_owner(&self) {
         if observed::are_owners_recorded() {
             lock_owners::leaves(self.key(), Hold::Alone);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_after_one_on_another_lwp_is_counted() {
+        let mutex = RawMutex::new();
+        let (before, here) = (fetches::counted(), OwnerHint::green(2, 0));
+        for last in [OwnerHint::green(1, 0), here] {
+            mutex.set_owner(last);
+            mutex.set_owner_if_new(here);
+            assert_eq!(mutex.owner(), here);
+            assert_eq!(fetches::counted(), before + 1);
         }
     }
 }

@@ -66,11 +66,11 @@ impl MutexWord {
         self.0.compare_exchange(LOCKED, 0, Ordering::Release, Ordering::Relaxed).is_ok()
     }
 
-    /// Clears `LOCKED` of `seen`; this wakes no waiter.
+    /// Frees the lock in the state `seen`, which becomes `free`; this wakes no waiter.
     #[must_use]
-    pub(super) fn try_release(&self, seen: u8) -> bool {
+    pub(super) fn try_release(&self, seen: u8, free: u8) -> bool {
         // Release: as in `try_release_idle`.
-        self.0.compare_exchange(seen, seen & !LOCKED, Ordering::Release, Ordering::Relaxed).is_ok()
+        self.0.compare_exchange(seen, free, Ordering::Release, Ordering::Relaxed).is_ok()
     }
 
     /// Takes `WOKEN` for a spinner: the unlocker then wakes no other thread.
