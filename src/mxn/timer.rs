@@ -109,14 +109,14 @@ impl Timers {
         self.next.load(Ordering::Relaxed)
     }
 
-    /// Adds an entry. `now`: a time that the caller has read.
+    /// Adds an entry. It may be due already.
     ///
     /// # Safety
     /// The entry stays where it is until `disarm` of the same timers has returned.
-    pub(crate) unsafe fn arm(&self, entry: &Entry<'_>, now: u64) {
+    pub(crate) unsafe fn arm(&self, entry: &Entry<'_>) {
         self.with(|wheel| {
             // SAFETY: it stays there until `disarm` has removed it, or found it fired.
-            unsafe { wheel.insert(entry.erase(), now) };
+            unsafe { wheel.insert(entry.erase()) };
         });
     }
 
