@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 pub(crate) use crate::shim::now;
 
 /// Returns the moment `timeout` from now, or `None` if the clock cannot count so far.
+#[inline]
 pub(crate) fn after(timeout: Duration) -> Option<Instant> {
     now().checked_add(timeout)
 }

@@ -56,7 +56,9 @@ impl Clock {
             let Some(wait) = wait.filter(|wait| !time::has_passed(wait.deadline)) else {
                 return Err(WaitError::TimedOut);
             };
-            doze(Wait { deadline: earlier(self.next(), wait.deadline), ..wait })?;
+            // Both were ahead a moment ago.
+            let deadline = earlier(self.next(), wait.deadline);
+            doze(Wait { deadline, may_be_over: false, ..wait })?;
         }
     }
 }

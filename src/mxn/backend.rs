@@ -32,12 +32,6 @@ use crate::thread::kernel;
 
 impl Backend for Scheduler {
     fn block(&self, me: &ThreadRef, sleep: &dyn Sleep, deadline: Option<Instant>, reason: WaitReason) {
-        let deadline = deadline.map(|deadline| (self.clock.at(deadline), self.clock.now()));
-        if deadline.is_some_and(|(at, now)| at <= now) && sleep.expire() {
-            // To leave the LWP would mean to wait behind all queued threads.
-            debug_assert!(!sleep.is_asleep(), "it has expired");
-            return;
-        }
         // SAFETY: a scheduler's thread is green.
         let green = unsafe { Green::of(*me) };
         let scheduler = self.forever();
@@ -47,12 +41,12 @@ impl Backend for Scheduler {
                 me.core().wait_state.waits(reason, false);
                 scheduler.leave(green);
             }
-            Some((at, now)) => {
+            Some(deadline) => {
                 me.core().wait_state.waits(reason, true);
                 let timers = &Self::lwp_of(green).timers;
-                let entry = timer::Entry::new(at, *me, sleep);
+                let entry = timer::Entry::new(self.clock.at(deadline), *me, sleep);
                 // SAFETY: the entry stays in this frame until it is disarmed, with the same timers.
-                unsafe { timers.arm(&entry, now) };
+                unsafe { timers.arm(&entry) };
                 scheduler.leave(green);
                 timers.disarm(&entry);
             }

@@ -51,8 +51,12 @@ impl Clock {
     }
 
     /// Returns a point in time as ticks of this clock. What lies before its start counts as its start.
+    #[inline]
     pub(crate) fn at(self, when: Instant) -> u64 {
-        u64::try_from(when.saturating_duration_since(self.0).as_nanos()).unwrap_or(NEVER).min(NEVER - 1)
+        let since = when.saturating_duration_since(self.0);
+        // As `as_nanos` says it, without its 128 bits.
+        let seconds = since.as_secs().saturating_mul(1_000_000_000);
+        seconds.saturating_add(since.subsec_nanos().into()).min(NEVER - 1)
     }
 
     /// Returns ticks of this clock as a point in time; `None` for `NEVER` and what no `Instant` can say.
@@ -105,14 +109,14 @@ impl Timers {
         self.next.load(Ordering::Relaxed)
     }
 
-    /// Adds an entry. `now`: a time that the caller has read.
+    /// Adds an entry. It may be due already.
     ///
     /// # Safety
     /// The entry stays where it is until `disarm` of the same timers has returned.
-    pub(crate) unsafe fn arm(&self, entry: &Entry<'_>, now: u64) {
+    pub(crate) unsafe fn arm(&self, entry: &Entry<'_>) {
         self.with(|wheel| {
             // SAFETY: it stays there until `disarm` has removed it, or found it fired.
-            unsafe { wheel.insert(entry.erase(), now) };
+            unsafe { wheel.insert(entry.erase()) };
         });
     }
 

@@ -41,18 +41,23 @@ pub(crate) struct Socket<T> {
 /// so the next call fails at once.
 const SHORTAGE: Duration = Duration::from_millis(10);
 
-/// How long calls in one direction may take.
+/// How long calls in one direction may take: seconds, and below them nanoseconds, so that nothing is divided
+/// in a call. 0 is forever.
 #[derive(Debug)]
 struct Timeout(AtomicU64);
+
+/// The bits of the nanoseconds.
+const NANOS: u32 = 30;
 
 impl Timeout {
     fn new(timeout: Option<Duration>) -> Self {
         Self(AtomicU64::new(Self::number(timeout)))
     }
 
-    /// In ns; 0 is forever. What is longer than five hundred years is forever.
+    /// Returns a timeout as a number. What is longer than five hundred years is forever.
     fn number(timeout: Option<Duration>) -> u64 {
-        timeout.map_or(0, |timeout| u64::try_from(timeout.as_nanos()).unwrap_or(0))
+        let fits = timeout.filter(|timeout| timeout.as_secs() >> (u64::BITS - NANOS) == 0);
+        fits.map_or(0, |timeout| timeout.as_secs() << NANOS | u64::from(timeout.subsec_nanos()))
     }
 
     fn set(&self, timeout: Option<Duration>) {
@@ -65,7 +70,10 @@ impl Timeout {
         // Relaxed: a number.
         match self.0.load(Ordering::Relaxed) {
             0 => Wait::forever(),
-            nanos => Wait::timeout(Duration::from_nanos(nanos)),
+            number => {
+                let nanos = number as u32 & ((1 << NANOS) - 1);
+                Wait::timeout(Duration::new(number >> NANOS, nanos))
+            }
         }
     }
 }

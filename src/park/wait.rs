@@ -36,17 +36,21 @@ use crate::time;
 pub struct Wait {
     pub(crate) deadline: Option<Instant>,
     pub(crate) interruptible: bool,
+    /// The clock is to be read before the wait: the deadline may have passed already. `false`: it was ahead a
+    /// moment ago. A hint, since the same value may be used for several waits.
+    pub(crate) may_be_over: bool,
 }
 
 impl Wait {
     /// Creates a wait without a deadline.
     pub const fn forever() -> Self {
-        Self { deadline: None, interruptible: false }
+        Self { deadline: None, interruptible: false, may_be_over: false }
     }
 
     /// Creates a wait that ends `timeout` from now. If the clock cannot count so far, it has no deadline.
+    #[inline]
     pub fn timeout(timeout: Duration) -> Self {
-        Self::by(time::after(timeout))
+        Self { may_be_over: timeout.is_zero(), ..Self::by(time::after(timeout)) }
     }
 
     /// Creates a wait that ends at `deadline`.
@@ -56,7 +60,7 @@ impl Wait {
 
     /// Creates a wait that ends at the deadline, if there is one.
     pub(crate) const fn by(deadline: Option<Instant>) -> Self {
-        Self { deadline, interruptible: false }
+        Self { deadline, interruptible: false, may_be_over: deadline.is_some() }
     }
 
     /// Lets an interrupt end the wait, too.
@@ -89,11 +93,20 @@ impl Wait {
     /// ends it.
     #[inline]
     pub(super) fn block(self, me: &ThreadRef, backend: &dyn Backend, sleep: &dyn Sleep, reason: WaitReason) {
-        if self.interruptible {
+        if self.may_be_over && self.is_over(me) && sleep.expire() {
+            debug_assert!(!sleep.is_asleep(), "it has expired");
+        } else if self.interruptible {
             interrupt::block(me, sleep, self.deadline, reason);
         } else {
             backend.block(me, sleep, self.deadline, reason);
         }
+    }
+
+    /// Returns `true` if the deadline has passed and the thread is green. It would leave its LWP, and wait
+    /// behind all queued threads. A kernel thread asks the kernel.
+    #[cold]
+    fn is_over(self, me: &ThreadRef) -> bool {
+        !me.is_kernel() && time::has_passed(self.deadline)
     }
 }
 
@@ -204,3 +217,96 @@ macro_rules! timed {
 }
 
 pub(crate) use timed;
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+    use crate::park::core_pool;
+    use crate::park::owner::OwnerHint;
+    use crate::shim::atomic::{AtomicU32, Ordering};
+
+    /// Counts the threads that it has put to sleep.
+    struct Counting(AtomicU32);
+
+    impl Backend for Counting {
+        fn block(&self, _: &ThreadRef, _: &dyn Sleep, _: Option<Instant>, _: WaitReason) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+
+        fn wake(&self, _: ThreadRef, _: *const AtomicU32) {
+            unreachable!("no thread sleeps")
+        }
+
+        fn yield_now(&self, _: &ThreadRef) {
+            unreachable!("no thread runs")
+        }
+
+        fn sleeps_in_kernel(&self) -> bool {
+            false
+        }
+    }
+
+    /// A sleep that was granted, or was not. It counts the attempts to end it.
+    struct Granted(bool, Cell<u32>);
+
+    impl Sleep for Granted {
+        fn word(&self) -> &AtomicU32 {
+            unreachable!("no thread waits on it")
+        }
+
+        fn is_asleep(&self) -> bool {
+            !self.0 && self.1.get() == 0
+        }
+
+        fn commit_kernel(&self) -> Option<u32> {
+            unreachable!("no thread sleeps on it")
+        }
+
+        fn expire(&self) -> bool {
+            self.1.set(self.1.get() + 1);
+            !self.0
+        }
+
+        fn interrupt(&self) -> bool {
+            unreachable!("no thread interrupts it")
+        }
+    }
+
+    /// Waits on a thread with this hint. Returns how often the backend was called, and how often the sleep
+    /// was to be ended.
+    fn waits(hint: OwnerHint, granted: bool, wait: Wait) -> (u32, u32) {
+        let thread = core_pool::take(1, None, None);
+        let own = thread.owner_hint.get();
+        thread.owner_hint.set(hint);
+        let (backend, sleep) = (Counting(AtomicU32::new(0)), Granted(granted, Cell::new(0)));
+        wait.block(&thread, &backend, &sleep, WaitReason::Sleep);
+        thread.owner_hint.set(own);
+        drop(thread);
+        (backend.0.load(Ordering::Relaxed), sleep.1.get())
+    }
+
+    #[test]
+    fn a_green_thread_does_not_leave_its_lwp_if_the_deadline_has_passed() {
+        let (now, hour) = (Instant::now(), Duration::from_secs(3600));
+        let (green, kernel) = (OwnerHint::UNKNOWN, OwnerHint::OF_KERNEL_THREAD);
+        for over in [Wait::until(now), Wait::timeout(Duration::ZERO)] {
+            assert_eq!(waits(green, false, over), (0, 1));
+            assert_eq!(waits(green, true, over), (1, 1), "it was granted before");
+            assert_eq!(waits(kernel, false, over), (1, 0), "the kernel is asked");
+        }
+        for ahead in [Wait::forever(), Wait::timeout(hour), Wait::until(now + hour)] {
+            assert_eq!(waits(green, false, ahead), (1, 0));
+        }
+    }
+
+    #[test]
+    fn a_deadline_that_was_ahead_is_left_to_the_timer() {
+        let wait = Wait::timeout(Duration::from_nanos(1));
+        while !time::has_passed(wait.deadline) {
+            std::hint::spin_loop();
+        }
+        assert_eq!(waits(OwnerHint::UNKNOWN, false, wait), (1, 0), "the clock is not read again");
+    }
+}

@@ -117,9 +117,11 @@ pub(in crate::channel) fn choose(cases: &mut [Case<'_>], manner: Manner) -> Resu
             case.seat = Some(Seat::new(&sleeper, number as u32, &deal, case.port.thread()));
         }
         let cases = &*cases;
+        let deadline = earlier(wait.deadline, strikes);
         let mut how = How {
             reason: WaitReason::Select,
-            wait: Wait { deadline: earlier(wait.deadline, strikes), ..wait },
+            // The wait's own deadline is ahead, or the thread does not wait.
+            wait: Wait { deadline, may_be_over: strikes.is_some(), ..wait },
             spin: cases.iter().any(|case| case.port.deadline().is_none()),
         };
         let mut after = After::nothing();

@@ -393,11 +393,11 @@ fn deadlines_that_are_over_make_threads_runnable() {
     assert!(!scheduler.fire_timers(of, on), "there is none");
     let far = Entry::new(u64::MAX - 1, model.green(0).thread(), &Nap);
     // SAFETY: it stays here until it is disarmed.
-    unsafe { of.timers.arm(&far, 0) };
+    unsafe { of.timers.arm(&far) };
     assert!(!scheduler.fire_timers(of, on), "it is far away");
     let due = Entry::new(0, model.green(1).thread(), &Nap);
     // SAFETY: it stays here until it is disarmed.
-    unsafe { of.timers.arm(&due, 0) };
+    unsafe { of.timers.arm(&due) };
     assert!(scheduler.fire_timers(of, on));
     assert_eq!(
         (on.queue.ring.pop(), of.queue.ring.pop()),
@@ -416,7 +416,7 @@ fn no_more_sleeps_end_than_a_queue_has_room_for() {
     let ring = || lwp.queue.ring.len();
     let entries: Vec<_> = (0..300).map(|n| Entry::new(0, model.green(n).thread(), &Nap)).collect();
     // SAFETY: they stay here until they are disarmed.
-    entries.iter().for_each(|entry| unsafe { lwp.timers.arm(entry, 0) });
+    entries.iter().for_each(|entry| unsafe { lwp.timers.arm(entry) });
     go_past_fair_tick(lwp);
     assert!(scheduler.fire_timers(lwp, lwp));
     assert_eq!(ring(), BATCH);
@@ -442,7 +442,7 @@ fn deadlines_are_looked_at_where_turns_are_taken() {
     let (scheduler, lwp) = (model.scheduler, model.lwp(0));
     let due = Entry::new(0, model.green(1).thread(), &Nap);
     // SAFETY: it stays here until it is disarmed.
-    unsafe { lwp.timers.arm(&due, 0) };
+    unsafe { lwp.timers.arm(&due) };
     put_next(lwp, model.green(0));
     go_past_fair_tick(lwp);
     assert_eq!(number(&model, scheduler.pick(lwp)), Some(0));

@@ -110,7 +110,7 @@ fn sleep(granted: bool, firers: usize, fire: Fire, disarm: Disarm) {
         let entry = Entry::new(DEADLINE, core.thread(), &*wait);
         // SAFETY: the entry outlives the model's threads. Whether they are done with the sleep is the
         // question.
-        unsafe { timers.arm(&entry, 0) };
+        unsafe { timers.arm(&entry) };
         let firers: Vec<_> = (0..firers)
             .map(|_| {
                 let (timers, wait) = (timers.clone(), wait.clone());
@@ -189,9 +189,9 @@ fn a_wheel_that_all_pull_at_keeps_its_order() {
         let (first, second, third) = (entry(0, 7), entry(1, 3), entry(2, 5));
         // SAFETY: the entries outlive the model's threads.
         unsafe {
-            timers.arm(&first, 0);
-            timers.arm(&second, 0);
-            timers.arm(&third, 0);
+            timers.arm(&first);
+            timers.arm(&second);
+            timers.arm(&third);
         }
         assert_eq!(timers.next(), 3);
         let firer = {

@@ -159,16 +159,12 @@ impl<T> Wheel<T> {
         self.first().map_or(NEVER, |first| self.bucket(first).earliest)
     }
 
-    /// Inserts a node. `now` is not later than the current time.
+    /// Inserts a node.
     ///
     /// # Safety
     /// The node is in no wheel, and stays where it is until it has been removed or handed out.
     #[inline]
-    pub(super) unsafe fn insert(&mut self, node: NonNull<Node<T>>, now: u64) {
-        if self.occupied == 0 {
-            // No place depends on the time.
-            self.now = self.now.max(now);
-        }
+    pub(super) unsafe fn insert(&mut self, node: NonNull<Node<T>>) {
         self.put(node);
     }
 

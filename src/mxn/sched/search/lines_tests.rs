@@ -125,7 +125,7 @@ const OPERATIONS: &[Operation] = &[
         let due = Entry::new(scheduler.clock.now(), model.green(1).thread(), &Nap);
         lines(scheduler, || {
             // SAFETY: it stays here until it has fired.
-            unsafe { lwp.timers.arm(&due, 0) };
+            unsafe { lwp.timers.arm(&due) };
             lwp.timers.disarm(&due);
         })
     }),

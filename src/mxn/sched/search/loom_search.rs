@@ -164,7 +164,7 @@ fn a_nap_ends(end: fn(&'static Scheduler, &'static Lwp)) {
         // If the other sleeps already, a deadline of its own ends the sleep.
         let entry = Entry::new(1 << 40, model.green(0).thread(), &Far);
         // SAFETY: it stays here until it is disarmed.
-        unsafe { napper.timers.arm(&entry, 0) };
+        unsafe { napper.timers.arm(&entry) };
         // The other has looked round and sleeps deeply. Nothing plays it from here on.
         model.lwp(1).sleep.prepare();
         let monitor = loom::thread::spawn(move || {
@@ -327,7 +327,7 @@ fn a_spare_with_a_deadline(hand_off_nothing: fn(&'static Scheduler)) {
         let due = Due::new();
         let entry = Entry::new(1, model.green(0).thread(), &*due);
         // SAFETY: it stays here until it has fired.
-        unsafe { spare.timers.arm(&entry, 0) };
+        unsafe { spare.timers.arm(&entry) };
         let waits = loom::thread::spawn(move || scheduler.wait_for_slot(spare));
         let nothing = loom::thread::spawn(move || hand_off_nothing(scheduler));
         strike();

@@ -31,7 +31,7 @@ fn nap(model: &Model, nap: u64, deadline: u64) -> u64 {
     let at = scheduler.clock.now() + deadline * MS;
     let entry = Entry::new(at, model.green(0).thread(), &Nap);
     // SAFETY: it stays here until it is disarmed.
-    unsafe { lwp.timers.arm(&entry, 0) };
+    unsafe { lwp.timers.arm(&entry) };
     let begin = scheduler.clock.now();
     let mut next = nap;
     assert!(matches!(scheduler.sleep(lwp, false, &mut next), Slept::Napped));
@@ -153,7 +153,7 @@ fn is_held_up() -> bool {
     let (scheduler, lwp) = (model.scheduler, model.lwp(0));
     let (at, entry) = soon(&model);
     // SAFETY: it stays here until it is disarmed.
-    unsafe { lwp.timers.arm(&entry, 0) };
+    unsafe { lwp.timers.arm(&entry) };
     let sleeper = spawn(move || matches!(scheduler.sleep(lwp, false, &mut MIN_NAP.clone()), Slept::Woken));
     let is_taken = Cell::new(false);
     wait_until(|| {
@@ -236,7 +236,7 @@ fn a_spare_makes_threads_runnable_when_their_deadlines_are_over() {
         green.lwp.set(Some(home));
         let entry = Entry::new(scheduler.clock.now() + MS, green.thread(), &Nap);
         // SAFETY: it stays here until it is disarmed.
-        unsafe { lwp.timers.arm(&entry, 0) };
+        unsafe { lwp.timers.arm(&entry) };
         let spare = wait_for_slot(&model);
         let shared = || scheduler.inject.len();
         wait_until(|| shared() + home.pinned.len() == 1);
@@ -256,7 +256,7 @@ fn a_spare_that_gets_a_slot_at_its_deadline_waits_for_that() {
     let (scheduler, lwp) = (model.scheduler, model.lwp(0));
     let (at, entry) = soon(&model);
     // SAFETY: it stays here until it is disarmed.
-    unsafe { lwp.timers.arm(&entry, 0) };
+    unsafe { lwp.timers.arm(&entry) };
     let spare = wait_for_slot(&model);
     wait_until(|| scheduler.pool.leave_spares(lwp));
     wait_until(|| scheduler.clock.now() >= at);

@@ -88,7 +88,7 @@ fn an_lwp_without_work_returns_a_slot_that_was_lent() {
     // If it slept, it would wake up then.
     let late = Entry::new(scheduler.clock.now() + 5_000_000_000, model.green(0).thread(), &Nap);
     // SAFETY: it stays here until it is disarmed.
-    unsafe { lwp.timers.arm(&late, 0) };
+    unsafe { lwp.timers.arm(&late) };
     assert!(scheduler.search(lwp).is_none());
     assert!(lwp.slot.is_none());
     assert_eq!((scheduler.slots.lent(), counts(scheduler)), (0, (0, 0)));
@@ -290,7 +290,7 @@ fn what_needs_no_steal_is_taken_in_this_order() {
     put_next(lwp, model.green(2));
     let due = Entry::new(now, model.green(1).thread(), &Nap);
     // SAFETY: it stays here until it is disarmed.
-    unsafe { lwp.timers.arm(&due, 0) };
+    unsafe { lwp.timers.arm(&due) };
     model.green(0).core.priority.set(High);
     scheduler.queue_shared(model.green(0));
     model.green(6).core.priority.set(Low);
@@ -309,7 +309,7 @@ fn what_is_due_on_another_lwp_is_taken_at_once() {
     let (scheduler, lwp, other) = (model.scheduler, model.lwp(0), model.lwp(1));
     let due = Entry::new(1, model.green(0).thread(), &Nap);
     // SAFETY: it stays here until it is disarmed.
-    unsafe { other.timers.arm(&due, 0) };
+    unsafe { other.timers.arm(&due) };
     assert_eq!(scheduler.look_around(lwp, 0, MAX_AGE), None, "it was not, when the look began");
     assert_eq!(scheduler.look_around(lwp, 1, MAX_AGE), Some(model.green(0).ptr()));
     other.timers.disarm(&due);

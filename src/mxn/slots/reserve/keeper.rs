@@ -240,7 +240,7 @@ mod tests {
         };
         let entries: Vec<_> = (0..THREADS).map(entry).collect();
         // SAFETY: they stay here until they are disarmed.
-        entries.iter().for_each(|entry| unsafe { vacant.timers.arm(entry, 0) });
+        entries.iter().for_each(|entry| unsafe { vacant.timers.arm(entry) });
         assert_eq!((reserve.fire_orphaned(), scheduler.inject.len()), (None, 0), "its owner sees to it");
         scheduler.pool.vacate(vacant);
         scheduler.pool.forget_vacant();

@@ -27,9 +27,14 @@ impl Nodes {
         all
     }
 
+    /// Inserts a node while it is `now`.
     fn insert(&mut self, number: usize, now: u64) {
+        if self.wheel.next() == NEVER {
+            // An empty wheel learns the time when it is looked at.
+            assert_eq!(self.wheel.expire(now, 1, 1, |_| ()), 0);
+        }
         // SAFETY: the nodes stay where they are, and each is inserted once.
-        unsafe { self.wheel.insert(NonNull::from(&self.nodes[number]), now) };
+        unsafe { self.wheel.insert(NonNull::from(&self.nodes[number])) };
     }
 
     fn remove(&mut self, number: usize) {
