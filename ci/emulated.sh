@@ -32,7 +32,8 @@ case $arch in
         ;;
     riscv64)
         target=riscv64gc-unknown-linux-gnu machine=f3 loader=ld-linux-riscv64-lp64d.so.1
-        # Without vectors: the emulator's frames of signals never have these.
+        # Without vectors: the emulator's frames of signals do not have these, up to version 11.1. With them,
+        # its handlers of signals do away with those of the code that they interrupt. See `ci/vectors.sh`.
         processor=rv64
         # What ci/emulated/riscv64.c makes good.
         repaired=a_handler_has_the_mask_that_was_asked_for
@@ -194,6 +195,8 @@ sed '/^#/d; /^$/d' "$list" >"$out.listed"
 while read -r name; do
     control "$name"
 done < <({ awk '{ print $3 }' "$out.listed"; echo "${repaired:-}"; } | sed '/^$/d' | sort -u)
+# If this control passes, the suites can be played with vectors.
+[ "$arch" != riscv64 ] || QEMU_CPU=rv64,v=true,vext_spec=v1.0 control a_signal_frame_has_the_vectors
 
 export QEMU_CPU=$processor
 for program in "${suites[@]}"; do

@@ -299,3 +299,39 @@ fn where_a_thread_made_its_system_call_can_be_read() {
     let sp = words.get(7).and_then(|word| usize::from_str_radix(word.trim_start_matches("0x"), 16).ok());
     assert!(sp.is_some_and(|sp| sp < here && here - sp < 64 << 10), "{here:#x}: {text}");
 }
+
+/// From a thread's first use of a vector register on.
+#[cfg(target_arch = "riscv64")]
+#[test]
+fn a_signal_frame_has_the_vectors() {
+    const V: u64 = 1 << (b'V' - b'A');
+    const MAGIC: u32 = 0x5346_5457;
+    static FOUND: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
+    extern "C" fn handler(_: libc::c_int, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
+        // Behind the general and the float registers.
+        let at = std::mem::offset_of!(libc::ucontext_t, uc_mcontext) + 256 + 520;
+        // SAFETY: in the frame, or above a shorter one on the same stack.
+        let [magic, size] = unsafe { context.byte_add(at).cast::<[u32; 2]>().read() };
+        FOUND[0].store(magic.into(), Ordering::Relaxed);
+        FOUND[1].store(size.into(), Ordering::Relaxed);
+    }
+    // SAFETY: reads a list that does not change.
+    if unsafe { libc::getauxval(libc::AT_HWCAP) } & V == 0 {
+        println!("skipped: the processor has no vectors");
+        return;
+    }
+    // SAFETY: all zeroes is a valid value.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    let handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) = handler;
+    action.sa_sigaction = handler as usize;
+    action.sa_flags = libc::SA_SIGINFO;
+    // SAFETY: a handler that does what handlers may.
+    unsafe { libc::sigaction(libc::SIGUSR1, &raw const action, ptr::null_mut()) };
+    let length: u64;
+    // SAFETY: the processor has the register, vlenb. To read it is a use.
+    unsafe { std::arch::asm!("csrr {}, 0xC22", out(reg) length, options(nomem, nostack)) };
+    // SAFETY: no memory is involved.
+    unsafe { libc::raise(libc::SIGUSR1) };
+    assert_eq!(FOUND[0].load(Ordering::Relaxed), MAGIC.into());
+    assert_eq!(FOUND[1].load(Ordering::Relaxed), 56 + 32 * length);
+}

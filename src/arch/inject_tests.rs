@@ -75,7 +75,7 @@ pub(super) fn decide<F: Injected>(interrupted: &mut Interrupted<'_>) {
     }
 }
 
-fn may(interrupted: &Interrupted<'_>) -> bool {
+pub(super) fn may(interrupted: &Interrupted<'_>) -> bool {
     let Some(room) = inject::room(interrupted.machine_state()) else { return false };
     Ground::of(interrupted.sp()).is_some_and(|ground| {
         ground.open.load(Ordering::Relaxed) && interrupted.sp() - ground.low.load(Ordering::Relaxed) > room
@@ -348,6 +348,28 @@ pub(super) mod migration {
             // SAFETY: new, or saved by `leave` on the other carrier, which has passed it on since.
             unsafe { switch(carrier.context.as_ptr(), green.context.get(), count) };
         });
+    }
+
+    /// Lets a thread leave a kernel thread at its first call, and carries it to its end on new ones. Gives
+    /// what differed.
+    #[cfg(target_arch = "riscv64")]
+    pub(in crate::arch) fn once(tiles: bool) -> Vec<String> {
+        let green = Green::new(&GROUNDS[0], tiles);
+        let count = DONE.load(Ordering::Relaxed) + 1;
+        std::thread::scope(|scope| {
+            let first = scope.spawn(|| {
+                let _alternate = AltStack::install().unwrap();
+                let _bombardment = Bombardment::begin();
+                carry(&green, count);
+            });
+            first.join().unwrap();
+            assert!(!green.ended.get());
+            // It leaves again if a call was injected where another one had just begun.
+            while !green.ended.get() {
+                scope.spawn(|| carry(&green, count)).join().unwrap();
+            }
+        });
+        green.wrong.into_inner()
     }
 
     /// How many calls it shall be. Each takes as long as the kernel needs to run both threads once.

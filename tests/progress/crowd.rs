@@ -67,8 +67,9 @@ fn mix(rt: &Mxn, kinds: &[Kind], each: usize, time: Duration) {
     // Where turns wait, and are shorter than a slice, threads make room by themselves.
     let dispatches = |stats: &RuntimeStats| stats.lwps.iter().map(|lwp| lwp.dispatches).sum::<u64>();
     let dispatched = dispatches(&before);
+    // The sum may fall: when an LWP has ended, what it has dispatched is no longer counted.
     let make_room =
-        |stats: &RuntimeStats| dispatches(stats) - dispatched > 2 * turns.load(Ordering::Relaxed).max(1_000);
+        |stats: &RuntimeStats| dispatches(stats) > dispatched + 2 * turns.load(Ordering::Relaxed).max(1_000);
     // On a busy machine it takes longer until a thread has lost a slice.
     let all_skipped = || skipped.load(Ordering::Relaxed) == hogs.len();
     let is_shown = || {

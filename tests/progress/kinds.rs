@@ -34,6 +34,7 @@ pub(crate) const KINDS: &[Kind] = &[
     ("AVX-512", registers::avx512),
     ("AMX", registers::amx),
     ("SVE", registers::sve),
+    ("V", registers::rvv),
     ("deep recursion", || Ok(recursion())),
     ("qsort with a callback", || Ok(sorting())),
     ("getaddrinfo", || Ok(Box::new(look_up))),

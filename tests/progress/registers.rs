@@ -1,5 +1,4 @@
-//! Registers that only assembly can fill and compare: flags, the x87 stack, AVX-512, AMX,
-//! SVE.
+//! Registers that only assembly can fill and compare: flags, the x87 stack, AVX-512, AMX, SVE, V.
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
@@ -9,7 +8,7 @@ mod riscv64;
 #[cfg(target_arch = "aarch64")]
 pub(crate) use aarch64::{general, sve, vectors};
 #[cfg(target_arch = "riscv64")]
-pub(crate) use riscv64::{general, vectors};
+pub(crate) use riscv64::{general, rvv, vectors};
 #[cfg(target_arch = "x86_64")]
 pub(crate) use x86_64::{amx, avx512, general, vectors};
 
@@ -20,6 +19,8 @@ pub(crate) fn elsewhere() -> Result<Box<dyn FnMut()>, String> {
 
 #[cfg(not(target_arch = "aarch64"))]
 pub(crate) use elsewhere as sve;
+#[cfg(not(target_arch = "riscv64"))]
+pub(crate) use elsewhere as rvv;
 #[cfg(not(target_arch = "x86_64"))]
 pub(crate) use elsewhere as amx;
 #[cfg(not(target_arch = "x86_64"))]

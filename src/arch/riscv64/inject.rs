@@ -13,17 +13,21 @@
 //! ```text
 //!            ...                  its own frame
 //!    s  ->  +------------------+
-//!     -8    | s                |  the two words are written by `inject`;
-//!    -16    | program counter  |  the trampoline starts at the lower one
-//!           +------------------+
-//!           | signal frame     |  1,088 bytes, of which the lower 152 hold nothing
+//!           | signal frame     |  1,088 bytes; with vectors, 5,248, of which the upper ones may stay unused.
+//!           |                  |  Its lower 152 bytes hold nothing. `inject` writes `s` and the program
+//!           |                  |  counter to their places; the trampoline starts at its low end
 //!           +------------------+
 //!           | the function     |  `SLACK` bytes for it and all that it calls
 //! ```
 //!
-//! **Refused** are threads with more in the frame than the general and float registers. That is the state of
-//! an extension, as a rule that of the vector unit (V). The kernel writes it from the kernel thread's first
-//! use of a vector register on. The slot of such a thread is handed off instead ([`room`] returns `None`).
+//! **Vectors** (V) are in the kernel's frame from the kernel thread's first use of a vector register on, so
+//! then the trampoline saves them, too. On the way back, the kernel takes them only if that kernel thread has
+//! used a vector register before. So the trampoline uses one first. (A system call makes the registers
+//! invalid, but does not undo that.)
+//!
+//! **Refused** are threads with more in the frame, as records of later extensions. The same holds for vectors
+//! of an extension before V 1.0, and for registers of more than 1,024 bits. The slot of such a thread is
+//! handed off instead ([`room`] returns `None`).
 
 use core::arch::naked_asm;
 use core::ptr;
@@ -38,85 +42,156 @@ pub(crate) const SUPPORTED: bool = true;
 /// functions take several times as much.
 pub(crate) const SLACK: usize = if cfg!(debug_assertions) { 16 << 10 } else { 4 << 10 };
 
-/// The two words, the frame, and what alignment may cost.
-const REGISTERS: usize = 16 + 1088 + 16;
+/// The signal frame without a record of an extension, and what alignment may cost.
+const PLAIN: usize = 1088;
+const ALIGNMENT: usize = 16;
 
-/// The bit by which the handler says that some state cannot be saved.
-const MORE: u64 = 1 << 63;
+/// The registers of vectors, of which each may have 128 bytes.
+const VECTORS: usize = 32 * 128;
+/// The head of the record of vectors, and five words with a pointer to the registers. These lie behind.
+const RECORD: usize = 8 + 48;
+/// A frame with that record, and with the end of the list of records in a place that depends on its length.
+const WITH_VECTORS: usize = PLAIN + 48 + VECTORS + 16;
 
-/// Returns the bytes below the interrupted stack pointer that an injected call needs. If the highest bit of
-/// `state` is set, the signal frame has more than is saved here, and this returns `None`. May be called in a
-/// signal handler.
-pub(crate) fn room(state: u64) -> Option<usize> {
-    (state & MORE == 0).then_some(REGISTERS + SLACK)
+/// Returns the bytes below the interrupted stack pointer that an injected call needs. `record` is the length
+/// of the record of vectors in the signal frame, 0 if there is none, or a number that no record can have. In
+/// the last case the frame has more than is saved here, and this returns `None`. May be called in a signal
+/// handler.
+pub(crate) fn room(record: u64) -> Option<usize> {
+    const MOST: u64 = (RECORD + VECTORS) as u64;
+    (record <= MOST).then_some(frame(record) + ALIGNMENT + SLACK)
+}
+
+/// Returns how long the frame is that the trampoline makes.
+fn frame(record: u64) -> usize {
+    if record == 0 { PLAIN } else { WITH_VECTORS }
 }
 
 /// Makes interrupted code call `F` as soon as the signal handler returns. Afterwards the code continues
 /// unchanged.
 ///
-/// `sp` and `pc` are what the signal frame says of the interrupted code, and are changed there.
+/// `sp` and `pc` are what the signal frame says of the interrupted code, and are changed there; `record` as
+/// in [`room`].
 ///
 /// # Safety
 /// The code was interrupted by the signal that the caller handles, on this kernel thread. [`room`] has
 /// returned a size, and as many bytes of writable stack below `sp` are not in use. The handler runs on
 /// another stack.
-pub(crate) unsafe fn inject<F: Injected>(sp: &mut usize, pc: &mut usize, _state: u64) {
-    let trampoline: unsafe extern "C" fn() = trampoline::<F>;
-    let base = (*sp - 16) & !15;
+pub(crate) unsafe fn inject<F: Injected>(sp: &mut usize, pc: &mut usize, record: u64) {
+    let trampoline: unsafe extern "C" fn() = if record == 0 { plain::<F> } else { with_vectors::<F> };
+    let base = (*sp - frame(record)) & !(ALIGNMENT - 1);
+    let registers = ptr::with_exposed_provenance_mut::<usize>(base + 304);
     // SAFETY: the caller has checked the room.
-    unsafe { ptr::with_exposed_provenance_mut::<[usize; 2]>(base).write([*pc, *sp]) };
+    unsafe { registers.write(*pc) };
+    // SAFETY: as above; the stack pointer is `x2`.
+    unsafe { registers.wrapping_add(2).write(*sp) };
     *sp = base;
     *pc = trampoline as usize;
 }
 
-/// The trampoline. It is entered by a return from a signal handler, with every register live. The
-/// picture's two words are at the stack pointer.
-#[unsafe(naked)]
-unsafe extern "C" fn trampoline<F: Injected>() {
-    naked_asm!(
-        ".cfi_startproc",
-        ".cfi_signal_frame",      // for unwinders: no call lies below, but code that may have stopped
-        ".cfi_return_column 64",  // at any instruction: 64 stands for its program counter
-        ".cfi_def_cfa sp, 16",
-        ".cfi_offset 64, -16",
-        // The frame, from here on at sp: 128 bytes about a signal, then the context. The registers begin at
-        // 304, with the program counter in the place of x0, and the float registers at 560. The stack pointer
-        // must move before anything is stored.
-        "addi sp, sp, -1088",
-        ".cfi_def_cfa_offset 1104",
-        ".irp n, 1,3,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31",
-        "sd x\\n, 304 + 8 * \\n(sp)",
-        ".cfi_offset \\n, 8 * \\n - 800",
-        ".endr",
-        "ld t0, 1088(sp)",        // the program counter
-        "ld t1, 1096(sp)",        // and the stack pointer
-        "sd t0, 304(sp)",
-        "sd t1, 320(sp)",
-        ".irp n, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31",
-        "fsd f\\n, 560 + 8 * \\n(sp)",
-        ".endr",
-        "frcsr t0",
-        "sw t0, 816(sp)",
-        "sw zero, 1076(sp)",      // reserved: the kernel wants zero
-        "sd zero, 1080(sp)",      // no state of an extension
-        "fscsr zero",             // as in a new thread
-        "call {function}",
-        "li a7, 135",             // rt_sigprocmask, here perhaps on another kernel thread:
-        "li a0, 0",
-        "li a1, 0",               // change nothing
-        "addi a2, sp, 168",       // and write the mask into the frame
-        "li a3, 8",
-        "ecall",
-        "li t0, -1",              // impossible flags of an alternate stack
-        "sw t0, 152(sp)",
-        "sd tp, 336(sp)",         // x4
-        "li a7, 139",             // rt_sigreturn
-        "ecall",
-        "ebreak",
-        ".cfi_endproc",
-        function = sym F::call,
-    )
+/// Defines a trampoline. It is entered by a return from a signal handler, with every register live. The stack
+/// pointer is at the low end of the frame of `$size` bytes.
+macro_rules! trampoline {
+    (
+        $(#[$doc:meta])* $name:ident, size: $size:ident, extension: $extension:literal,
+        save: [$($save:literal),* $(,)?], before_restore: [$($restore:literal),* $(,)?]
+    ) => {
+        $(#[$doc])*
+        #[unsafe(naked)]
+        unsafe extern "C" fn $name<F: Injected>() {
+            naked_asm!(
+                ".option push", // with link-time optimization, LLVM forgets what the target has
+                concat!(".option arch, +", $extension),
+                ".cfi_startproc",
+                ".cfi_signal_frame",      // for unwinders: no call lies below, but code that may have stopped
+                ".cfi_return_column 64",  // at any instruction: 64 stands for its program counter
+                ".cfi_def_cfa sp, {size}",
+                ".cfi_offset 64, 304 - {size}",
+                // The frame: 128 bytes about a signal, then the context. The registers begin at 304, with the
+                // program counter in the place of x0, and the float registers at 560.
+                ".irp n, 1,3,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31",
+                "sd x\\n, 304 + 8 * \\n(sp)",
+                ".cfi_offset \\n, 304 + 8 * \\n - {size}",
+                ".endr",
+                ".irp n, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,\
+                  30,31",
+                "fsd f\\n, 560 + 8 * \\n(sp)",
+                ".endr",
+                "frcsr t0",
+                "sw t0, 816(sp)",
+                "sw zero, 1076(sp)",      // reserved: the kernel wants zero
+                $($save,)*                // the records, from 1080 on
+                "fscsr zero",             // as in a new thread
+                "call {function}",
+                "li a7, 135",             // rt_sigprocmask, here perhaps on another kernel thread:
+                "li a0, 0",
+                "li a1, 0",               // change nothing
+                "addi a2, sp, 168",       // and write the mask into the frame
+                "li a3, 8",
+                "ecall",
+                "li t0, -1",              // impossible flags of an alternate stack
+                "sw t0, 152(sp)",
+                "sd tp, 336(sp)",         // x4
+                $($restore,)*
+                "li a7, 139",             // rt_sigreturn
+                "ecall",
+                "ebreak",
+                ".cfi_endproc",
+                ".option pop",
+                size = const $size,
+                function = sym F::call,
+            )
+        }
+    };
+}
+
+trampoline! {
+    /// Saves the general and the float registers.
+    plain, size: PLAIN, extension: "d",
+    save: [
+        "sd zero, 1080(sp)", // no record
+    ],
+    before_restore: []
+}
+trampoline! {
+    /// Saves vectors, too.
+    with_vectors, size: WITH_VECTORS, extension: "v",
+    save: [
+        "csrr t0, vstart",
+        "csrw vstart, zero",      // all of each register is stored, and functions find a zero there
+        "sd t0, 1088(sp)",
+        "csrr t0, vl",
+        "sd t0, 1096(sp)",
+        "csrr t0, vtype",
+        "sd t0, 1104(sp)",
+        "csrr t0, vcsr",
+        "sd t0, 1112(sp)",
+        "csrr t0, vlenb",         // the bytes of a register
+        "sd t0, 1120(sp)",
+        "addi t1, sp, 1136",      // where the registers are
+        "sd t1, 1128(sp)",
+        "slli t0, t0, 3",
+        "vs8r.v v0, (t1)",
+        "add t1, t1, t0",
+        "vs8r.v v8, (t1)",
+        "add t1, t1, t0",
+        "vs8r.v v16, (t1)",
+        "add t1, t1, t0",
+        "vs8r.v v24, (t1)",
+        "add t1, t1, t0",
+        "sd zero, 0(t1)",         // no record after this one
+        "li t0, 0x53465457",      // RISCV_V_MAGIC,
+        "sw t0, 1080(sp)",
+        "addi t0, sp, 1080",      // and how long it is
+        "sub t0, t1, t0",
+        "sw t0, 1084(sp)",
+    ],
+    before_restore: [
+        "vsetivli zero, 0, e8, m1, ta, ma", // a use
+    ]
 }
 
 #[cfg(test)]
 pub(in crate::arch) mod probe;
+#[cfg(test)]
+mod tests;

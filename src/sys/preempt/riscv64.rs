@@ -53,20 +53,38 @@ pub(super) fn mark(context: &ucontext_t) -> (u32, usize, usize) {
     (context.uc_stack.ss_sp.addr() as u32, AT % FRAME_ALIGN, FRAME_ALIGN)
 }
 
-/// Returns the highest bit if there are registers beyond general and float ones, otherwise 0.
+/// Returns the length of the record of vectors in the frame, or 0 if there is none. Returns `u64::MAX` if
+/// there are other registers beyond general and float ones.
 pub(super) fn machine_state(context: &ucontext_t) -> u64 {
-    u64::from(has_more(context)) << 63
+    /// Where the first record is, behind the float registers (`sigcontext.h` of the kernel).
+    const RECORDS_AT: usize = offset_of!(ucontext_t, uc_mcontext) + 256 + 520;
+    const END: u32 = 0;
+    const VECTORS: u32 = 0x5346_5457;
+    match record(context, RECORDS_AT) {
+        // Emulators make shorter frames.
+        None | Some([END, _]) => 0,
+        Some([VECTORS, size]) if has_vectors() => match record(context, RECORDS_AT + size as usize) {
+            Some([END, _]) => u64::from(size),
+            _ => u64::MAX,
+        },
+        Some(_) => u64::MAX,
+    }
 }
 
-/// Looks at the head of the first record behind the float registers (`sigcontext.h` of the kernel).
-fn has_more(context: &ucontext_t) -> bool {
-    const RECORD_AT: usize = offset_of!(ucontext_t, uc_mcontext) + 256 + 520;
-    const END: u32 = 0;
-    let record = ptr::from_ref(context).cast::<u8>().wrapping_add(RECORD_AT).cast::<u32>();
-    // Emulators make shorter frames, and the alternate stack ends with the frame. Elsewhere than on that
-    // stack, no call is inserted.
+/// Returns the head of the record at this offset of the context: what it is, and its length. Returns `None`
+/// if the alternate stack has ended there. Elsewhere than on that stack, no call is inserted.
+fn record(context: &ucontext_t, at: usize) -> Option<[u32; 2]> {
+    let head = ptr::from_ref(context).cast::<u8>().wrapping_add(at).cast::<[u32; 2]>();
     let stack = &context.uc_stack;
-    let is_there = record.addr().wrapping_sub(stack.ss_sp.addr()) + size_of::<u32>() <= stack.ss_size;
+    let end = head.addr().wrapping_sub(stack.ss_sp.addr()).saturating_add(size_of::<[u32; 2]>());
     // SAFETY: it lies on the alternate stack, above this frame's beginning.
-    is_there && unsafe { record.read() } != END
+    (end <= stack.ss_size).then(|| unsafe { head.read() })
+}
+
+/// Returns `true` if the processor has vectors of version 1.0. Before that, they had other instructions, and
+/// the kernel keeps them in the same record.
+fn has_vectors() -> bool {
+    const V: u64 = 1 << (b'V' - b'A');
+    // SAFETY: reads a list that does not change. It may be called in a handler of signals.
+    unsafe { libc::getauxval(libc::AT_HWCAP) & V != 0 }
 }

@@ -1,6 +1,7 @@
-//! The registers of riscv64: x1 to x31 but for the pointers of data and thread, the float word, f0 to f31.
+//! The registers of riscv64: x1 to x31 but for the pointers of data and thread, the float word, f0 to f31;
+//! and those of vectors (V).
 
-use std::arch::naked_asm;
+use std::arch::{asm, naked_asm};
 use std::mem::offset_of;
 
 use super::super::kinds::marker;
@@ -134,3 +135,74 @@ macro_rules! hold {
 
 hold!(count_in_x1, "1", "10");
 hold!(count_in_x10, "10", "1");
+
+/// All 32 vector registers, and the words that say how they are used: vl, vtype, vcsr and vstart.
+pub(crate) fn rvv() -> Result<Box<dyn FnMut()>, String> {
+    const V: u64 = 1 << (b'V' - b'A');
+    // SAFETY: reads a list that does not change.
+    if unsafe { libc::getauxval(libc::AT_HWCAP) } & V == 0 {
+        return Err("the processor has no vectors".into());
+    }
+    let length: usize;
+    // SAFETY: the processor has the register, vlenb.
+    unsafe { asm!("csrr {}, 0xC22", out(reg) length, options(nomem, nostack)) };
+    let mut round = marker();
+    Ok(Box::new(move || {
+        round += 1000;
+        let registers: Vec<u64> = (0..32 * length as u64 / 8).map(|n| round << 32 | n).collect();
+        // Elements of two bytes, two registers at once; tails and masked elements are kept, or not.
+        let words = [round % 8, 0b1001 | (round % 4) << 6, round % 8, round % 5];
+        let (mut registers_after, mut words_after) = (vec![0; registers.len()], [0; 4]);
+        let (before, after) = (registers.as_ptr(), registers_after.as_mut_ptr());
+        // SAFETY: the processor has vectors, and the length is that of its registers.
+        unsafe { hold_vectors(before, &raw const words, after, &raw mut words_after, SPINS) };
+        assert_eq!(registers_after, registers, "vector registers");
+        assert_eq!(words_after, words, "vl, vtype, vcsr, vstart");
+    }))
+}
+
+/// Loads all registers of vectors and the words, counts to zero, and stores them.
+#[unsafe(naked)]
+unsafe extern "C" fn hold_vectors(
+    registers: *const u64,
+    words: *const [u64; 4],
+    registers_after: *mut u64,
+    words_after: *mut [u64; 4],
+    turns: u64,
+) {
+    naked_asm!(
+        ".option push",
+        ".option arch, +v",
+        "csrr t0, vlenb",
+        "slli t0, t0, 3",
+        ".irp n, 0,8,16,24",
+        "vl8r.v v\\n, (a0)",
+        "add a0, a0, t0",
+        ".endr",
+        "ld t1, 0(a1)",
+        "ld t2, 8(a1)",
+        "vsetvl zero, t1, t2",
+        "ld t1, 16(a1)",
+        "csrw vcsr, t1",
+        "ld t1, 24(a1)",
+        "csrw vstart, t1",
+        "2:",
+        "addi a4, a4, -1",
+        "bnez a4, 2b",
+        "csrr t1, vstart",
+        "csrw vstart, zero",
+        "sd t1, 24(a3)",
+        "csrr t1, vcsr",
+        "sd t1, 16(a3)",
+        "csrr t1, vtype",
+        "sd t1, 8(a3)",
+        "csrr t1, vl",
+        "sd t1, 0(a3)",
+        ".irp n, 0,8,16,24",
+        "vs8r.v v\\n, (a2)",
+        "add a2, a2, t0",
+        ".endr",
+        "ret",
+        ".option pop",
+    )
+}
