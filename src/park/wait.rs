@@ -93,7 +93,7 @@ impl Wait {
     /// ends it.
     #[inline]
     pub(super) fn block(self, me: &ThreadRef, backend: &dyn Backend, sleep: &dyn Sleep, reason: WaitReason) {
-        if self.may_be_over && self.is_over(me) && sleep.expire() {
+        if self.may_be_over && is_over(me, self.deadline) && sleep.expire() {
             debug_assert!(!sleep.is_asleep(), "it has expired");
         } else if self.interruptible {
             interrupt::block(me, sleep, self.deadline, reason);
@@ -101,13 +101,13 @@ impl Wait {
             backend.block(me, sleep, self.deadline, reason);
         }
     }
+}
 
-    /// Returns `true` if the deadline has passed and the thread is green. It would leave its LWP, and wait
-    /// behind all queued threads. A kernel thread asks the kernel.
-    #[cold]
-    fn is_over(self, me: &ThreadRef) -> bool {
-        !me.is_kernel() && time::has_passed(self.deadline)
-    }
+/// Returns `true` if the deadline has passed and the thread is green. It would leave its LWP, and wait behind
+/// all queued threads. A kernel thread asks the kernel.
+#[cold]
+fn is_over(me: &ThreadRef, deadline: Option<Instant>) -> bool {
+    !me.is_kernel() && time::has_passed(deadline)
 }
 
 /// The error of a wait that has ended without what it waited for.
@@ -283,7 +283,7 @@ mod tests {
         let (backend, sleep) = (Counting(AtomicU32::new(0)), Granted(granted, Cell::new(0)));
         wait.block(&thread, &backend, &sleep, WaitReason::Sleep);
         thread.owner_hint.set(own);
-        drop(thread);
+        thread.release();
         (backend.0.load(Ordering::Relaxed), sleep.1.get())
     }
 

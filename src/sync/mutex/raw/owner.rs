@@ -34,8 +34,8 @@ impl RawMutex {
         }
     }
 
-    /// [`set_owner_if_new`](Self::set_owner_if_new) if it is new. Out of line, it costs an entry nothing where
-    /// the last was by the same thread.
+    /// [`set_owner_if_new`](Self::set_owner_if_new) if it is new. Out of line, it costs an entry nothing
+    /// where the last was by the same thread.
     #[inline(never)]
     fn change_owner(&self, last: OwnerHint, hint: OwnerHint) {
         fetches::count(last, hint);
