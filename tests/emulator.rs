@@ -311,7 +311,7 @@ fn a_signal_frame_has_the_vectors() {
         // Behind the general and the float registers.
         let at = std::mem::offset_of!(libc::ucontext_t, uc_mcontext) + 256 + 520;
         // SAFETY: in the frame, or above a shorter one on the same stack.
-        let [magic, size] = unsafe { context.byte_add(at).cast::<[u32; 2]>().read() };
+        let [magic, size] = unsafe { context.wrapping_byte_add(at).cast::<[u32; 2]>().read() };
         FOUND[0].store(magic.into(), Ordering::Relaxed);
         FOUND[1].store(size.into(), Ordering::Relaxed);
     }
