@@ -218,7 +218,7 @@ macro_rules! timed {
 
 pub(crate) use timed;
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use std::cell::Cell;
 
