@@ -5,7 +5,8 @@
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use selvedge::{Mxn, Runtime, thread};
@@ -30,13 +31,16 @@ extern "C" fn in_front(signal: c_int, info: *mut libc::siginfo_t, context: *mut 
 }
 
 /// Runs threads that compute in general, float and vector registers, with the stack pointer at each possible
-/// alignment.
-fn compute(rt: &Mxn, before_each_turn: fn()) {
-    let until = Instant::now() + sized(Duration::from_secs(1), Duration::from_secs(30));
+/// alignment. They do so for a second, and on a slow machine until `enough` says so.
+fn compute(rt: &Mxn, before_each_turn: fn(), enough: impl Fn() -> bool) {
+    let least = sized(Duration::from_secs(1), Duration::from_secs(30));
+    let most = least + Duration::from_secs(30);
+    let ends = Arc::new(AtomicBool::new(false));
     let hog = |n: usize| {
+        let ends = Arc::clone(&ends);
         rt.spawn(move || {
             let mut turns = 0;
-            while Instant::now() < until || turns < 8 {
+            while !ends.load(Ordering::Relaxed) || turns < 8 {
                 before_each_turn();
                 registers::vectors(8 * ((n + turns) % 8));
                 registers::general();
@@ -49,8 +53,19 @@ fn compute(rt: &Mxn, before_each_turn: fn()) {
             }
         })
     };
+    let begun = Instant::now();
     let hogs: Vec<_> = (0..8).map(hog).collect();
+    while begun.elapsed() < least || (!enough() && begun.elapsed() < most) {
+        std::thread::sleep(SLICE);
+    }
+    ends.store(true, Ordering::Relaxed);
     hogs.into_iter().for_each(|hog| hog.join().unwrap());
+}
+
+/// Returns `true` if the monitor has ended the slice of a thread.
+fn has_ended_a_slice(rt: &Mxn) -> bool {
+    let stats = rt.stats();
+    stats.preempted + stats.handed_off > 0
 }
 
 /// The process: a handler installed later, without SA_ONSTACK, calls the one that preempts.
@@ -64,8 +79,9 @@ pub(crate) fn handler_in_front(rung: ThreadRegister) {
     assert_eq!(unsafe { libc::sigaction(libc::SIGURG, ptr::null(), &raw mut before) }, 0);
     BEFORE.store(before.sa_sigaction, Ordering::Relaxed);
     install(libc::SIGURG, in_front, 0);
-    compute(&rt, || ());
-    assert!(PASSED_ON.load(Ordering::Relaxed) > 0, "no signal was sent: {}", rt.stats());
+    let has_passed_on = || PASSED_ON.load(Ordering::Relaxed) > 0;
+    compute(&rt, || (), has_passed_on);
+    assert!(has_passed_on(), "no signal was sent: {}", rt.stats());
 }
 
 /// Disables the alternate stack of the caller's kernel thread, as some libraries do at their end.
@@ -78,9 +94,8 @@ fn disable_alternate_stack() {
 /// The process: no kernel thread has an alternate stack.
 pub(crate) fn no_alternate_stack(rung: ThreadRegister) {
     let rt = builder(rung).concurrency(2).time_slice(Some(SLICE)).build().unwrap();
-    compute(&rt, disable_alternate_stack);
-    let stats = rt.stats();
-    assert!(stats.preempted + stats.handed_off > 0, "no slice ended: {stats}");
+    compute(&rt, disable_alternate_stack, || has_ended_a_slice(&rt));
+    assert!(has_ended_a_slice(&rt), "no slice ended: {}", rt.stats());
 }
 
 /// The process: the kernel has no memory for the value of a signal. The default action of that signal is to
@@ -91,9 +106,8 @@ pub(crate) fn no_signal_memory(rung: ThreadRegister) {
     let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: a limit to read.
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_SIGPENDING, &raw const none) }, 0);
-    compute(&rt, || ());
-    let stats = rt.stats();
-    assert!(stats.preempted + stats.handed_off > 0, "no slice ended: {stats}");
+    compute(&rt, || (), || has_ended_a_slice(&rt));
+    assert!(has_ended_a_slice(&rt), "no slice ended: {}", rt.stats());
 }
 
 /// The number of handlers that ended on another kernel thread than the one they began on.
@@ -116,10 +130,11 @@ extern "C" fn that_blocks_nothing(_: c_int, _: *mut libc::siginfo_t, _: *mut c_v
 pub(crate) fn handlers_that_block_nothing(rung: ThreadRegister) {
     install(libc::SIGUSR2, that_blocks_nothing, libc::SA_NODEFER);
     let rt = builder(rung).concurrency(2).time_slice(Some(SLICE)).build().unwrap();
-    compute(&rt, || {
+    let signalled = || {
         // SAFETY: no memory is involved. This thread handles the signal before the call returns.
         unsafe { libc::syscall(libc::SYS_tgkill, std::process::id(), gettid(), libc::SIGUSR2) };
-    });
+    };
+    compute(&rt, signalled, || HANDLED.load(Ordering::Relaxed) > 0);
     let [handled, moved] = [&HANDLED, &MOVED].map(|count| count.load(Ordering::Relaxed));
     eprintln!("\n  {rung:?}: {handled} handled, {}", rt.stats().preempted);
     assert!(handled > 0);
