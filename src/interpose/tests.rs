@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 
 use crate::sys::task_state::Tasks;
-use crate::thread::{self, ThreadState};
+use crate::thread::ThreadState;
 use crate::{Mxn, Runtime};
 
 /// The monitor closes files of its own all the time.
@@ -28,17 +28,17 @@ fn what_the_monitor_closes_ends_no_wait_for_that_number() {
     while !waits() {
         std::thread::yield_now();
     }
-    let monitor = move || {
-        let tasks = Tasks::private();
-        // A wait that ends for nothing this often would go on in the kernel.
-        for _ in 0..100 * usize::from(tasks.are_private()) {
-            // SAFETY: the number is not in this thread's table.
-            assert_eq!(unsafe { super::bytes::close(number) }, -1);
-            thread::sleep(std::time::Duration::from_micros(100));
-        }
-    };
-    std::thread::spawn(monitor).join().unwrap();
-    assert!(waits());
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let tasks = Tasks::private();
+            // A wait that ends for nothing this often would go on in the kernel.
+            for _ in 0..100 * usize::from(tasks.are_private()) {
+                // SAFETY: the number is not in this thread's table.
+                assert_eq!(unsafe { super::bytes::close(number) }, -1);
+                assert!(waits());
+            }
+        });
+    });
     writer.write_all(&[7]).unwrap();
     assert_eq!(waiting.join().unwrap(), (1, [7]));
 }

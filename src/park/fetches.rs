@@ -30,7 +30,7 @@
 use std::cell::Cell;
 use std::time::Instant;
 
-use super::owner::{OwnerHint, lwp_entry};
+use super::owner::{LwpEntry, OwnerHint, lwp_entry};
 use super::spin::Spin;
 use crate::shim::{cpus, local};
 use crate::time;
@@ -49,7 +49,7 @@ const ENOUGH: u32 = 6;
 /// | 65 | 31.9, 35.6, 41.8, 33.1, 27.7, 27.2 | 11.2, 10.1, 11.1, 10.1, 9.9, 9.2 |
 /// | 75 | 31.8, 34.5, 36.4, 29.7, 27.5, 27.2 | 12.7, 9.8, 9.2, 9.5, 9.7, 9.3 |
 /// | no judgement | 31.5, 35.3, 47.2, 52.8, 44.3, 33.9 | 11.0, 10.7, 10.8, 10.6, 10.2, 10.0 |
-/// | one LWP | 28.8, 28.7, 27.1, 27.8, 26.7, 26.5 | 14, 9.6, below |
+/// | one LWP | 28.8, 28.7, 27.1, 27.8, 26.7, 26.5 | 14, 9.6, then less |
 const FETCH: u128 = 65;
 
 /// To meet a taken lock takes as long as so many fetches. With 2 and 3, and fetches of 75 ns: 4 regions as
@@ -121,9 +121,15 @@ pub(crate) fn leave_to_others(here: OwnerHint, owner: OwnerHint, spin: &mut Spin
     }
     let me = lwp_entry(here.lwp());
     me.set_away(true);
-    spin.leave_while(|| me.is_away() && owner.runs_elsewhere(here) == Some(true));
+    spin.leave_while(|| may_stay_away(me, here, owner));
     me.set_away(false);
     true
+}
+
+/// Returns `true` if no thread has called `me`, the LWP of `here`, back, and the owner's LWP has not
+/// dispatched.
+fn may_stay_away(me: &LwpEntry, here: OwnerHint, owner: OwnerHint) -> bool {
+    me.is_away() && owner.runs_elsewhere(here) == Some(true)
 }
 
 /// Returns how many fetches the running thread has counted since its last judgement.
@@ -206,6 +212,24 @@ mod tests {
         assert!(!lwp_entry(theirs).is_away(), "the owner was called back");
         assert!(!lwp_entry(mine).is_away());
         assert!(!leaves(0));
+        give_back_lwp(mine);
+        give_back_lwp(theirs);
+    }
+
+    #[test]
+    fn an_lwp_stays_away_until_it_is_called_or_the_owner_s_lwp_dispatches() {
+        let (mine, theirs) = (take_lwp().unwrap(), take_lwp().unwrap());
+        let (me, them) = (lwp_entry(mine), lwp_entry(theirs));
+        let here = OwnerHint::green(mine, 0);
+        let owner = || OwnerHint::green(theirs, them.dispatches() as u32);
+        let (first, stays) = (owner(), |owner| may_stay_away(me, here, owner));
+        assert!(!stays(first), "it was not away");
+        me.set_away(true);
+        assert!(stays(first));
+        them.count_dispatch();
+        assert!(!stays(first) && stays(owner()));
+        me.call_back();
+        assert!(!stays(owner()));
         give_back_lwp(mine);
         give_back_lwp(theirs);
     }
