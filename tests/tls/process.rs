@@ -1,7 +1,10 @@
 //! Child processes started from a thread that has a control block of its own.
 
+use std::ffi::c_void;
+use std::mem::MaybeUninit;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus};
+use std::ptr::{null, null_mut};
 
 use super::crew::crew;
 
@@ -43,6 +46,27 @@ fn forked(child: fn() -> i32) -> ExitStatus {
     ExitStatus::from_raw(status)
 }
 
+/// Starts a kernel thread and waits for its end. Not by std, whose threads take a lock of std when they start
+/// and end: a child that is forked meanwhile gets a copy of that lock that stays locked.
+fn five_of_a_thread() -> i32 {
+    extern "C" fn five(_: *mut c_void) -> *mut c_void {
+        std::ptr::without_provenance_mut(5)
+    }
+    let (mut thread, mut result) = (MaybeUninit::uninit(), null_mut());
+    // SAFETY: a place for the thread, usual attributes, and a function that uses no argument.
+    let refused = unsafe { libc::pthread_create(thread.as_mut_ptr(), null(), five, null_mut()) };
+    if refused != 0 {
+        return refused;
+    }
+    // SAFETY: written by the call, which has succeeded.
+    let thread = unsafe { thread.assume_init() };
+    // SAFETY: the thread was started above, and is joined once.
+    match unsafe { libc::pthread_join(thread, &mut result) } {
+        0 => result.addr() as i32,
+        error => error,
+    }
+}
+
 pub(crate) fn forked_children_work() -> usize {
     crew(2, |member| {
         member.hop();
@@ -52,7 +76,7 @@ pub(crate) fn forked_children_work() -> usize {
             forked(|| i32::from(vec![1_u8; 100_000].iter().map(|&n| n as usize).sum::<usize>() != 100_000));
         assert_eq!(allocating.code(), Some(0), "a child that allocates");
         member.hop();
-        let threaded = forked(|| std::thread::spawn(|| 5).join().unwrap_or(1));
+        let threaded = forked(five_of_a_thread);
         assert_eq!(threaded.code(), Some(5), "a child that starts a kernel thread");
         member.hop();
     })
