@@ -349,6 +349,8 @@ fn a_woken_thread_is_dispatchable_or_runnable<L: Leg>() {
                 for id in ids {
                     seen(&rt, id, |thread| waits_for(thread, WaitReason::Park));
                 }
+                // A waker that has lost its slot has no next-slot. It gets a slot when it yields.
+                thread::yield_now();
                 let states = thread::no_preempt(|| {
                     two.iter().for_each(|thread| thread.thread().unpark());
                     ids.map(|id| find(&rt, id).expect("it lives").state())

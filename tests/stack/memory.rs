@@ -32,8 +32,9 @@ pub(crate) const ROLES: &[(&str, fn())] = &[
         end(threads);
     }),
     ("waves", || {
+        const THREADS: usize = 2_000;
         let rt = Mxn::builder().concurrency(2).build().unwrap();
-        let wave = || end(parked(&rt, 5_000));
+        let wave = || end(parked(&rt, THREADS));
         (0..3).for_each(|_| wave());
         let ten = || {
             let before = resident();
@@ -42,8 +43,8 @@ pub(crate) const ROLES: &[(&str, fn())] = &[
         };
         // Had nothing been used again, each ten would take two pages of each thread, ten times over. A thread
         // that is preempted touches more of its stack, and on a slow machine many are, so the first may grow.
-        let grown: Vec<usize> = (0..5).map(|_| ten()).take_while(|&grown| grown >= 5_000 * 4096).collect();
-        assert!(grown.len() < 5, "grown by {grown:?} bytes, each in ten waves of 5,000");
+        let grown: Vec<usize> = (0..5).map(|_| ten()).take_while(|&grown| grown >= THREADS * 4096).collect();
+        assert!(grown.len() < 5, "grown by {grown:?} bytes, each in ten waves of {THREADS}");
     }),
     ("glob", || {
         let rt = Mxn::builder().concurrency(1).build().unwrap();
