@@ -91,6 +91,15 @@ impl LwpSet {
         self.word(word) & bit != 0
     }
 
+    /// Returns `true` if another LWP is in the set, at this moment.
+    #[inline]
+    pub(crate) fn has_others(&self, lwp: u32) -> bool {
+        let (own, bit) = place(lwp);
+        // Relaxed: see `insert`.
+        let used = self.used.load(Ordering::Relaxed) as usize;
+        (0..used).any(|word| self.word(word) & !(if word == own { bit } else { 0 }) != 0)
+    }
+
     /// Takes an LWP out: `first` if it is in the set, or else the one of the lowest number. LWPs in `near` go
     /// before the others, if that is given.
     #[must_use]
@@ -145,7 +154,9 @@ mod tests {
         assert_eq!(set.from(0).count() + set.from(199).count(), 0);
         for lwp in all {
             assert!(set.insert(lwp) && !set.insert(lwp) && set.contains(lwp));
+            assert_eq!(set.has_others(lwp), lwp != all[0], "{lwp}");
         }
+        assert!((0..200).all(|lwp| set.has_others(lwp)));
         for start in 0..200 {
             let (below, above): (Vec<_>, Vec<_>) = all.into_iter().partition(|&lwp| lwp < start);
             assert_eq!(set.from(start).collect::<Vec<_>>(), [above, below].concat(), "from {start}");

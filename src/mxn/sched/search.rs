@@ -196,6 +196,10 @@ impl Scheduler {
         if let Some(green) = self.look_at_own(lwp, now) {
             return Some(green);
         }
+        if !self.pool.has_others_active(lwp) {
+            // It has the only slot.
+            return self.take_low(lwp);
+        }
         for victim in self.victims(lwp) {
             if victim.timers.next() <= now && self.fire_timers(victim, lwp) {
                 return lwp.queue.ring.pop();

@@ -151,6 +151,11 @@ impl LwpPool {
         self.active.from(start).map(|index| self.lwp(index))
     }
 
+    /// Returns `true` if an LWP beside this one is active.
+    pub(crate) fn has_others_active(&self, lwp: &Lwp) -> bool {
+        self.active.has_others(lwp.index)
+    }
+
     /// Gives a slot to an LWP that has none. The caller took it off the spare list, or starts it.
     pub(crate) fn give(&self, lwp: &Lwp, slot: InHand) {
         lwp.slot.give(slot);
