@@ -133,7 +133,7 @@ struct SemT(Box<std::cell::UnsafeCell<libc::sem_t>>);
 
 // SAFETY: it is made for threads to share.
 unsafe impl Send for SemT {}
-// SAFETY: as above.
+// SAFETY: it is made for threads to share.
 unsafe impl Sync for SemT {}
 
 impl SemT {

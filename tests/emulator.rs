@@ -204,7 +204,7 @@ fn hangs() -> bool {
         if begin.elapsed() > Duration::from_secs(5) {
             // SAFETY: the child is there until it is waited for.
             unsafe { libc::kill(pid, libc::SIGKILL) };
-            // SAFETY: as above.
+            // SAFETY: a child of this process.
             unsafe { libc::waitpid(pid, ptr::null_mut(), 0) };
             return true;
         }

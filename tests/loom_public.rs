@@ -241,7 +241,7 @@ struct Guarded {
 
 // SAFETY: what the models are to show: loom reports accesses to the cell that are not ordered.
 unsafe impl Sync for Guarded {}
-// SAFETY: as above.
+// SAFETY: what the models are to show, too.
 unsafe impl Send for Guarded {}
 
 impl Guarded {
@@ -295,9 +295,9 @@ struct Meeting {
     letters: [UnsafeCell<u32>; 2],
 }
 
-// SAFETY: as for `Guarded`.
+// SAFETY: what the models are to show: loom reports accesses to the cells that are not ordered.
 unsafe impl Sync for Meeting {}
-// SAFETY: as above.
+// SAFETY: what the models are to show, too.
 unsafe impl Send for Meeting {}
 
 impl Meeting {
@@ -311,7 +311,7 @@ impl Meeting {
             // SAFETY: checked by loom.
             self.letters[me].with_mut(|letter| unsafe { *letter = round });
             led = self.barrier.wait().is_leader();
-            // SAFETY: as above.
+            // SAFETY: checked by loom.
             let theirs = self.letters[1 - me].with(|letter| unsafe { *letter });
             assert_eq!(theirs, round, "a letter of another round");
             if meets_again {

@@ -446,12 +446,12 @@ fn a_fork_inherits_no_lock() {
     assert!(common.pair.is_owned_by_current_thread());
     drop(guard);
     // What the child locks is its own, and it ends with it.
-    // SAFETY: as above.
+    // SAFETY: the child calls nothing but locks and `_exit`.
     let child = unsafe { libc::fork() };
     assert!(child >= 0);
     if child == 0 {
         std::mem::forget(break_it(common));
-        // SAFETY: as above.
+        // SAFETY: leaves without running anything of the parent's.
         unsafe { libc::_exit(0) };
     }
     // SAFETY: our own child.

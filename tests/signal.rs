@@ -34,7 +34,7 @@ fn raise(signal: i32) {
 fn send(signal: i32) {
     // SAFETY: no memory is involved.
     let me = unsafe { libc::getpid() };
-    // SAFETY: as above.
+    // SAFETY: the signal is one that a test waits for.
     assert_eq!(unsafe { libc::kill(me, signal) }, 0);
 }
 
@@ -123,7 +123,7 @@ fn install_with(signal: i32, handler: libc::sighandler_t, blocks: Option<i32>, f
 }
 
 fn installed(signal: i32) -> libc::sighandler_t {
-    // SAFETY: as above.
+    // SAFETY: a structure of numbers, for which zero is valid.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     // SAFETY: a query.
     assert_eq!(unsafe { libc::sigaction(signal, std::ptr::null(), &mut action) }, 0);

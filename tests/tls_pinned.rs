@@ -49,7 +49,7 @@ fn thread_locals_belong_to_the_lwp() {
         // errno likewise.
         // SAFETY: no preconditions.
         let mine = unsafe { libc::__errno_location() }.addr();
-        // SAFETY: as above.
+        // SAFETY: no preconditions.
         let theirs = thread::spawn(|| unsafe { libc::__errno_location() }.addr()).join().expect("the thread");
         assert_eq!(mine, theirs);
     });

@@ -62,7 +62,7 @@ impl<T> Deref for Held<'_, T> {
 
 impl<T> DerefMut for Held<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: as above, and the guard is borrowed exclusively.
+        // SAFETY: the guard's thread has the mutex, and the guard is borrowed exclusively.
         unsafe { &mut *self.0.value.get() }
     }
 }

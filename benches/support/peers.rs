@@ -105,7 +105,7 @@ impl May {
     ) -> T {
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
         may::config().set_workers(workers.unwrap_or(cpus));
-        // SAFETY: as in `start`.
+        // SAFETY: the bodies keep no thread-local across a call into may, and are shallow.
         unsafe { may::coroutine::spawn(main) }.join().unwrap()
     }
 }
@@ -134,7 +134,7 @@ impl Library for May {
             Some(bytes) => builder.stack_size(bytes / size_of::<usize>()),
             None => builder,
         };
-        // SAFETY: as in `start`.
+        // SAFETY: the bodies keep no thread-local across a call into may, and are shallow.
         unsafe { builder.spawn(body) }
     }
 

@@ -132,7 +132,7 @@ impl Library for Pthread {
     }
 
     fn notify_one(condvar: &Self::Condvar) {
-        // SAFETY: as in `notify_all`.
+        // SAFETY: it is initialised, and lives as long as the reference.
         check(unsafe { libc::pthread_cond_signal(condvar.0.get()) });
     }
 

@@ -27,7 +27,7 @@ impl<T: Send + 'static, const ROBUST: bool> Lock<T> for Mutex<T, ROBUST> {
         check(unsafe { libc::pthread_mutexattr_setpshared(attributes.as_mut_ptr(), shared) });
         if ROBUST {
             let robust = libc::PTHREAD_MUTEX_ROBUST;
-            // SAFETY: as above.
+            // SAFETY: the object is initialised.
             check(unsafe { libc::pthread_mutexattr_setrobust(attributes.as_mut_ptr(), robust) });
         }
         let mut raw = MaybeUninit::uninit();

@@ -41,7 +41,7 @@ pub(crate) fn is_start(_resume: usize) -> bool {
 pub(crate) unsafe fn load_checked(address: *const u32, found: *mut u32) -> bool {
     // SAFETY: the caller's promise.
     let value = unsafe { *address };
-    // SAFETY: as above.
+    // SAFETY: the caller's promise.
     unsafe { *found = value };
     true
 }

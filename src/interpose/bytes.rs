@@ -98,7 +98,7 @@ pub(super) unsafe extern "C" fn write(fd: c_int, from: *const c_void, n: size_t)
             let part = iovec { iov_base: from.wrapping_byte_add(done).cast_mut(), iov_len: n - done };
             // SAFETY: the rest of what the caller passes.
             let flagged = || unsafe { next::pwritev2(fd, &raw const part, 1, CURRENT, libc::RWF_NOWAIT) };
-            // SAFETY: as above.
+            // SAFETY: the rest of what the caller passes.
             let plain = || unsafe { next::write(fd, part.iov_base, part.iov_len) };
             stream(me, fd, Direction::Write, flagged, plain).or_block(me, plain)
         }),
@@ -124,7 +124,7 @@ pub(super) unsafe extern "C" fn writev(fd: c_int, from: *const iovec, n: c_int) 
         let (parts, count) = rest.left();
         // SAFETY: parts of what the caller passes.
         let flagged = || unsafe { next::pwritev2(fd, parts, count, CURRENT, libc::RWF_NOWAIT) };
-        // SAFETY: as above.
+        // SAFETY: parts of what the caller passes.
         let plain = || unsafe { next::writev(fd, parts, count) };
         stream(me, fd, Direction::Write, flagged, plain).or_block(me, plain)
     })

@@ -61,7 +61,7 @@ pub(super) fn send_all(me: ThreadRef, fd: c_int, from: *const c_void, n: size_t,
         let (from, n) = (from.wrapping_byte_add(done), n - done);
         // SAFETY: the rest of what the caller of the call has passed.
         let attempt = || unsafe { next::send(fd, from, n, flags | NOW) };
-        // SAFETY: as above.
+        // SAFETY: the rest of what the caller of the call has passed.
         let plain = || unsafe { next::send(fd, from, n, flags) };
         descriptor::call(me, fd, Direction::Write, 0, attempt).or_block(me, plain)
     })

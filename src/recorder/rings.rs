@@ -129,7 +129,7 @@ fn add(runtime: u32, lwp: u32, events: usize) -> &'static Listed {
         let number = unsafe { newest.as_ref() }.map_or(0, |newest| newest.number) + 1;
         // SAFETY: no other thread knows it yet.
         unsafe { (*added).older = newest };
-        // SAFETY: as before.
+        // SAFETY: no other thread knows it before the exchange.
         unsafe { (*added).number = number };
         // Release: pairs with `all`.
         if NEWEST.compare_exchange(newest, added, Ordering::Release, Ordering::Relaxed).is_ok() {

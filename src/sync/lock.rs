@@ -234,7 +234,7 @@ super::impls::guard! {
     [R: RawLock,] MappedGuard<'_, R, T>:
     // SAFETY: the part lies in the value of a lock that is held.
     |guard| unsafe { guard.part.as_ref() },
-    // SAFETY: as above, and the guard is borrowed exclusively.
+    // SAFETY: the part lies in the value of a lock that is held, and the guard is borrowed exclusively.
     mut |guard| unsafe { guard.part.as_mut() }
 }
 

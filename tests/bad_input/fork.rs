@@ -252,10 +252,10 @@ fn audit<R: Own>(rt: &R, own: bool, scene: &Scene, actors: &[JoinHandle<()>]) {
     assert_eq!(own.run(|| thread::spawn(|| 4).join().unwrap()), 4);
     drop(own);
 
-    // SAFETY: as above; and of the two uses neither does anything here.
+    // SAFETY: a copy of the handle, of which neither use does anything in a child.
     let unstopped = unsafe { ptr::read(rt) }.stop(LONG).expect_err("its threads are elsewhere");
     assert!(unstopped.to_string().contains("fork"), "{unstopped}");
-    // SAFETY: as above.
+    // SAFETY: a copy of the handle, and its drop does nothing in a child.
     drop(unsafe { ptr::read(rt) });
 }
 

@@ -89,7 +89,7 @@ fn status_of(pid: libc::pid_t) -> i32 {
 /// Forks; the child does `f` and then goes on like any thread, which here means to leave its region, and
 /// then the process.
 pub(crate) fn fork_into(f: impl FnOnce()) -> libc::pid_t {
-    // SAFETY: as in `in_child`; the child ends with its thread.
+    // SAFETY: what the child does is what is under test; it ends with its thread.
     let pid = unsafe { libc::fork() };
     assert!(pid >= 0, "fork: {}", std::io::Error::last_os_error());
     if pid == 0 {

@@ -69,7 +69,7 @@ fn a_free_mutex_is_unlocked() {
     let raw = RawMutex::new();
     // SAFETY: it is not locked, and what then happens is documented.
     refused("unlocked a mutex that is not locked", || unsafe { raw.unlock() });
-    // SAFETY: as above.
+    // SAFETY: it is not locked, and what then happens is documented.
     refused("unlocked a mutex that is not locked", || unsafe { raw.unlock_fair() });
     assert!(raw.try_lock());
     assert!(!raw.try_lock());
@@ -93,27 +93,27 @@ fn a_free_read_write_lock_is_unlocked() {
     let by_writer = || {
         // SAFETY: it is not locked like that, and what then happens is documented.
         refused(&|| unsafe { lock.force_unlock_write() });
-        // SAFETY: as above.
+        // SAFETY: it is not locked like that, and what then happens is documented.
         refused(&|| unsafe { lock.force_unlock_write_fair() });
-        // SAFETY: as above.
+        // SAFETY: it is not locked like that, and what then happens is documented.
         refused(&|| unsafe { raw.downgrade() });
     };
     let by_reader = || {
-        // SAFETY: as above.
+        // SAFETY: it is not locked like that, and what then happens is documented.
         refused(&|| unsafe { lock.force_unlock_read() });
-        // SAFETY: as above.
+        // SAFETY: it is not locked like that, and what then happens is documented.
         refused(&|| unsafe { lock.force_unlock_read_fair() });
     };
     let by_upgradable = || {
-        // SAFETY: as above.
+        // SAFETY: it is not locked like that, and what then happens is documented.
         refused(&|| unsafe { raw.unlock_upgradable() });
-        // SAFETY: as above.
+        // SAFETY: it is not locked like that, and what then happens is documented.
         refused(&|| unsafe { raw.downgrade_upgradable() });
-        // SAFETY: as above.
+        // SAFETY: it is not locked like that, and what then happens is documented.
         refused(&|| unsafe { raw.upgrade() });
-        // SAFETY: as above.
+        // SAFETY: it is not locked like that, and what then happens is documented.
         refused(&|| assert!(!unsafe { raw.try_upgrade() }));
-        // SAFETY: as above.
+        // SAFETY: it is not locked like that, and what then happens is documented.
         refused(&|| assert!(!unsafe { raw.try_upgrade_for(SHORT) }));
     };
     by_writer();

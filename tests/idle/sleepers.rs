@@ -223,7 +223,7 @@ fn answer_after_sleep(what: &str, mut ask: impl FnMut() -> Instant) {
 
 /// A thread sleeps in the kernel on the only slot, while others are spawned and their deadlines pass.
 pub(super) fn others_go_on_beside_a_sleeper() {
-    // SAFETY: as in `runtimes`.
+    // SAFETY: no thread here keeps anything in a thread-local, or runs for long.
     let pinned = unsafe { mxn(1).pinned() };
     for (rung, builder) in [("its own register", mxn(1)), ("pinned", pinned)] {
         let rt = builder.build().expect("a runtime");

@@ -338,7 +338,7 @@ fn poll_select_and_epoll_wait() {
             // SAFETY: room for one event.
             assert_eq!(unsafe { libc::epoll_wait(epoll, &raw mut event, 1, 2) }, 0);
             let writing = later(second.1.try_clone().unwrap());
-            // SAFETY: as above.
+            // SAFETY: room for one event.
             assert_eq!(unsafe { libc::epoll_wait(epoll, &raw mut event, 1, -1) }, 1);
             assert_eq!({ event.u64 }, 42);
             writing.join().unwrap();

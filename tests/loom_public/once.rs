@@ -66,7 +66,7 @@ struct Letter {
 
 // SAFETY: what the models are to show: loom reports accesses to the cell that are not ordered.
 unsafe impl Sync for Letter {}
-// SAFETY: as above.
+// SAFETY: what the models are to show, too.
 unsafe impl Send for Letter {}
 
 impl Letter {
@@ -80,7 +80,7 @@ impl Letter {
     }
 
     fn read(&self) -> u32 {
-        // SAFETY: as above.
+        // SAFETY: checked by loom.
         self.text.with(|text| unsafe { *text })
     }
 }

@@ -134,7 +134,7 @@ struct Ends(TcpStream, *mut TcpStream);
 
 // SAFETY: the pointer is that of a box, which `leave` frees once in each process.
 unsafe impl Sync for Ends {}
-// SAFETY: as above.
+// SAFETY: the pointer is that of a box, which any thread may free.
 unsafe impl Send for Ends {}
 
 impl Ends {

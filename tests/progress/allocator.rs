@@ -32,7 +32,7 @@ fn allocate(number: usize, turns: &AtomicUsize, over: &AtomicBool) {
         turns.fetch_add(1, Ordering::Relaxed);
     }
     for block in blocks {
-        // SAFETY: as above.
+        // SAFETY: from `malloc`, or null, and used no more.
         unsafe { libc::free(block) };
     }
 }

@@ -105,7 +105,7 @@ pub(crate) const KINDS: &[Kind] = &[
         check(unsafe { libc::fcntl(pipe.to.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) });
         // SAFETY: a page to read.
         while unsafe { libc::write(pipe.to.as_raw_fd(), full.as_ptr().cast(), full.len()) } > 0 {}
-        // SAFETY: as above.
+        // SAFETY: clears the flag of our own descriptor.
         check(unsafe { libc::fcntl(pipe.to.as_raw_fd(), libc::F_SETFL, 0) });
         meet(&|| pipe.write(), &mut || {
             let mut page = [0_u8; 4096];

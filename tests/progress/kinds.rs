@@ -155,7 +155,7 @@ fn thread_locals() -> Turn {
         // SAFETY: ours, as long as nothing is called that sets it.
         unsafe { errno.write_volatile(number) };
         black_box(scramble(mine, 2_000));
-        // SAFETY: as above; asked for again, the place is the same.
+        // SAFETY: asked for again, the place is the same, and nothing has set it.
         assert_eq!(unsafe { errno.read_volatile() }, number, "errno is another thread's");
         PLAIN.set(mine);
     })
@@ -220,7 +220,7 @@ fn sorting() -> Turn {
     extern "C" fn compare(a: *const c_void, b: *const c_void) -> c_int {
         // SAFETY: qsort passes two elements of the array, which are such numbers.
         let a = unsafe { *a.cast::<u64>() };
-        // SAFETY: as above.
+        // SAFETY: the second of the two elements.
         let b = unsafe { *b.cast::<u64>() };
         black_box(scramble(a, 5));
         a.cmp(&b) as c_int

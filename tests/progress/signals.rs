@@ -328,7 +328,7 @@ extern "C" fn handler(signal: c_int, _info: *mut libc::siginfo_t, context: *mut 
         wrong |= MOVED;
     }
     WRONG.fetch_or(wrong, Ordering::Relaxed);
-    // SAFETY: as above.
+    // SAFETY: ours to write: it gets what it had.
     unsafe { *errno = kept };
 }
 

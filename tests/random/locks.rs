@@ -159,17 +159,17 @@ impl Spec for Kind {
                     // SAFETY: the reference says that this thread owns it, and its guard is forgotten.
                     unsafe { mutex.force_unlock_fair() };
                 } else {
-                    // SAFETY: as above.
+                    // SAFETY: the reference says that this thread owns it, and its guard is forgotten.
                     unsafe { mutex.force_unlock() };
                 }
                 Ret::Done
             }
             (World::Reentrant(mutex), Op::Unlock { fair }) => {
                 if fair {
-                    // SAFETY: as above.
+                    // SAFETY: the reference says that this thread owns it, and its guard is forgotten.
                     unsafe { mutex.force_unlock_fair() };
                 } else {
-                    // SAFETY: as above.
+                    // SAFETY: the reference says that this thread owns it, and its guard is forgotten.
                     unsafe { mutex.force_unlock() };
                 }
                 Ret::Done

@@ -279,9 +279,9 @@ pub(super) fn quit() {
     // SAFETY: the child sends itself a signal, and ends.
     let child = unsafe { libc::fork() };
     if child == 0 {
-        // SAFETY: as above.
+        // SAFETY: no memory is involved.
         unsafe { libc::raise(libc::SIGQUIT) };
-        // SAFETY: as above.
+        // SAFETY: leaves without running anything of the parent's.
         unsafe { libc::_exit(0) };
     }
     let mut status = -1;

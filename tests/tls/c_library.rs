@@ -51,7 +51,7 @@ pub(crate) fn errno_is_kept() -> usize {
             // Not `hop`: a sleep may fail in the kernel and say so in errno.
             member.across(thread::yield_now);
             assert_eq!(__errno_location(), place);
-            // SAFETY: as above.
+            // SAFETY: this thread's errno, which no other thread writes.
             assert_eq!(unsafe { *place }, mine, "errno of another thread, or lost in the runtime");
         }
     })
@@ -78,7 +78,7 @@ pub(crate) fn characters_tokens_and_numbers() -> usize {
                 while !word.is_null() {
                     words.push(text(word).to_string());
                     member.hop();
-                    // SAFETY: as for the first call.
+                    // SAFETY: the string is still there, and no other thread calls strtok meanwhile.
                     word = unsafe { libc::strtok(null_mut(), c",".as_ptr()) };
                 }
             }
@@ -225,7 +225,7 @@ pub(crate) fn pthread_keys_and_their_destructors() -> usize {
             // SAFETY: a living key.
             let earlier = unsafe { libc::pthread_getspecific(key) };
             assert!(earlier.is_null(), "the value of an earlier thread");
-            // SAFETY: as above.
+            // SAFETY: a living key.
             assert_eq!(unsafe { libc::pthread_setspecific(key, value(member.index, n) as *const c_void) }, 0);
         }
         for _ in 0..HOPS / 10 {
@@ -308,7 +308,7 @@ struct PthreadMutex(Box<std::cell::UnsafeCell<libc::pthread_mutex_t>>);
 
 // SAFETY: made to be shared.
 unsafe impl Send for PthreadMutex {}
-// SAFETY: as above.
+// SAFETY: made to be shared.
 unsafe impl Sync for PthreadMutex {}
 
 impl PthreadMutex {

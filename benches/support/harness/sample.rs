@@ -58,8 +58,8 @@ impl Sample {
         // SAFETY: no memory is involved. The signal's default action ends the process, however stuck its
         // threads are.
         unsafe { libc::alarm(self.patience.as_secs().max(1) as u32) };
-        // SAFETY: as above. The process that wants the sample may be killed, and a terminal's Ctrl-C does
-        // not come here.
+        // SAFETY: no memory is involved. The process that wants the sample may be killed, and a terminal's
+        // Ctrl-C does not come here.
         unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
         let question = &questions[self.question];
         (question.prepare)();

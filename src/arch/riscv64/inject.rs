@@ -83,7 +83,7 @@ pub(crate) unsafe fn inject<F: Injected>(sp: &mut usize, pc: &mut usize, record:
     let registers = ptr::with_exposed_provenance_mut::<usize>(base + 304);
     // SAFETY: the caller has checked the room.
     unsafe { registers.write(*pc) };
-    // SAFETY: as above; the stack pointer is `x2`.
+    // SAFETY: the room reaches up to the old stack pointer, which is `x2`.
     unsafe { registers.wrapping_add(2).write(*sp) };
     *sp = base;
     *pc = trampoline as usize;

@@ -119,7 +119,8 @@ impl Scheduler {
                 }
                 self.mount(lwp, next);
                 let arg = me.ptr().as_ptr() as usize;
-                // SAFETY: as in `leave_after`.
+                // SAFETY: `next` came off a run queue and its flag is clear. So no LWP stands on its stack
+                // (I2), and it belongs to this LWP alone. Its register is its own (I1).
                 return Some(unsafe { self.switch(&me.fiber.context, &next.fiber.context, arg) });
             }
             Some(next) => self.put_back(lwp, next),

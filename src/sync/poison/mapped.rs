@@ -131,6 +131,6 @@ crate::sync::impls::guard! {
     [] MappedRwLockWriteGuard<'_, T>:
     // SAFETY: the part lies in the value of a lock that is held.
     |guard| unsafe { guard.value.as_ref() },
-    // SAFETY: as above, and the guard is borrowed exclusively.
+    // SAFETY: the part lies in the value of a lock that is held, and the guard is borrowed exclusively.
     mut |guard| unsafe { guard.value.as_mut() }
 }

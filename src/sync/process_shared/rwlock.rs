@@ -301,7 +301,7 @@ crate::sync::impls::guard! {
     ['a,] RwLockWriteGuard<'a, T>:
     // SAFETY: while the guard lives, no other thread has the lock.
     |guard| unsafe { &*guard.lock.value.get() },
-    // SAFETY: as above.
+    // SAFETY: no other thread has the lock, and the guard is borrowed exclusively.
     mut |guard| unsafe { &mut *guard.lock.value.get() }
 }
 

@@ -163,7 +163,7 @@ impl List {
             // SAFETY: the list is locked.
             next.links.with_mut(|links| unsafe { (*links).previous = previous });
         }
-        // SAFETY: as for `next`.
+        // SAFETY: null, or a member in the list, whose thread cannot leave without the lock that is held.
         match unsafe { previous.as_ref() } {
             // SAFETY: the list is locked.
             Some(previous) => previous.links.with_mut(|links| unsafe { (*links).next = next }),

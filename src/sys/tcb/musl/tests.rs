@@ -97,7 +97,7 @@ fn renewal_writes_first_values() {
     // SAFETY: made above, and no thread has it.
     unsafe { library().renew(tp) }.unwrap();
     let read = |place| -> u64 {
-        // SAFETY: as above.
+        // SAFETY: thread-locals of the program lie at the same distance from each register.
         unsafe { shape::peek(at(place, tp)) }
     };
     assert_eq!([data, zeros, zeros + 49 * 8].map(read), [0x1234_5678, 0, 0]);
