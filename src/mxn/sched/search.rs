@@ -112,8 +112,7 @@ impl Scheduler {
             match self.sleep(lwp, searching, &mut nap) {
                 Slept::Woken => {
                     trial = true;
-                    // One trial at the least age, whatever the age was. If it does not pay, that age counts
-                    // again.
+                    // One trial at the least age. If it does not pay, the earlier age counts again.
                     (age, spin) = (policy::MIN_AGE, policy::TRIAL);
                 }
                 Slept::Napped => spin = policy::GLIMPSE,
@@ -197,7 +196,6 @@ impl Scheduler {
             return Some(green);
         }
         if !self.pool.has_others_active(lwp) {
-            // It has the only slot.
             return self.take_low(lwp);
         }
         for victim in self.victims(lwp) {

@@ -151,7 +151,7 @@ impl LwpPool {
         self.active.from(start).map(|index| self.lwp(index))
     }
 
-    /// Returns `true` if an LWP beside this one is active.
+    /// Returns `true` if an LWP beside this one is active. On one slot, as a rule, none is.
     pub(crate) fn has_others_active(&self, lwp: &Lwp) -> bool {
         self.active.has_others(lwp.index)
     }
