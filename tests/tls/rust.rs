@@ -199,10 +199,13 @@ pub(crate) fn recycled_threads_start_fresh() -> usize {
             let errno = unsafe { libc::__errno_location() };
             // If it is a kernel thread, std has made system calls before this.
             // SAFETY: this thread's own.
-            assert_ne!(unsafe { errno.replace(99) }, 99, "errno of an earlier thread");
+            assert_ne!(unsafe { errno.read() }, 99, "errno of an earlier thread");
             assert!(!std::thread::panicking());
             member.hop();
             member.hop();
+            // Last: a hop may set it.
+            // SAFETY: this thread's own.
+            unsafe { errno.write(99) };
         });
     }
     assert_eq!([drops[0].load(Ordering::Relaxed), drops[1].load(Ordering::Relaxed)], [300, 0]);
