@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
@@ -322,10 +322,12 @@ fn a_thread_and_its_lwp_name_each_other<L: Leg>() {
     computes.join().unwrap();
 }
 
-/// A running thread wakes two others. Its LWP is to run the second next. The first is in a queue.
+/// A running thread wakes two others. Its LWP is to run the second next. The first is in a queue. All other
+/// LWPs that may run a thread compute meanwhile. Otherwise one could run the first before it is looked at, as
+/// one always would on a slow machine.
 fn a_woken_thread_is_dispatchable_or_runnable<L: Leg>() {
     let rt = L::new();
-    let stop = AtomicBool::new(false);
+    let (stop, hold, held) = (AtomicBool::new(false), AtomicBool::new(false), AtomicUsize::new(0));
     rt.run(|| {
         thread::scope(|s| {
             let parked = || {
@@ -333,12 +335,17 @@ fn a_woken_thread_is_dispatchable_or_runnable<L: Leg>() {
                     thread::park();
                 }
             };
-            // They leave no LWP that could run the first before it is looked at, as one always would on a
-            // slow machine. One that has lost its slot takes part again when it yields.
-            for _ in 1..rt.info().concurrency {
+            let others = rt.info().concurrency - 1;
+            for _ in 0..others {
                 s.spawn(|| {
                     while !stop.load(SeqCst) {
-                        (0..10_000).for_each(|_| std::hint::spin_loop());
+                        thread::no_preempt(|| {
+                            held.fetch_add(1, SeqCst);
+                            while hold.load(SeqCst) {
+                                std::hint::spin_loop();
+                            }
+                            held.fetch_sub(1, SeqCst);
+                        });
                         thread::yield_now();
                     }
                 });
@@ -349,16 +356,21 @@ fn a_woken_thread_is_dispatchable_or_runnable<L: Leg>() {
                 for id in ids {
                     seen(&rt, id, |thread| waits_for(thread, WaitReason::Park));
                 }
+                hold.store(true, SeqCst);
+                while held.load(SeqCst) < others {
+                    thread::yield_now();
+                }
                 // A waker that has lost its slot has no next-slot. It gets a slot when it yields.
                 thread::yield_now();
                 let states = thread::no_preempt(|| {
                     two.iter().for_each(|thread| thread.thread().unpark());
-                    ids.map(|id| find(&rt, id).expect("it lives").state())
+                    let all = rt.threads();
+                    ids.map(|id| all.iter().find(|thread| thread.id() == id).expect("it lives").state())
                 });
+                hold.store(false, SeqCst);
                 if let [ThreadState::Runnable, ThreadState::Dispatchable { .. }] = states {
                     break;
                 }
-                thread::yield_now();
             }
             stop.store(true, SeqCst);
             two.iter().for_each(|thread| thread.thread().unpark());
