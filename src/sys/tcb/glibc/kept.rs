@@ -1,5 +1,5 @@
 //! Memory of the library's that hangs on `struct pthread`, beside its thread-locals. It is the text of the
-//! last unknown error and signal (in glibc 2.35, not in 2.31), and the state of random numbers (since 2.41).
+//! last unknown error and signal (since glibc 2.32), and the state of random numbers (since 2.41).
 //!
 //! The library frees it when a thread ends, in functions that it does not export. So it stays with a block
 //! from one thread to the next, and outlives the block (`carry_over.rs`). No names tell where the fields are.

@@ -102,7 +102,7 @@ fn lists() -> Result<[usize; 2], Unfit> {
         let loader = address(c"_rtld_global")?;
         return Ok([loader + used.offset, loader + user.offset]);
     }
-    // In glibc 2.31, they are those of the library of threads.
+    // Up to glibc 2.32, they are those of the library of threads.
     Ok([address(c"stack_used")?, address(c"__stack_user")?])
 }
 
