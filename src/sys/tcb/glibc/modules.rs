@@ -5,16 +5,8 @@
 //! left. To walk the loader's list of modules takes its lock: microseconds, on a path that has twenty
 //! nanoseconds. So a table of what to write where is made once and kept while a *signature* holds.
 //!
-//! **The signature** is the sum of the generation numbers in the loader's list of modules with thread-locals
-//! (`dtv_slotinfo_list`, described for debuggers). When a module comes to an element or leaves it, the loader
-//! stamps the element with the next generation. Elements are never freed, so they can be read without a lock,
-//! and the sum only ever grows. A new module takes a free element or the one after the last. So a sum up to
-//! [`AHEAD`] past the last one seen misses nothing, and reads one or two cache lines.
-//!
-//! A module with thread-locals apart from the block becomes *static* when a module is loaded that needs them
-//! in the block. No generation shows that. So for such modules, the place from the loader (`l_tls_offset`,
-//! described for debuggers) counts into the upper half of the signature. It is read only while the
-//! generations are those of the table, because then the table's modules are loaded.
+//! **The signature** (`slots`) is a number computed from the loader's list of modules, which can be read
+//! without a lock.
 //!
 //! **Rejected**: `dlpi_adds` and `dlpi_subs` (the loader's lock, each time); the generation in the calling
 //! thread's vector (it moves only when that thread first uses a new module); a check by timer (a block
@@ -37,11 +29,12 @@ use super::super::super::once::{Guard, Mutex};
 use super::super::unfit::Unfit;
 use super::calibrate::Shape;
 use super::layout;
-use super::symbols::{Functions, field, symbol};
+use super::symbols::Functions;
 use super::words::peek;
 
-/// How far past the last element in use a signature looks. One `dlopen` may bring several modules.
-const AHEAD: usize = 4;
+mod slots;
+
+use slots::Slots;
 
 /// The thread-locals of one module in every block.
 #[derive(PartialEq, Eq, Debug)]
@@ -92,140 +85,11 @@ pub(super) struct Modules {
     pub(super) library: (isize, usize),
 }
 
-/// Where the loader keeps generations.
-#[derive(Debug)]
-struct Slots {
-    /// Address of the pointer to the first piece of the list.
-    head: usize,
-    length: usize,
-    next: usize,
-    first: usize,
-    slot: usize,
-    generation: usize,
-    map: usize,
-    /// The offset, in the description of a module (`struct link_map`), of the place of its thread-locals in
-    /// every block. `None`: this glibc does not tell.
-    place: Option<usize>,
-}
-
-impl Slots {
-    fn ask() -> Result<Self, Unfit> {
-        let head = field(c"_thread_db_rtld_global__dl_tls_dtv_slotinfo_list")?;
-        let first = field(c"_thread_db_dtv_slotinfo_list_slotinfo")?;
-        Ok(Self {
-            head: symbol(c"_rtld_global")?.as_ptr().expose_provenance() + head.offset,
-            length: field(c"_thread_db_dtv_slotinfo_list_len")?.offset,
-            next: field(c"_thread_db_dtv_slotinfo_list_next")?.offset,
-            first: first.offset,
-            slot: first.size,
-            generation: field(c"_thread_db_dtv_slotinfo_gen")?.offset,
-            map: field(c"_thread_db_dtv_slotinfo_map")?.offset,
-            place: field(c"_thread_db_link_map_l_tls_offset").ok().map(|field| field.offset),
-        })
-    }
-
-    /// Returns the addresses of the list's elements, in order.
-    #[inline]
-    fn each(&self) -> impl Iterator<Item = usize> {
-        // Acquire: pairs with the release by which the loader links a piece that it has filled in.
-        let mut piece = load(self.head, Ordering::Acquire);
-        let mut at = 0;
-        std::iter::from_fn(move || {
-            while piece != 0 && at == load(piece + self.length, Ordering::Relaxed) {
-                piece = load(piece + self.next, Ordering::Acquire);
-                at = 0;
-            }
-            if piece == 0 {
-                return None;
-            }
-            let slot = piece + self.first + at * self.slot;
-            at += 1;
-            Some(slot)
-        })
-    }
-
-    /// Returns the generation of an element.
-    #[inline]
-    fn generation(&self, slot: usize) -> usize {
-        // Relaxed: a number to compare. A thread that may use a module has it from the thread that loaded it,
-        // so it sees the module's stamp.
-        load(slot + self.generation, Ordering::Relaxed)
-    }
-
-    /// Returns what the place of an element's module adds to a signature: 0 while the module has no place.
-    ///
-    /// # Safety
-    /// The module is not unloaded meanwhile.
-    #[cold]
-    unsafe fn placed(&self, slot: usize) -> usize {
-        // Relaxed, both: numbers to compare, as in `generation`.
-        let map = load(slot + self.map, Ordering::Relaxed);
-        let Some(place) = self.place.filter(|_| map != 0) else { return 0 };
-        // -1 and -2 are the loader's "none yet" and "never".
-        match load(map + place, Ordering::Relaxed).cast_signed() {
-            -2..=0 => 0,
-            place => place.cast_unsigned() << 32,
-        }
-    }
-
-    /// Returns how many elements there are up to the last that was ever used.
-    fn used(&self) -> usize {
-        let is_used = |slot| self.generation(slot) != 0 || load(slot + self.map, Ordering::Relaxed) != 0;
-        let last = self.each().enumerate().filter(|&(_, slot)| is_used(slot)).last();
-        last.map_or(0, |(index, _)| index + 1)
-    }
-
-    /// Returns the sum of the generations.
-    #[inline]
-    fn generations(&self, watched: usize) -> usize {
-        // Acquire: as in `each`.
-        let piece = load(self.head, Ordering::Acquire);
-        // The first piece has room for dozens of modules. As a rule all are in it, and this is a few loads.
-        if piece == 0 || watched > load(piece + self.length, Ordering::Relaxed) {
-            return self.generations_of_pieces(watched);
-        }
-        let mut at = piece + self.first + self.generation;
-        let mut sum = 0_usize;
-        for _ in 0..watched {
-            // Relaxed: as in `each`.
-            sum = sum.wrapping_add(load(at, Ordering::Relaxed));
-            at += self.slot;
-        }
-        sum
-    }
-
-    #[cold]
-    fn generations_of_pieces(&self, watched: usize) -> usize {
-        self.each().take(watched).fold(0, |sum, slot| sum.wrapping_add(self.generation(slot)))
-    }
-
-    /// Returns the signature, computed as `table` does.
-    #[inline]
-    fn signature(&self, table: &Table) -> usize {
-        let signature = self.generations(table.watched).wrapping_add(table.placed);
-        // Relaxed: as in `reset`.
-        if table.apart.is_empty() || signature != table.signature.load(Ordering::Relaxed) {
-            return signature;
-        }
-        // SAFETY: they are loaded, because their generations are those of the table. (The limits forbid
-        // unloading one meanwhile.)
-        let placed = table.apart.iter().map(|apart| unsafe { self.placed(apart.slot) });
-        placed.fold(signature, usize::wrapping_add)
-    }
-}
-
-/// Reads a word of the loader's list.
-#[inline]
-fn load(at: usize, order: Ordering) -> usize {
-    // SAFETY: the list is at the address that the loader describes. Its pieces are never freed, and it
-    // changes by stores of whole words.
-    unsafe { AtomicUsize::from_ptr(ptr::with_exposed_provenance_mut(at)) }.load(order)
-}
-
 impl Modules {
     pub(super) fn find(functions: &Functions, shape: &Shape) -> Result<Self, Unfit> {
-        let slots = Slots::ask()?;
-        let (table, library) = Table::build(&slots, functions, shape)?;
+        let slots = Slots::find()?;
+        let watched = slots.to_watch();
+        let (table, library) = Table::build(&slots, watched, slots.sum(watched), functions, shape)?;
         let table: &'static Table = Box::leak(Box::new(table));
         Ok(Self {
             slots,
@@ -247,7 +111,7 @@ impl Modules {
     /// thread-locals.
     #[inline]
     pub(super) fn signature(&self) -> usize {
-        self.slots.signature(self.table())
+        self.table().signature_now(&self.slots)
     }
 
     /// Writes the first values over block `tp`, if its note says the present `signature`. Returns `true` if
@@ -258,7 +122,7 @@ impl Modules {
     #[inline(always)]
     pub(super) unsafe fn reset(&self, tp: usize, signature: usize, shape: &Shape) -> bool {
         let table = self.table();
-        let now = self.slots.signature(table);
+        let now = table.signature_now(&self.slots);
         // Relaxed: the number tells the module set that the table's contents are for, and those never change.
         if signature != now || table.signature.load(Ordering::Relaxed) != now {
             return false;
@@ -298,14 +162,18 @@ impl Modules {
     /// Makes the table fit what is loaded now.
     #[cold]
     pub(super) fn refresh(&self, functions: &Functions, shape: &Shape) {
-        let mut tables = self.lock();
         let table = self.table();
-        if table.signature.load(Ordering::Relaxed) == self.slots.signature(table) {
+        // Relaxed: see `reset`.
+        if table.signature.load(Ordering::Relaxed) == table.signature_now(&self.slots) {
             return;
         }
-        // There is no memory, or a module moved at this moment. The old table stays, fits nothing, and this
-        // is tried again.
-        let Ok((fresh, _)) = Table::build(&self.slots, functions, shape) else { return };
+        // If a module moves at this moment, or there is no memory, the old table stays, fits nothing, and this
+        // is tried again. The lock is not held: in one version, the loader makes a block with its own lock.
+        // A module's constructor holds that one, and may come here.
+        let watched = self.slots.to_watch();
+        let Some(sum) = self.slots.settled_sum(watched) else { return };
+        let Ok((fresh, _)) = Table::build(&self.slots, watched, sum, functions, shape) else { return };
+        let mut tables = self.lock();
         let known = tables.iter().copied().find(|known| known.is_like(&fresh));
         let table = match known {
             Some(known) => {
@@ -350,11 +218,15 @@ unsafe fn vector_value(tp: usize, module: usize, shape: &Shape) -> usize {
 }
 
 impl Table {
-    /// Builds a table of what is loaded, through a block made for the purpose. Also returns the C library's
-    /// own span.
-    fn build(slots: &Slots, functions: &Functions, shape: &Shape) -> Result<(Self, (isize, usize)), Unfit> {
-        let watched = slots.used() + AHEAD;
-        let generations = slots.generations(watched);
+    /// Builds a table of what is loaded, through a block made for the purpose. `sum` is that of `watched`
+    /// elements, from before. Also returns the C library's own span.
+    fn build(
+        slots: &Slots,
+        watched: usize,
+        sum: usize,
+        functions: &Functions,
+        shape: &Shape,
+    ) -> Result<(Self, (isize, usize)), Unfit> {
         // SAFETY: null asks for a block from the heap.
         let block = unsafe { (functions.allocate)(ptr::null_mut()) };
         if block.is_null() {
@@ -374,7 +246,7 @@ impl Table {
         unsafe { (functions.deallocate)(block, true) };
         // The modules apart have no place yet. If one has got a place since the block was made, the table
         // fits nothing, and is made again.
-        *table.signature.get_mut() = generations.wrapping_add(table.placed);
+        *table.signature.get_mut() = sum.wrapping_add(table.placed);
         Ok((table, library.ok_or(Unfit::Unexpected("the thread-locals of the C library"))?))
     }
 
@@ -394,7 +266,7 @@ impl Table {
         }
         // SAFETY: the vector covers the module, as checked above.
         let at = unsafe { vector_value(tp, module, shape) };
-        let slot = slots.each().nth(module)?;
+        let slot = slots.of(module)?;
         if !layout::statics(tp, &shape.sizes).contains(&at) {
             self.apart.push(Apart { module, slot });
             return None;
@@ -404,6 +276,20 @@ impl Table {
         let (mut image, near) = (image.to_vec(), zeros.min(NEAR));
         image.resize(image.len() + near, 0);
         Some(Span { offset: at.wrapping_sub(tp).cast_signed(), image: image.into(), zeros: zeros - near })
+    }
+
+    /// Returns the signature of what is loaded now, computed as this table's was.
+    #[inline]
+    fn signature_now(&self, slots: &Slots) -> usize {
+        let signature = slots.sum(self.watched).wrapping_add(self.placed);
+        // Relaxed: as in `reset`.
+        if self.apart.is_empty() || signature != self.signature.load(Ordering::Relaxed) {
+            return signature;
+        }
+        // SAFETY: they are loaded, because their elements are as they were when this table was built. (The
+        // limits forbid unloading one meanwhile.)
+        let placed = self.apart.iter().map(|apart| unsafe { slots.placed(apart.slot) });
+        placed.fold(signature, usize::wrapping_add)
     }
 
     fn is_like(&self, other: &Self) -> bool {
