@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Runs every example once, with little work, on both runtimes where it lets one choose.
+# Runs every example once, with little work, on both runtimes where it lets one choose. They are those that
+# `cargo test` runs: nothing is measured here.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-bin=target/release/examples
+bin=target/debug/examples
 
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
