@@ -71,9 +71,8 @@
 //!
 //! # System calls and `EINTR`
 //!
-//! A signal is sent only to a kernel thread that is seen to run. Its state in `/proc` shows that, or its
-//! CPU clock if that state cannot be read. If neither can be read, no signal is sent, and the slot goes
-//! to another kernel thread.
+//! A signal is sent only to a kernel thread that is seen to run. Its CPU clock shows that, or its state in
+//! `/proc`. If neither can be read, no signal is sent, and the slot goes to another kernel thread.
 //!
 //! System calls are restarted (`SA_RESTART`). So `read`, `write`, `accept`, `connect`, `wait`, and all of
 //! std and Selvedge do not show `EINTR`. Calls that never restart can return it if they begin to sleep at
