@@ -107,5 +107,5 @@
 //!
 //! # What it costs
 //!
-//! A call from a thread that is not green takes two or three nanoseconds more. A wait of a green thread for a
+//! A call from a thread that is not green takes two to four nanoseconds more. A wait of a green thread for a
 //! socket of std takes two system calls more than one for a socket of `selvedge::net`.
