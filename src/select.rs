@@ -8,8 +8,8 @@ use crate::process_default;
 use crate::thread::builder;
 
 /// Runs `main` as a thread of the runtime that `SELVEDGE_RUNTIME` names. Waits for it, and returns its
-/// result. If the variable is unset, the runtime is `mxn`; on targets without green threads, it is
-/// `onetoone`.
+/// result. If the variable is unset, the runtime is `mxn`; on musl, and on targets without green threads, it
+/// is `onetoone`.
 ///
 /// This is meant for a whole program: when `main` has returned, threads that it left behind end with the
 /// process, as those of std do. If the runtime cannot start, this prints why and ends the process with

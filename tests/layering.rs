@@ -53,6 +53,11 @@ fn place(file: &str) -> &str {
     place.strip_suffix("/mod").unwrap_or(place)
 }
 
+/// Returns the path of a file's module, from the crate's root.
+fn module(file: &str) -> Vec<&str> {
+    if place(file) == "lib" { Vec::new() } else { place(file).split('/').collect() }
+}
+
 fn is_test_file(file: &str) -> bool {
     let test = |part: &str| part == "tests" || part.starts_with("loom_") || part.ends_with("_tests");
     place(file).split('/').any(test)
@@ -81,8 +86,7 @@ fn violations(policy: &Policy, file: &str, text: &str) -> Vec<String> {
         }
     }
 
-    let module: Vec<&str> = if place == "lib" { Vec::new() } else { place.split('/').collect() };
-    for import in imports(&all, &module) {
+    for import in imports(&all, &module(file)) {
         if import.in_test || is_test_file(file) || import.path.is_empty() {
             continue;
         }
@@ -196,6 +200,36 @@ fn no_excuse_is_stale() {
         let wrong = violations(&policy, &file, &text);
         assert!(!wrong.is_empty(), "ARCHITECTURE.md excuses {file} from {rule}, which it does not break");
     }
+}
+
+/// Returns what the rows allow and no file needs.
+fn needless(policy: &Policy, files: &[(String, String)]) -> Vec<String> {
+    let named = |(file, text): &(String, String)| imports(&tokens(text), &module(file));
+    let of_code = files.iter().filter(|(file, _)| !is_test_file(file));
+    let all: Vec<_> = of_code
+        .flat_map(|file| named(file).into_iter().map(|import| (place(&file.0), import)))
+        .filter(|(_, import)| !import.in_test)
+        .map(|(place, import)| (place, import.path))
+        .collect();
+    policy.unused(&all)
+}
+
+#[test]
+fn no_allowance_is_stale() {
+    let stale = needless(&policy(), &rust_files(&root().join("src")));
+    assert_eq!(stale, Vec::<String>::new(), "ARCHITECTURE.md allows imports that no file has");
+}
+
+#[test]
+fn planted_stale_allowances_are_found() {
+    let files = [
+        ("park/kernel_park.rs", "#[cfg(test)] mod tests { use crate::shim::x; }"),
+        ("park/other.rs", "use crate::sys::futex::wait;"),
+        ("mxn/lwp.rs", "use crate::{park::Permit, mxn::sched::inject::Inject};"),
+    ];
+    let files = files.map(|(file, text)| (file.to_string(), text.to_string()));
+    let found = needless(&Policy::read(RULES), &files);
+    assert_eq!(found, ["park shim", "park sys::futex", "mxn sys"]);
 }
 
 /// Returns the names in the blocks that are no file or folder of `files`, and no item in one of them.

@@ -37,8 +37,8 @@
 //! # The environment
 //!
 //! [`run`](crate::run) chooses by `SELVEDGE_RUNTIME`. If that is not set, it takes `mxn`, and `onetoone` on
-//! targets without green threads. The other variables replace a builder's *default*, never what the program
-//! set.
+//! musl and on targets without green threads. The other variables replace a builder's *default*, never what
+//! the program set.
 //!
 //! | variable | values | sets |
 //! |---|---|---|
@@ -49,6 +49,7 @@
 //! | `SELVEDGE_STACK_SIZE` | `65536`, `256K`, `8M` | [`stack_size`](crate::mxn::Builder::stack_size) |
 //! | `SELVEDGE_TIME_SLICE` | `10ms`, `500us`, `off` | [`time_slice`](crate::mxn::Builder::time_slice) |
 //! | `SELVEDGE_THREAD_REGISTER` | `auto`, `switched`, `syscall` | [the rung](super::thread_register) |
+//! | `SELVEDGE_STD_THREADS` | `green`, `kernel` | [`green_std_threads`](super::unmodified#threads-of-std) |
 //! | `SELVEDGE_DEADLOCK` | `off`, `report`, `abort` | [`on_deadlock`](crate::mxn::Builder::on_deadlock) |
 //! | `SELVEDGE_LOCK_STATS` | `on`, `off` | [`sync::stats`](crate::sync::stats) |
 //! | `SELVEDGE_MON` | `on`, `off` | [`threadmon::serve`](crate::threadmon::serve) |
@@ -86,7 +87,7 @@
 //! # Start and end
 //!
 //! No kernel thread starts before `build()`, or before the first use of the process default. An idle
-//! runtime uses no CPU. A runtime is also idle if all its threads have slept in the kernel for some 2 s. An
+//! runtime uses no CPU. A runtime is also idle if all its threads have slept in the kernel for some 1.2 s. An
 //! example is a sleep in `accept`, or at a lock of std.
 //!
 //! Dropping a runtime waits for its threads, and joins its kernel threads.

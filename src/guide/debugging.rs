@@ -2,9 +2,9 @@
 //!
 //! # Dumps
 //!
-//! A program that runs with `SELVEDGE_DUMP=on` prints what all threads do, and where they stand, at each
-//! `SIGQUIT`: `kill -QUIT PID`, or Ctrl-\ in its terminal. It goes on as if nothing had happened. Threads that
-//! do the same at the same place are shown together:
+//! A program that runs with `SELVEDGE_DUMP=on` (Linux) prints what all threads do, and where they stand, at
+//! each `SIGQUIT`: `kill -QUIT PID`, or Ctrl-\ in its terminal. It goes on as if nothing had happened.
+//! Threads that do the same at the same place are shown together:
 //!
 //! ```text
 //! ThreadId(7) "reader": waiting for a message (receive)
@@ -16,9 +16,8 @@
 //! ```
 //!
 //! [`threadmon::Dump`](crate::threadmon::Dump) is the same for programs, and writes JSON. It says which
-//! threads have backtraces. No thread is stopped, so a dump may be taken in production. Lines need `debug =
-//! 1`, or
-//! `line-tables-only`; names need a program that was not stripped.
+//! threads have backtraces. No thread is stopped, so a dump may be taken in production. Lines need
+//! `debug = 1`, or `line-tables-only`; names need a program that was not stripped.
 //!
 //! # gdb
 //!

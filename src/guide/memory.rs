@@ -51,9 +51,10 @@
 //! # What comes back
 //!
 //! The stack of a thread that has ended goes to a pool of the process, with its memory. The next thread finds
-//! it warm. Of each size, 16,384 warm stacks are kept. The runtime gives the memory of the others back in the
-//! background: 64 stacks a millisecond, in a tenth of a CPU. What is left when the runtime ends is given back
-//! then. [`mxn::trim_stacks`](crate::mxn::trim_stacks) gives back the rest.
+//! it warm. Of each size, up to 16,384 warm stacks are kept, but no more than would have 4 GiB. The runtime
+//! gives the memory of the others back in the background: 64 stacks a millisecond, in a tenth of a CPU. What
+//! is left when the runtime ends is given back then. [`mxn::trim_stacks`](crate::mxn::trim_stacks) gives back
+//! the rest.
 //!
 //! Two things never come back. This crate's records and the address space stay with the process. What the C
 //! library allocated for thread blocks is free for the program, but glibc keeps it: `malloc_trim` returns it

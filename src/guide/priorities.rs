@@ -34,7 +34,10 @@
 //! - Threads that compute get equal shares of the LWPs, even if others arrive and end all the time.
 //! - A `Low` thread gets a turn some 60 ms after the last one had its turn. The same holds for `Normal`
 //!   threads beside `High` ones.
-//! - A waiter in a lock's queue lets at most 16 others pass.
+//! - If 16 waiters of a lock have been served before others of lower level, the lowest of these is next. If
+//!   there are several, it is the one that has waited for longest.
+//! - Of a lock's waiters at one level, the last to come is served first as a rule. But every 16th queues
+//!   behind all others. So a waiter lets some 16 others pass for each thread in the queue, at most.
 //!
 //! # Priority inversion
 //!

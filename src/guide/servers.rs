@@ -139,8 +139,9 @@
 //! and closes what is idle.
 //!
 //! - *The thread that accepts* waits with
-//!   [`accept_with`](crate::net::TcpListener::accept_with)`(Wait::forever().interruptible())`. A handler of
-//!   SIGTERM calls [`interrupt`](crate::thread::Thread::interrupt) for it.
+//!   [`accept_with`](crate::net::TcpListener::accept_with)`(Wait::forever().interruptible())`. A thread
+//!   that SIGTERM wakes calls [`interrupt`](crate::thread::Thread::interrupt) for it: one that waits by
+//!   `selvedge::signal` (feature `signal`), or that of the crate `ctrlc`. A signal handler must not.
 //! - *An idle connection*: another thread calls `stream.shutdown(Shutdown::Read)`. The thread that waits
 //!   for a request finds the end of the stream. One that writes an answer is not disturbed.
 //! - *The rest*: [`Mxn::shutdown`](crate::Mxn::shutdown) waits for the threads, up to a limit. It names those

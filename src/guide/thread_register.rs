@@ -21,7 +21,7 @@
 //! | [`ThreadRegister`](crate::ThreadRegister) | where | threads migrate |
 //! |---|---|---|
 //! | `switched` | x86-64 with FSGSBASE, aarch64, riscv64 | yes |
-//! | `syscall` | x86-64 without it, also under valgrind: some 110 ns more for each switch | yes |
+//! | `syscall` | x86-64 without it, also under valgrind: some 90 ns more for each switch | yes |
 //! | `pinned` | an `unsafe` choice, for C libraries that cannot make control blocks | no |
 //!
 //! On `pinned`, a thread stays on the kernel thread where it first ran, and shares its thread-locals with the

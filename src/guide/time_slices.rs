@@ -36,9 +36,9 @@
 //! Some threads cannot be preempted: in a handler of the program's, at a stack's end, with signals blocked,
 //! or with scalable vectors in use on aarch64 (SVE). The same holds on riscv64 for vectors of more than 1,024
 //! bits, from the kernel thread's first use on. Some runtimes cannot use signals: with
-//! [`preemption_signal(None)`](crate::mxn::Builder::preemption_signal), on rung `pinned`, under valgrind, in
-//! a `cdylib`. There, the *slot* is handed to another kernel thread. The thread goes on as one among the
-//! kernel's threads.
+//! [`preemption_signal(None)`](crate::mxn::Builder::preemption_signal), on musl, on rung `pinned`, under
+//! valgrind, in a `cdylib`. There, the *slot* is handed to another kernel thread. The thread goes on as one
+//! among the kernel's threads.
 //!
 //! If other processes want the CPUs too, threads that compute become kernel threads of their own, up to six
 //! for each slot. The process then gets the share that it would get with [`OneToOne`](crate::OneToOne).
@@ -71,9 +71,8 @@
 //!
 //! # System calls and `EINTR`
 //!
-//! A signal is sent only to a kernel thread that is seen to run. Its state in `/proc` shows that, or its
-//! CPU clock if that state cannot be read. If neither can be read, no signal is sent, and the slot goes
-//! to another kernel thread.
+//! A signal is sent only to a kernel thread that is seen to run. Its CPU clock shows that, or its state in
+//! `/proc`. If neither can be read, no signal is sent, and the slot goes to another kernel thread.
 //!
 //! System calls are restarted (`SA_RESTART`). So `read`, `write`, `accept`, `connect`, `wait`, and all of
 //! std and Selvedge do not show `EINTR`. Calls that never restart can return it if they begin to sleep at

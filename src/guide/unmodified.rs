@@ -77,7 +77,7 @@
 //! | `pthread_self`, `join`, `tryjoin`, `timedjoin`, `detach`, `exit`, names, `pthread_getattr_np`, keys | as always |
 //! | a stack of the program's own, processors, a policy of the scheduler (in the attributes) | becomes a kernel thread |
 //! | `pthread_kill`, `pthread_sigqueue` to another thread | the signal goes to the process |
-//! | `pthread_setaffinity_np`, `pthread_setschedparam`, `pthread_cancel` | `ENOTSUP` |
+//! | `pthread_setaffinity_np`, `pthread_cancel`, another policy by `pthread_setschedparam` | `ENOTSUP` |
 //! | `pthread_getcpuclockid` | `ENOENT` |
 //! | the signal mask | is the LWP's: a change is seen by the threads that run there next |
 //! | C11's `thrd_create` | makes a kernel thread |
@@ -107,5 +107,5 @@
 //!
 //! # What it costs
 //!
-//! A call from a thread that is not green takes two or three nanoseconds more. A wait of a green thread for a
+//! A call from a thread that is not green takes two to four nanoseconds more. A wait of a green thread for a
 //! socket of std takes two system calls more than one for a socket of `selvedge::net`.

@@ -44,9 +44,11 @@ const DEFAULT_LWP_AGE: Duration = Duration::from_secs(5);
 /// | [`max_lwps`](Self::max_lwps) | 1,024 | `SELVEDGE_MAX_LWPS=256` |
 /// | [`stack_size`](Self::stack_size) | 256 KiB | `SELVEDGE_STACK_SIZE=64K` |
 /// | [`time_slice`](Self::time_slice) | 10 ms | `SELVEDGE_TIME_SLICE=500us`, `off` |
+/// | [`preemption_signal`](Self::preemption_signal) | SIGURG | |
 /// | [`lwp_age`](Self::lwp_age) | 5 s | |
 /// | [`on_deadlock`](Self::on_deadlock) | nothing | `SELVEDGE_DEADLOCK=off`, `report`, `abort` |
 /// | [`thread_register`](Self::thread_register) | `auto` | `SELVEDGE_THREAD_REGISTER=switched`, `syscall` |
+/// | [`green_std_threads`](Self::green_std_threads) | kernel threads | `SELVEDGE_STD_THREADS=green` |
 ///
 /// # Examples
 ///

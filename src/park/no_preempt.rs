@@ -1,10 +1,12 @@
 //! Where a green thread must not be preempted by signal (I9).
 //!
-//! **Problem.** A preempted thread leaves its LWP between two instructions. There are three places where
-//! that must not happen:
+//! **Problem.** A preempted thread leaves its LWP between two instructions. There are four places where that
+//! must not happen:
 //!
-//! - While it holds a queue lock. The lock would stay with the preempted thread. A dispatcher that needs the
-//!   lock would wait for a thread that only a dispatcher can run.
+//! - While it holds a queue lock, or the lock of a pool of stacks. The lock would stay with the preempted
+//!   thread. A dispatcher that needs the lock would wait for a thread that only a dispatcher can run.
+//! - After it has claimed a position in a channel, until its message is there, or taken. Other threads wait
+//!   for that.
 //! - Between its publication as asleep and its switch. It would be on a run queue and in a wait queue at
 //!   once.
 //! - After it has looked up its own LWP. It would go on with another LWP's.
@@ -13,11 +15,10 @@
 //! everywhere. To mask the signal: a system call each time. A flag in the LWP: to find the LWP is the very
 //! step that must not be interrupted.
 //!
-//! **Protocol.** Each thread register has a count. All code of this crate that holds a queue lock, has
-//! published its thread, or uses its LWP, runs under a [`NoPreempt`]. The handler runs on the same register,
-//! and does nothing while the count is not zero. The count of a thread that waits stays up until the thread
-//! runs again, so it need not be carried over a switch. For a kernel thread the count has no effect, but the
-//! code need not test what kind it is.
+//! **Protocol.** Each thread register has a count. Code of this crate that is in such a place runs under a
+//! [`NoPreempt`]. The handler runs on the same register, and does nothing while the count is not zero. The
+//! count of a thread that waits stays up until the thread runs again, so it need not be carried over a switch.
+//! For a kernel thread the count has no effect, but the code need not test what kind it is.
 //!
 //! Cost: an increment and a decrement of a thread-local. Neither is a read-modify-write between processors.
 

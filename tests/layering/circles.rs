@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::source::{imports, tokens};
-use super::{is_test_file, place};
+use super::{is_test_file, module, place};
 
 /// Returns the modules that a file names, without those that only tests name.
 fn named(file: &str, text: &str, places: &BTreeSet<&str>) -> BTreeSet<String> {
-    let module: Vec<&str> = if place(file) == "lib" { Vec::new() } else { place(file).split('/').collect() };
+    let module = module(file);
     let all = tokens(text);
     let word = |k: usize| all.get(k).map_or("", |token| token.text.as_str());
     let mut paths: Vec<Vec<String>> = imports(&all, &module)

@@ -87,6 +87,20 @@ impl Policy {
         names
     }
 
+    /// Returns what rows allow and no import needs. An import is a module (`mxn/lwp/pool`) and a path.
+    pub(crate) fn unused(&self, imports: &[(&str, Vec<String>)]) -> Vec<String> {
+        let of_row = |row: &Row| {
+            let top = row.module.split('/').next().unwrap_or_default();
+            let is_needed = |path: &[String], file: &Option<String>| {
+                let place = file.as_ref().map_or(row.module.clone(), |file| format!("{top}/{file}"));
+                imports.iter().any(|(module, import)| within(module, &place) && import.starts_with(path))
+            };
+            let unused = row.allowed.iter().filter(|(path, file)| !is_needed(path, file));
+            unused.map(|(path, _)| format!("{} {}", row.module, path.join("::"))).collect::<Vec<_>>()
+        };
+        self.rows.iter().flat_map(of_row).collect()
+    }
+
     /// Returns `true` if `file` may break `rule`.
     pub(crate) fn excuses(&self, file: &str, rule: &str) -> bool {
         self.excused.iter().any(|(excused, which)| excused == file && which == rule)
