@@ -21,7 +21,7 @@ use std::sync::{Arc, mpsc};
 use std::thread as kernel;
 
 use crate::park::backend::{Cpus, SpawnOptions, Spawner, Task, TaskRef};
-use crate::park::current::{recache_hint, set_current, try_current};
+use crate::park::current::{recache_hint, set_current, set_ended, try_current};
 use crate::park::thread::ThreadRef;
 use crate::park::{core_pool, observed, reaper, traced};
 use crate::sys::kthread::{self, own_share_of_stacks};
@@ -197,7 +197,7 @@ impl Drop for LastWords {
             reaper::ended(self.core, self.host.reaper());
             self.host.thread_ended();
         }
-        set_current(None);
+        set_ended();
         if detached {
             self.core.release();
         }
