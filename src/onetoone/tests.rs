@@ -22,6 +22,7 @@ fn a_thread_that_cannot_start_is_not_counted_and_drops_its_closure() {
         .expect_err("as large as the address space");
     assert!(error.to_string().contains("ulimit -u"), "{error}");
     assert_eq!(rt.info().threads, 0);
+    assert!(rt.threads().is_empty(), "{:?}", rt.threads());
     assert_eq!(DROPPED.load(Ordering::Relaxed), 1);
 }
 

@@ -213,6 +213,7 @@ fn end(thread: ThreadRef) {
     } else {
         LAST_ID.with(|id| id.set(thread.known_id()));
     }
+    thread.finish_without_handle();
     set_ended();
     thread.release();
 }

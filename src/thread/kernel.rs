@@ -99,11 +99,12 @@ pub(crate) fn spawn<H: Host>(
 }
 
 /// The core of a thread that has not started. Dropping this gives up both references, even if the drop of
-/// the thread's closure panics.
+/// the thread's closure panics. Looks from outside do not find the thread from then on.
 struct Unstarted(ThreadRef);
 
 impl Drop for Unstarted {
     fn drop(&mut self) {
+        self.0.finish_without_handle();
         self.0.release();
         self.0.release();
     }
