@@ -182,7 +182,9 @@ impl<T: 'static> Node<T> {
         match why {
             Occasion::Displaced => end(),
             Occasion::ThreadEnds => {
-                if catch_unwind(AssertUnwindSafe(end)).is_err() {
+                // Kept until the abort: the drop of the payload may panic, too.
+                let ended = catch_unwind(AssertUnwindSafe(end));
+                if ended.is_err() {
                     fatal::abort("thread-specific value panicked on drop");
                 }
             }

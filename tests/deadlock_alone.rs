@@ -24,13 +24,14 @@ type Said = Option<&'static [&'static str]>;
 type Play = fn(&str);
 
 /// What a scene is, what it does on a runtime by name, and what must come of it.
-const SCENES: [(&str, Play, Said); 5] = [
+const SCENES: [(&str, Play, Said); 6] = [
     (
         "no thread notifies",
         |rt| on(rt, &NoThreadNotifies),
         Some(&["deadlock: these wait forever", "\"other\"", "a condition variable", "no thread is left"]),
     ),
     ("no thread unparks", |rt| on(rt, &NoThreadUnparks), Some(&["its permit", "no thread is left"])),
+    ("strangers have ended", |rt| on(rt, &StrangersEnded), Some(&["its permit", "no thread is left"])),
     ("the end of a runtime", |rt| on(rt, &EndOfRuntime), Some(&["\"other\"", "the end of other threads"])),
     ("owners by themselves", |rt| on(rt, &Locks), Some(&["2 threads wait for each other"])),
     ("all sleep", |rt| on(rt, &AllSleep), None),
@@ -71,6 +72,24 @@ impl Scene for NoThreadUnparks {
         let parked = other(&rt, || (0..2).for_each(|_| thread::park()));
         parked.thread().unpark();
         parked.join().unwrap();
+    }
+}
+
+/// Threads that Selvedge did not start have used it. They are not among those that could wake the last one.
+struct StrangersEnded;
+
+impl Scene for StrangersEnded {
+    fn play<R: Runtime>(&self, rt: R) {
+        let met = std::sync::Barrier::new(3);
+        std::thread::scope(|s| {
+            for _ in 0..3 {
+                s.spawn(|| {
+                    let _ = thread::current();
+                    met.wait();
+                });
+            }
+        });
+        other(&rt, thread::park).join().unwrap();
     }
 }
 

@@ -54,6 +54,13 @@ pub(crate) fn set_current(thread: Option<ThreadRef>) {
     cache_hint(thread);
 }
 
+/// Notes that the running thread, a kernel thread, has ended. What it gets if it waits in its last destructors
+/// is another core.
+pub(crate) fn set_ended() {
+    ENDED.with(|ended| ended.set(true));
+    set_current(None);
+}
+
 /// Fills the cache of [`cached_hint`] from the core of `me`, the running thread, after the core's
 /// `owner_hint` has changed.
 #[inline]
@@ -206,7 +213,8 @@ fn end(thread: ThreadRef) {
     } else {
         LAST_ID.with(|id| id.set(thread.known_id()));
     }
-    set_current(None);
+    thread.finish_without_handle();
+    set_ended();
     thread.release();
 }
 
@@ -233,6 +241,12 @@ local! {
 }
 
 local! {
+    // Set when the thread has given a core back. From then on, std may know nothing of the thread any more, and
+    // a destructor that is registered may never run: values of pthread keys are destroyed after all others.
+    static ENDED: Cell<bool> = Cell::new(false);
+}
+
+local! {
     static ADOPTED: Adopted = Adopted(Cell::new(None));
 }
 
@@ -241,7 +255,9 @@ fn adopt() -> ThreadRef {
     // From now on a fork of this thread is handled as a fork, with or without a runtime. If there is no
     // memory for that, it is not.
     let _ = fork::watch();
-    let name = std::thread::current().name().map(Box::from);
+    let ended = ENDED.with(Cell::get);
+    // Std panics if it does not know the thread any more.
+    let name = if ended { None } else { std::thread::current().name().map(Box::from) };
     let thread = core_pool::take(1, None, name);
     learn_cpu();
     thread.go_on_with_id(LAST_ID.with(Cell::get));
@@ -251,9 +267,9 @@ fn adopt() -> ThreadRef {
         traced::runs(thread);
     }
     // Last: where thread-locals are slots of the system (Windows, GNU), the newest are destroyed first.
-    if ADOPTED.try_with(|adopted| adopted.0.set(Some(thread))).is_err() {
-        // The thread waits in one of its last thread-local destructors, and cannot register another
-        // destructor. If the C library has no key left, the core stays taken.
+    if ended || ADOPTED.try_with(|adopted| adopted.0.set(Some(thread))).is_err() {
+        // The thread waits in one of its last destructors, and cannot register another thread-local one. If
+        // the C library has no key left, the core stays taken.
         let _ = ends_last(thread);
     }
     thread
@@ -311,6 +327,38 @@ mod tests {
             assert_eq!(cores(), warm);
         };
         let name = "::threads_that_wait_in_their_last_destructors_leave_no_core_behind";
+        crate::sys::child_tests::isolated(&[module_path!(), name].concat(), body);
+    }
+
+    /// std knows nothing of a thread any more when the values of its pthread keys are destroyed.
+    #[cfg(unix)]
+    #[test]
+    fn threads_that_wait_in_destructors_of_keys_leave_no_core_behind() {
+        unsafe extern "C" fn wait(_: *mut std::ffi::c_void) {
+            assert!(try_current().is_none(), "the core was given back");
+            let _ = current();
+        }
+        let body = || {
+            let cores = || core_pool::all().count();
+            let mut key = 0;
+            // SAFETY: a place for the key, and a destructor that takes any value.
+            assert_eq!(unsafe { libc::pthread_key_create(&raw mut key, Some(wait)) }, 0);
+            let wait_last = move || {
+                let _ = current();
+                // SAFETY: the key exists.
+                let set = unsafe { libc::pthread_setspecific(key, std::ptr::without_provenance(1)) };
+                assert_eq!(set, 0);
+            };
+            for _ in 0..3 {
+                std::thread::spawn(wait_last).join().unwrap();
+            }
+            let warm = cores();
+            for _ in 0..100 {
+                std::thread::spawn(wait_last).join().unwrap();
+            }
+            assert_eq!(cores(), warm);
+        };
+        let name = "::threads_that_wait_in_destructors_of_keys_leave_no_core_behind";
         crate::sys::child_tests::isolated(&[module_path!(), name].concat(), body);
     }
 

@@ -305,6 +305,13 @@ impl ThreadCore {
         false
     }
 
+    /// Says that a thread without a handle has ended, or could not be started. The caller has a counted
+    /// reference, and gives it up next.
+    pub(crate) fn finish_without_handle(&self) {
+        let waiter = self.exit.finish();
+        debug_assert!(waiter.is_some_and(|waiter| waiter.is_null()), "a thread waits for it");
+    }
+
     /// Does what [`finish_with`](Self::finish_with) does, and wakes what awaits the thread.
     #[cfg(test)]
     #[must_use]

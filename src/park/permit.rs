@@ -153,6 +153,7 @@ impl Sleep for Nap {
 
 /// Sleeps until the wait ends. Returns an error if an interrupt has ended it: the thread's flag is still set.
 pub(crate) fn sleep(wait: Wait) -> Result<(), WaitError> {
+    endless::check(wait.deadline);
     let me = current();
     let nap = Nap(AtomicU32::from(NAPPING));
     let _no_preempt = NoPreempt::hold();

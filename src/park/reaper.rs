@@ -25,7 +25,8 @@
 //!
 //! That way out leads through the C library's destructors of values under pthread keys. They are code of the
 //! user's, and may take long. A thread that ends does not wait for them. A thread that shuts a runtime down
-//! looks ([`Reaper::try_close`]) for as long as it likes.
+//! looks ([`Reaper::try_close`]) for as long as it likes. If such a destructor owns the runtime, or the
+//! thread's own handle, the thread would wait for itself. It is detached instead.
 
 use std::mem;
 use std::num::NonZeroU64;
@@ -94,8 +95,7 @@ impl Reaper {
         }
     }
 
-    /// Joins all threads in the reaper. All threads of the runtime are gone, and the caller is none of
-    /// them.
+    /// Joins all threads in the reaper. All threads of the runtime are gone.
     pub(crate) fn close(&self) {
         for unjoined in self.take_all() {
             join(|| unjoined.kernel.join());
@@ -122,18 +122,16 @@ impl Reaper {
 
 /// Joins a kernel thread that runs its last lines, which takes a short time. But the C library's own
 /// destructors may be among them, so the caller's slot may be released.
-fn join<R>(join: impl FnOnce() -> R) -> R {
+fn join(join: impl FnOnce()) {
     let me = current();
     me.backend().enter_blocking(&me);
-    let result = join();
+    join();
     me.backend().exit_blocking(&me);
-    result
 }
 
 fn join_kernel_thread(ended: Option<JoinHandle<()>>) {
     if let Some(ended) = ended {
-        let result = join(|| ended.join());
-        debug_assert!(result.is_ok(), "the panics of a thread are caught inside");
+        join(|| Joinable::from(ended).join());
     }
 }
 

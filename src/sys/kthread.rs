@@ -75,9 +75,14 @@ impl KernelThread {
         }
     }
 
-    /// Waits until the thread has ended. The thread itself must not call this.
+    /// Waits until the thread has ended. If it is the calling thread, in its last destructors, it is detached
+    /// instead.
     pub(crate) fn join(self) {
         let handle = self.0;
+        // SAFETY: no arguments.
+        if handle == unsafe { pthread::pthread_self() } {
+            return drop(self);
+        }
         mem::forget(self);
         // SAFETY: neither joined nor detached before. Only the owner of `self` could do that.
         let code = unsafe { pthread::pthread_join(handle, ptr::null_mut()) };

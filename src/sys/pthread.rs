@@ -9,9 +9,9 @@ use super::next as library;
 use libc as library;
 
 #[cfg(unix)]
-pub(super) use library::{pthread_create, pthread_detach, pthread_join};
+pub(super) use library::{pthread_create, pthread_detach, pthread_join, pthread_self};
 #[cfg(target_os = "linux")]
-pub(super) use library::{pthread_getattr_np, pthread_self, pthread_tryjoin_np};
+pub(super) use library::{pthread_getattr_np, pthread_tryjoin_np};
 
 thread_local! {
     /// `true` while the thread is in [`kernel`].

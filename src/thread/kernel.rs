@@ -21,7 +21,7 @@ use std::sync::{Arc, mpsc};
 use std::thread as kernel;
 
 use crate::park::backend::{Cpus, SpawnOptions, Spawner, Task, TaskRef};
-use crate::park::current::{recache_hint, set_current, try_current};
+use crate::park::current::{recache_hint, set_current, set_ended, try_current};
 use crate::park::thread::ThreadRef;
 use crate::park::{core_pool, observed, reaper, traced};
 use crate::sys::kthread::{self, own_share_of_stacks};
@@ -99,11 +99,12 @@ pub(crate) fn spawn<H: Host>(
 }
 
 /// The core of a thread that has not started. Dropping this gives up both references, even if the drop of
-/// the thread's closure panics.
+/// the thread's closure panics. Looks from outside do not find the thread from then on.
 struct Unstarted(ThreadRef);
 
 impl Drop for Unstarted {
     fn drop(&mut self) {
+        self.0.finish_without_handle();
         self.0.release();
         self.0.release();
     }
@@ -197,7 +198,7 @@ impl Drop for LastWords {
             reaper::ended(self.core, self.host.reaper());
             self.host.thread_ended();
         }
-        set_current(None);
+        set_ended();
         if detached {
             self.core.release();
         }

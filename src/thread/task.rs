@@ -297,7 +297,9 @@ unsafe fn take<T>(cell: TaskCell) -> Result<T> {
 /// process ends, as in std: no caller is left to tell.
 fn drop_unread<T>(result: Result<T>) -> bool {
     let panicked = result.is_err();
-    if catch_unwind(AssertUnwindSafe(|| drop(result))).is_err() {
+    // Kept until the abort: the drop of the payload may panic, too.
+    let dropped = catch_unwind(AssertUnwindSafe(|| drop(result)));
+    if dropped.is_err() {
         fatal::abort("thread result panicked on drop");
     }
     panicked

@@ -1,14 +1,16 @@
 //! Channels and condition variables in a forked child, which has one thread. Time passes there. A wait that
 //! nothing can end is refused. Waiters that the child does not have are forgotten. The list of a runtime's
-//! threads has that one thread.
+//! threads has that one thread. When it ends, so does the child.
 
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use selvedge::channel::{after, never, rendezvous, select};
 use selvedge::sync::{Condvar, Mutex};
 use selvedge::thread::ThreadInfo;
-use selvedge::{Runtime, thread};
+use selvedge::tsd::Key;
+use selvedge::{Runtime, Wait, thread};
 
 use crate::legs::Leg;
 use crate::subprocess::{again, assert_passed, is_child};
@@ -19,6 +21,8 @@ both! {
     waits_of_a_forked_child,
     a_condvar_of_a_forked_child_takes_another_mutex,
     a_list_of_threads_in_a_child_has_the_one_that_is_there,
+    a_thread_that_forks_in_a_destructor_ends_in_the_child,
+    a_thread_that_ends_in_a_child_drops_its_values,
 }
 
 const SHORT: Duration = Duration::from_millis(2);
@@ -57,21 +61,30 @@ fn in_a_child<L: Leg>(play: fn()) {
 
 fn play_in_a_child<R: Runtime>(rt: &R, play: impl FnOnce() + Send + 'static) {
     let played = rt.spawn(move || {
-        // SAFETY: what the child does is what is under test; it leaves by _exit.
-        let pid = unsafe { libc::fork() };
-        if pid == 0 {
-            // SAFETY: no preconditions. Ends a child that hangs.
-            unsafe { libc::alarm(20) };
+        if forks(0) {
             let played = catch_unwind(AssertUnwindSafe(play)).is_ok();
             // SAFETY: no preconditions.
             unsafe { libc::_exit(libc::c_int::from(!played)) };
         }
-        let mut status = 0;
-        // SAFETY: a child of this process and a place for its status.
-        assert_eq!(thread::blocking(|| unsafe { libc::waitpid(pid, &mut status, 0) }), pid);
-        assert_eq!(status, 0, "the child has said why");
     });
     played.join().unwrap();
+}
+
+/// Forks. Returns `true` in the child. In the parent, waits for the child, which must exit with `code`.
+fn forks(code: libc::c_int) -> bool {
+    // SAFETY: what the child does is what is under test.
+    let pid = unsafe { libc::fork() };
+    if pid == 0 {
+        // SAFETY: no preconditions. Ends a child that hangs.
+        unsafe { libc::alarm(20) };
+        return true;
+    }
+    let mut status = 0;
+    // SAFETY: a child of this process and a place for its status.
+    assert_eq!(thread::blocking(|| unsafe { libc::waitpid(pid, &mut status, 0) }), pid);
+    assert!(libc::WIFEXITED(status), "{status:#x}");
+    assert_eq!(libc::WEXITSTATUS(status), code, "the child has said why");
+    false
 }
 
 fn a_list_of_threads_in_a_child_has_the_one_that_is_there<L: Leg>() {
@@ -90,6 +103,47 @@ fn a_list_of_threads_in_a_child_has_the_one_that_is_there<L: Leg>() {
     parked.join().unwrap();
 }
 
+fn a_thread_that_forks_in_a_destructor_ends_in_the_child<L: Leg>() {
+    struct Forks;
+    impl Drop for Forks {
+        fn drop(&mut self) {
+            forks(0);
+        }
+    }
+    thread_local! {
+        static FORKS: Forks = const { Forks };
+    }
+    if !is_child() {
+        return assert_passed(&again());
+    }
+    L::new().spawn(|| FORKS.with(|_| ())).join().unwrap();
+}
+
+/// The value says so by the code with which it ends the child.
+fn a_thread_that_ends_in_a_child_drops_its_values<L: Leg>() {
+    const DROPPED: libc::c_int = 7;
+    struct Exits(Cell<Option<libc::c_int>>);
+    impl Drop for Exits {
+        fn drop(&mut self) {
+            if let Some(code) = self.0.get() {
+                // SAFETY: no preconditions.
+                unsafe { libc::_exit(code) };
+            }
+        }
+    }
+    static KEY: Key<Exits> = Key::new();
+    if !is_child() {
+        return assert_passed(&again());
+    }
+    let body = || {
+        KEY.set(Exits(Cell::new(None)));
+        if forks(DROPPED) {
+            KEY.with(|value| value.expect("it was set").0.set(Some(DROPPED)));
+        }
+    };
+    L::new().spawn(body).join().unwrap();
+}
+
 fn wait_in_the_child() {
     let (s, r) = rendezvous::<u32>();
     assert!(s.send_timeout(1, SHORT).is_err());
@@ -106,5 +160,6 @@ fn wait_in_the_child() {
     let refused = |wait: &dyn Fn()| assert!(catch_unwind(AssertUnwindSafe(wait)).is_err());
     refused(&|| _ = r.recv());
     refused(&|| _ = s.send(1));
+    refused(&|| _ = thread::sleep_with(Wait::forever().interruptible()));
     refused(&|| select! { recv(r) -> _ => {}, recv(never::<u32>()) -> _ => {} });
 }

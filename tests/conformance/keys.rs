@@ -3,8 +3,8 @@
 
 use std::ffi::c_void;
 use std::fs;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use selvedge::{Runtime, thread};
@@ -17,6 +17,8 @@ both! {
     keys_are_destroyed_when_join_returns,
     keys_are_destroyed_when_the_runtime_is_gone,
     a_runtime_that_is_gone_leaves_no_kernel_thread,
+    a_destructor_of_a_key_may_end_its_own_threads_runtime,
+    a_destructor_of_a_key_may_give_its_own_threads_handle_up,
 }
 
 /// Counts one more when it is destroyed, but late: a thread that does not wait for that does not see it.
@@ -101,5 +103,60 @@ fn a_runtime_that_is_gone_leaves_no_kernel_thread<L: Leg>() {
     // that was tried); the watchdog ends a wait that would not. Each runtime would leave one at least.
     while kernel_threads() > before {
         std::thread::yield_now();
+    }
+}
+
+/// What a destructor of a pthread key calls.
+type Last = Box<dyn FnOnce() + Send>;
+
+unsafe extern "C" fn call(last: *mut c_void) {
+    // SAFETY: `call_last` made it from a box, and a value is destroyed once.
+    let last = unsafe { Box::from_raw(last.cast::<Last>()) };
+    last();
+}
+
+/// Has `last` called when the running thread ends, by a destructor of a pthread key.
+fn call_last(last: Last) {
+    let mut key = 0;
+    // SAFETY: a valid place, and a destructor that fits what is stored.
+    assert_eq!(unsafe { libc::pthread_key_create(&mut key, Some(call)) }, 0);
+    let last = Box::into_raw(Box::new(last));
+    // SAFETY: the key was made above, and is never deleted.
+    assert_eq!(unsafe { libc::pthread_setspecific(key, last.cast()) }, 0);
+}
+
+/// The thread itself is still on its way out then. It must not wait for itself.
+fn a_destructor_of_a_key_may_end_its_own_threads_runtime<L: Leg>() {
+    for builder in [thread::Builder::new(), bound()] {
+        let (give, takes) = mpsc::channel::<L::Rt>();
+        let (tell, told) = mpsc::channel();
+        let rt = L::new();
+        let body = move || {
+            let rt = takes.recv().unwrap();
+            call_last(Box::new(move || {
+                drop(rt);
+                tell.send(()).unwrap();
+            }));
+        };
+        drop(rt.spawn_with(builder, body).unwrap());
+        give.send(rt).unwrap();
+        told.recv().expect("the runtime was dropped");
+    }
+}
+
+fn a_destructor_of_a_key_may_give_its_own_threads_handle_up<L: Leg>() {
+    let rt = L::new();
+    for builder in [thread::Builder::new(), bound()] {
+        let (give, takes) = mpsc::channel::<thread::JoinHandle<()>>();
+        let (tell, told) = mpsc::channel();
+        let body = move || {
+            let handle = takes.recv().unwrap();
+            call_last(Box::new(move || {
+                drop(handle);
+                tell.send(()).unwrap();
+            }));
+        };
+        give.send(rt.spawn_with(builder, body).unwrap()).unwrap();
+        told.recv().expect("the handle was dropped");
     }
 }

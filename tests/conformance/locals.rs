@@ -2,6 +2,7 @@
 //! if one panics.
 
 use std::cell::RefCell;
+use std::panic::panic_any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
@@ -22,6 +23,7 @@ both! {
     a_value_is_dropped_once_if_the_handle_goes_while_destructors_run,
     a_destructor_that_panics_aborts,
     a_value_that_panics_when_it_is_dropped_unwanted_aborts,
+    a_payload_that_panics_in_turn_aborts_too,
 }
 
 /// Runs something when it is dropped.
@@ -232,6 +234,34 @@ fn a_value_that_panics_when_it_is_dropped_unwanted_aborts<L: Leg>() {
         drop(handle);
         of.unpark();
         drop(rt);
+        unreachable!("the process is gone");
+    }
+    assert_aborted(&again(), "thread result panicked on drop, aborting");
+}
+
+/// Panics when it is dropped, with a payload that does the same.
+struct TwoBombs;
+
+impl Drop for TwoBombs {
+    fn drop(&mut self) {
+        panic_any(Bomb);
+    }
+}
+
+/// A scope would wait forever for a thread that unwinds from there.
+fn a_payload_that_panics_in_turn_aborts_too<L: Leg>() {
+    if is_child() {
+        L::new().run(|| {
+            thread::scope(|s| {
+                let handle = s.spawn(|| {
+                    thread::park();
+                    TwoBombs
+                });
+                let of = handle.thread().clone();
+                drop(handle);
+                of.unpark();
+            });
+        });
         unreachable!("the process is gone");
     }
     assert_aborted(&again(), "thread result panicked on drop, aborting");

@@ -323,16 +323,18 @@ pub(crate) unsafe extern "C" fn begin(arg: usize, data: *mut ()) -> ! {
     unsafe { tls::enter(scheduler.rung) };
     let task = me.task.take().expect("a spawned thread has something to run");
     let unclaimed = task.run(me.thread());
-    me.core.specific.end();
     if !scheduler.life.is_here() {
-        // It forked, and this is the child. As far as this crate knows, its last thread ends, so the process
-        // does too.
-        std::process::exit(0);
+        end_forked(scheduler);
     }
+    me.core.specific.end();
     // SAFETY: no user code runs on this register after this.
     unsafe { tls::exit(scheduler.rung) };
     if me.core.specific.has_any() {
         end_again(me);
+    }
+    if !scheduler.life.is_here() {
+        // A destructor forked.
+        end_forked(scheduler);
     }
     if me.core.leaves_robust() {
         me.thread().dies_with_robust();
@@ -346,6 +348,18 @@ pub(crate) unsafe extern "C" fn begin(arg: usize, data: *mut ()) -> ! {
     let tag = if detached { end_detached(me, unclaimed) } else { ENDED };
     // What is left of the thread is its context and the flag. It is not used again before the flag is clear.
     scheduler.leave_for_good(me, tag)
+}
+
+/// Ends a thread that forked, in the child. As far as this crate knows, the child's last thread ends, so the
+/// process does too.
+#[cold]
+fn end_forked(scheduler: &'static Scheduler) -> ! {
+    // The thread has another core here, and its values are there.
+    current::current().specific.end();
+    // SAFETY: all code of the thread has run. The code that `exit` calls may still use the register, because
+    // no other thread gets it.
+    unsafe { tls::exit(scheduler.rung) };
+    std::process::exit(0)
 }
 
 /// Runs the ends of values again, after destructors of thread-locals have put something under keys.

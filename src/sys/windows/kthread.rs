@@ -31,10 +31,13 @@ impl KernelThread {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Waits until the thread has ended. The thread itself must not call this.
+    /// Waits until the thread has ended. If it is the calling thread, in its last destructors, it is detached
+    /// instead.
     pub(crate) fn join(self) {
-        let ended = self.0.join();
-        debug_assert!(ended.is_ok(), "the panics of a thread are caught inside");
+        if self.0.thread().id() != std::thread::current().id() {
+            let ended = self.0.join();
+            debug_assert!(ended.is_ok(), "the panics of a thread are caught inside");
+        }
     }
 
     /// Does what [`join`](Self::join) does, if that does not have to wait. A thread that ends may call this

@@ -1,6 +1,7 @@
 //! What becomes of values when their thread ends, or their key is dropped.
 
 use std::cell::RefCell;
+use std::panic::panic_any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
@@ -22,6 +23,7 @@ both! {
     a_destructor_gets_what_a_thread_leaves,
     a_dropped_key_leaves_its_values_to_their_threads,
     a_value_that_panics_when_it_is_dropped_aborts,
+    a_payload_that_panics_in_turn_aborts_too,
 }
 
 /// Scenarios that look at native thread-locals at the end of a thread.
@@ -206,6 +208,22 @@ fn a_value_that_panics_when_it_is_dropped_aborts<L: Leg>() {
     static KEY: Key<OnDrop> = Key::new();
     if is_child() {
         let body = || KEY.set(OnDrop::new(|| panic!("as the test wants")));
+        L::new().spawn(body).join().unwrap();
+        unreachable!("the process is gone");
+    }
+    assert_aborted(&again(), "thread-specific value panicked on drop, aborting");
+}
+
+fn a_payload_that_panics_in_turn_aborts_too<L: Leg>() {
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            panic!("as the test wants");
+        }
+    }
+    static KEY: Key<OnDrop> = Key::new();
+    if is_child() {
+        let body = || KEY.set(OnDrop::new(|| panic_any(Bomb)));
         L::new().spawn(body).join().unwrap();
         unreachable!("the process is gone");
     }
