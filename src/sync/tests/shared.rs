@@ -2,8 +2,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::watched;
+use crate::park::wait::Wait;
 use crate::sync::process_shared::{Barrier, Condvar, Mutex, MutexGuard, Once, RawMutex, RwLock, Semaphore};
-use crate::sync::{Condition, OncePhase, RawRobust};
+use crate::sync::{Condition, OncePhase, RawRobust, RobustError};
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap().unwrap()
@@ -248,5 +249,29 @@ fn each_way_to_lock_keeps_others_out() {
         }
         assert_eq!(mutex.lock().unwrap().refuse(), "the last owner of the lock has left well");
         assert!(!mutex.is_locked());
+    });
+}
+
+/// A borrow from a leaked guard outlives the guard's thread. So only an unsafe call gives the value to
+/// another.
+#[test]
+fn a_value_that_a_thread_has_leaked_is_given_to_no_other() {
+    watched(|| {
+        let lock: &'static RwLock<u32> = Box::leak(Box::new(RwLock::new(1)));
+        let leaks = || &mut **Box::leak(Box::new(lock.write().unwrap()));
+        let leaked: &'static mut u32 = std::thread::spawn(leaks).join().unwrap();
+        for _ in 0..2 {
+            let refused = lock.mend(Wait::forever(), |_, _| unreachable!("it is borrowed"));
+            assert_eq!(refused, Err(RobustError::NotConsistent));
+            assert_eq!(lock.read().unwrap_err(), RobustError::NotConsistent);
+        }
+        *leaked = 2;
+        let mend = |value: &mut u32, why| {
+            assert_eq!((*value, why), (2, Condition::OwnerDied));
+            *value = 3;
+        };
+        // SAFETY: what was leaked is not used again.
+        unsafe { lock.mend_abandoned(Wait::forever(), mend) }.unwrap();
+        assert_eq!(*lock.read().unwrap(), 3);
     });
 }
