@@ -275,3 +275,18 @@ fn a_value_that_a_thread_has_leaked_is_given_to_no_other() {
         assert_eq!(*lock.read().unwrap(), 3);
     });
 }
+
+#[test]
+fn permits_that_go_back_do_not_wrap() {
+    const MAX: usize = Semaphore::MAX_PERMITS;
+    let semaphore = Semaphore::new(MAX);
+    let all = semaphore.acquire_many(MAX);
+    semaphore.add_permits(MAX);
+    let more = semaphore.acquire_many(MAX);
+    semaphore.add_permits(MAX);
+    for permits in [all, more] {
+        let drops = std::panic::AssertUnwindSafe(|| drop(permits));
+        assert!(std::panic::catch_unwind(drops).is_err());
+        assert_eq!(semaphore.available_permits(), MAX);
+    }
+}
