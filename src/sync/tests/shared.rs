@@ -2,7 +2,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::watched;
-use crate::park::wait::Wait;
+use crate::park::wait::{Wait, WaitError};
 use crate::sync::process_shared::{Barrier, Condvar, Mutex, MutexGuard, Once, RawMutex, RwLock, Semaphore};
 use crate::sync::{Condition, OncePhase, RawRobust, RobustError};
 
@@ -288,5 +288,19 @@ fn permits_that_go_back_do_not_wrap() {
         let drops = std::panic::AssertUnwindSafe(|| drop(permits));
         assert!(std::panic::catch_unwind(drops).is_err());
         assert_eq!(semaphore.available_permits(), MAX);
+    }
+}
+
+#[test]
+fn an_interrupt_is_reported_though_it_is_done() {
+    let (once, wait) = (Once::new(), Wait::forever().interruptible());
+    once.call_once(|| ());
+    let calls: [&dyn Fn() -> Result<(), WaitError>; 2] = [
+        &|| once.call_once_with(wait, || unreachable!()),
+        &|| once.call_once_force_with(wait, |_| unreachable!()),
+    ];
+    for call in calls {
+        crate::thread::current().interrupt();
+        assert_eq!([call(), call()], [Err(WaitError::Interrupted), Ok(())]);
     }
 }
