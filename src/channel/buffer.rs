@@ -172,11 +172,11 @@ impl<T> Locked<'_, T> {
         !self.senders.waiting.is_empty() || !self.senders.watching.is_empty() || !self.returned.is_empty()
     }
 
-    /// Takes all messages out of a channel that has lost its receivers. Both ends stay shut for good.
+    /// Takes all messages out of a channel that has lost its receivers. Its senders' end is shut. Both ends
+    /// stay shut for good.
     pub(super) fn take_rest(&mut self) -> Rest<T> {
         debug_assert!(self.receivers.gone);
         let (tail, head) = (&self.ends.tail, &self.ends.head);
-        tail.shut();
         head.shut();
         let returned = mem::replace(&mut self.returned, Returned::new());
         let rest =

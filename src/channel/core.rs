@@ -278,15 +278,16 @@ impl<T> Channel<T> {
         }
     }
 
-    /// Notes that the last handle of a side has gone, and tells the threads of the other.
-    pub(super) fn disconnect<S: Side>(&self) {
+    /// Notes that the last handle of a side has gone, and tells the threads of the other. If it `drops`
+    /// messages, drops those that no thread will receive.
+    pub(super) fn disconnect<S: Side>(&self, drops: bool) {
         let mut after = After { disconnected: true, ..After::nothing() };
         let rest = self.with(|state| {
             let (gone, others) = S::parties(state);
             gone.gone = true;
             after.tell(&mut others.waiting);
             after.tell(&mut others.watching);
-            S::rest(state)
+            S::rest(state, drops)
         });
         after.finish();
         drop(rest);

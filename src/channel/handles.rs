@@ -5,6 +5,7 @@
 //! has gone, and the second to do so frees the channel.
 
 use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::ptr::NonNull;
 
@@ -66,6 +67,38 @@ impl<T, S: Side> Handle<T, S> {
     pub(super) fn is_same(&self, other: &Self) -> bool {
         self.shared == other.shared
     }
+
+    /// Does what a drop does, but drops no message. If this is the last receiver, the last sender drops the
+    /// messages, and there is one. For a thread that may hold no message: it may not be `Send`.
+    pub(super) fn leave_messages(self) {
+        ManuallyDrop::new(self).go(false);
+    }
+
+    /// Gives up the handle. If it is the last of its side, `drops` says if messages are dropped.
+    fn go(&self, drops: bool) {
+        let shared = self.shared();
+        // AcqRel: all that was done through the handles of this side happens before the side is said to
+        // have gone.
+        if shared.counts[S::INDEX].fetch_sub(1, Ordering::AcqRel) != 1 {
+            return;
+        }
+        /// Frees the channel if the other side has gone, even if the destructor of a message panics.
+        struct Free<T>(NonNull<Shared<T>>);
+
+        impl<T> Drop for Free<T> {
+            fn drop(&mut self) {
+                // SAFETY: this side has not said that it has gone.
+                // AcqRel: all that was done by the side that went first happens before the channel is freed.
+                if unsafe { self.0.as_ref() }.half.swap(true, Ordering::AcqRel) {
+                    // SAFETY: both sides have gone; leaked by `pair`.
+                    drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+                }
+            }
+        }
+
+        let _free = Free(self.shared);
+        shared.channel.disconnect::<S>(drops);
+    }
 }
 
 impl<T, S: Side> Deref for Handle<T, S> {
@@ -92,27 +125,6 @@ impl<T, S: Side> Clone for Handle<T, S> {
 
 impl<T, S: Side> Drop for Handle<T, S> {
     fn drop(&mut self) {
-        let shared = self.shared();
-        // AcqRel: all that was done through the handles of this side happens before the side is said to
-        // have gone.
-        if shared.counts[S::INDEX].fetch_sub(1, Ordering::AcqRel) != 1 {
-            return;
-        }
-        /// Frees the channel if the other side has gone, even if the destructor of a message panics.
-        struct Free<T>(NonNull<Shared<T>>);
-
-        impl<T> Drop for Free<T> {
-            fn drop(&mut self) {
-                // SAFETY: this side has not said that it has gone.
-                // AcqRel: all that was done by the side that went first happens before the channel is freed.
-                if unsafe { self.0.as_ref() }.half.swap(true, Ordering::AcqRel) {
-                    // SAFETY: both sides have gone; leaked by `pair`.
-                    drop(unsafe { Box::from_raw(self.0.as_ptr()) });
-                }
-            }
-        }
-
-        let _free = Free(self.shared);
-        shared.channel.disconnect::<S>();
+        self.go(true);
     }
 }

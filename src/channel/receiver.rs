@@ -200,7 +200,8 @@ impl<T> Receiver<T> {
         })
     }
 
-    /// Returns `true` if there is no message in the channel. A rendezvous channel is always empty.
+    /// Returns `true` if there is no message in the channel. A rendezvous channel is empty, unless a receiver
+    /// has given a message back.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

@@ -89,11 +89,12 @@ pub struct Select<'a> {
     biased: bool,
 }
 
-// SAFETY: channels are made to be shared, except for their messages, and a `Select` touches none. To
-// complete an operation, the caller must bring the sender or receiver, which is as `Send` and `Sync` as
-// its messages allow. A thread's handle is borrowed for the `Select` alone.
+// SAFETY: channels are made to be shared, except for their messages. A `Select` moves those within a channel,
+// and drops none, also if an operation is given up (`Handle::leave_messages`). To complete an operation, the
+// caller must bring the sender or receiver, which is as `Send` and `Sync` as its messages allow. A thread's
+// handle is borrowed for the `Select` alone.
 unsafe impl Send for Select<'_> {}
-// SAFETY: a shared one can do nothing.
+// SAFETY: a shared one can only be cloned.
 unsafe impl Sync for Select<'_> {}
 
 impl<'a> Select<'a> {

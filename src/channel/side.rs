@@ -46,8 +46,9 @@ pub(super) trait Side {
     /// Does the first step of a selected operation (`reservation.rs`). `mine` is as in [`step`](Self::step).
     fn begin<T>(state: &mut Locked<'_, T>, mine: &Entry, after: &mut After) -> Result<Deal, Step>;
 
-    /// Takes out what no thread will receive, after the side has gone.
-    fn rest<T>(state: &mut Locked<'_, T>) -> Option<Rest<T>>;
+    /// Lets no message in that no thread will receive, after the side has gone. If the caller `drops` those
+    /// that are there, takes them out. If the last receiver does not, the last sender does.
+    fn rest<T>(state: &mut Locked<'_, T>, drops: bool) -> Option<Rest<T>>;
 }
 
 /// The side of senders.
@@ -106,8 +107,8 @@ impl Side for Sends {
         })
     }
 
-    fn rest<T>(_state: &mut Locked<'_, T>) -> Option<Rest<T>> {
-        None
+    fn rest<T>(state: &mut Locked<'_, T>, drops: bool) -> Option<Rest<T>> {
+        (drops && state.receivers.gone).then(|| state.take_rest())
     }
 }
 
@@ -165,7 +166,8 @@ impl Side for Receives {
         }
     }
 
-    fn rest<T>(state: &mut Locked<'_, T>) -> Option<Rest<T>> {
-        Some(state.take_rest())
+    fn rest<T>(state: &mut Locked<'_, T>, drops: bool) -> Option<Rest<T>> {
+        state.ends.tail.shut();
+        drops.then(|| state.take_rest())
     }
 }

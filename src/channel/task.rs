@@ -30,6 +30,10 @@
 //! returned message goes to the next receiver that waits, or else comes before all others in the channel
 //! (`staging.rs`). While there is one, the receivers' end is shut.
 //!
+//! The winner may be a select that gives up ([`AGAIN`]). Messages that are not `Send` may belong to another
+//! thread, because a `Select` is `Send` whatever the messages are. So the winner drops none
+//! ([`leave_messages`](Handle::leave_messages)). All other winners have a sender or receiver, and may.
+//!
 //! **Proof.** *No wake-up is lost*: of a poll and the winner, one comes first at the lock. If the winner
 //! does, it has settled the sleep before, and the poll's second look finds that. Otherwise the winner takes
 //! the poll's waker. *One party cleans up*: the drop looks at the sleep with the lock held, and says `Left`
@@ -162,8 +166,13 @@ unsafe fn told<T, S: Side>(sleep: *const TaskSleep) {
             drop(waiter);
             waker.wake();
         }
-        // SAFETY: settled by the caller, and the future is gone.
-        State::Left(handle) => unsafe { waiter.clean_up(&handle) },
+        State::Left(handle) => {
+            // SAFETY: settled by the caller, and the future is gone.
+            unsafe { waiter.clean_up(&handle) };
+            if waiter.sleep.sleeper().settled() == Some(AGAIN) {
+                handle.leave_messages();
+            }
+        }
         State::Told => {}
     }));
 }

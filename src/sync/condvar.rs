@@ -184,6 +184,7 @@ impl Condvar {
     where
         F: FnMut(&mut T) -> bool,
     {
+        wait.begin()?;
         while condition(guard) {
             match self.wait_with(guard, wait) {
                 // The condition counts, not the clock.

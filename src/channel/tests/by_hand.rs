@@ -1,6 +1,12 @@
 //! States of a channel that threads reach rarely, made by hand.
 
+use std::future::Future;
+use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::{Arc, Barrier, Mutex};
+use std::task::{Context, Waker};
+use std::thread::{self, ThreadId};
 
 use super::{senders, until};
 use crate::channel::waiters::{Deal, Entry, Role};
@@ -94,5 +100,49 @@ fn a_message_given_back_to_a_rendezvous_makes_no_room() {
             assert_eq!((senders(&s), s.len()), (1, 0));
             assert_eq!(r.recv(), Ok(2));
         });
+    });
+}
+
+/// A `Select` may go to another thread, whatever the messages are. So it drops none, even if it has chosen a
+/// receiver that is the last and has given up.
+#[test]
+fn a_message_that_is_not_send_is_dropped_by_its_own_thread() {
+    struct Message(Arc<Mutex<Vec<ThreadId>>>, PhantomData<*const ()>);
+    impl Drop for Message {
+        fn drop(&mut self) {
+            self.0.lock().unwrap().push(thread::current().id());
+        }
+    }
+    watched(|| {
+        let drops = Arc::default();
+        let (s, r) = bounded(2);
+        let step = Barrier::new(2);
+        let (sender, step) = (&s, &step);
+        let (mut here, mut elsewhere) = (Select::new(), Select::new());
+        here.send(sender);
+        elsewhere.send(sender);
+        let message = Message(Arc::clone(&drops), PhantomData);
+        thread::scope(move |scope| {
+            let (room, more) = (here.select(), here.select());
+            let mut receives = r.recv_async();
+            let poll = Pin::new(&mut receives).poll(&mut Context::from_waker(Waker::noop()));
+            assert!(poll.is_pending());
+            scope.spawn(move || {
+                // There is no room left, so this chooses the receiver.
+                let operation = elsewhere.select();
+                step.wait();
+                step.wait();
+                give_up(operation);
+            });
+            step.wait();
+            room.send(sender, message).unwrap();
+            give_up(more);
+            drop(receives);
+            drop(r);
+            step.wait();
+        });
+        assert!(s.send(Message(Arc::default(), PhantomData)).is_err(), "there is room, but no receiver");
+        drop(s);
+        assert_eq!(*drops.lock().unwrap(), [thread::current().id()]);
     });
 }

@@ -25,6 +25,8 @@
 //!
 //! **Cost** in read-modify-writes: arrival 1, and 1 for the bucket lock.
 
+use std::mem;
+
 use crate::park::reason::WaitReason;
 use crate::park::wait::{Wait, WaitError};
 use crate::park::wait_queue::{self, Options, Token, Woken};
@@ -57,7 +59,11 @@ impl Protocol {
             match self.word.arrive(self.parties) {
                 Arrival::Waits { round } => {
                     let options = Options::new(WaitReason::Barrier, wait);
-                    return match wait_queue::wait(key, &options, || self.word.is_in(round), || ()) {
+                    let arrived = Arrived { word: &self.word, round };
+                    let woken = wait_queue::wait(key, &options, || self.word.is_in(round), || ());
+                    // The barrier may be gone by now.
+                    mem::forget(arrived);
+                    return match woken {
                         Ok(Woken::Ended { why, .. }) if self.word.withdraw(round) => Err(why),
                         _ => Ok(false),
                     };
@@ -72,6 +78,18 @@ impl Protocol {
                 }
             }
         }
+    }
+}
+
+/// An arrival that is taken back if the wait cannot begin, as in the child of a fork.
+struct Arrived<'a> {
+    word: &'a Word,
+    round: u32,
+}
+
+impl Drop for Arrived<'_> {
+    fn drop(&mut self) {
+        self.word.withdraw(self.round);
     }
 }
 

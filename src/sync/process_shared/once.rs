@@ -168,6 +168,7 @@ impl Once {
     /// As [`call_once`](Self::call_once).
     #[track_caller]
     pub fn call_once_with<F: FnOnce()>(&self, wait: Wait, f: F) -> Result<(), WaitError> {
+        wait.begin()?;
         self.call(false, || wait, |_| f())
     }
 
@@ -189,6 +190,7 @@ impl Once {
     where
         F: FnOnce(&OnceState),
     {
+        wait.begin()?;
         self.call(true, || wait, f)
     }
 

@@ -20,7 +20,9 @@ use crate::sync::robust::{Condition, RobustError};
 ///
 /// **Robust for writers.** If a process or thread ends, or panics, while it writes, the value is
 /// *inconsistent*. Until a thread has [mended](Self::mend) it, all others get
-/// [`RobustError::NotConsistent`]. They notice a death as with a [`Mutex`](super::Mutex).
+/// [`RobustError::NotConsistent`]. They notice a death as with a [`Mutex`](super::Mutex). If a thread has
+/// leaked its guard and ended, borrows of the value may live on. Then it is
+/// [unsafe](Self::mend_abandoned) to mend it.
 ///
 /// **Not robust for readers.** If a process is killed while it reads, its share is never given back. Readers
 /// go on. Writers wait until their time is over.
@@ -40,6 +42,11 @@ use crate::sync::robust::{Condition, RobustError};
 /// assert!(lock.try_write()?.is_none());
 /// # Ok::<(), selvedge::sync::RobustError>(())
 /// ```
+///
+/// # Panics
+///
+/// All methods that lock it for reading do so if 2,147,483,647 read guards exist already. That happens if
+/// guards are forgotten.
 ///
 /// # Blocks
 ///
@@ -224,20 +231,55 @@ impl<T: ?Sized> RwLock<T> {
     ///
     /// # Errors
     ///
-    /// As [`write_with`](Self::write_with), but not that the value is inconsistent.
+    /// As [`write_with`](Self::write_with). But [`RobustError::NotConsistent`] means that a thread has ended
+    /// with the lock held: see [`mend_abandoned`](Self::mend_abandoned).
     ///
     /// # Blocks
     ///
     /// The thread.
     pub fn mend(&self, wait: Wait, mend: impl FnOnce(&mut T, Condition)) -> Result<(), RobustError> {
         self.raw.write(wait)?;
+        if self.raw.condition() == Condition::OwnerDied {
+            self.raw.leave_as_it_is();
+            return Err(RobustError::NotConsistent);
+        }
+        self.mend_written(mend);
+        Ok(())
+    }
+
+    /// [`mend`](Self::mend), also if a thread has ended with the lock held ([`Condition::OwnerDied`]).
+    ///
+    /// # Errors
+    ///
+    /// As [`write_with`](Self::write_with), but not that the value is inconsistent.
+    ///
+    /// # Safety
+    ///
+    /// No thread has access to the value by the guard of a thread that has ended. Such access could be a
+    /// borrow from a guard that was leaked, or a guard in a thread-local that is yet to be destroyed. (A
+    /// guard that was forgotten, by [`mem::forget`](std::mem::forget), gives no access.)
+    ///
+    /// # Blocks
+    ///
+    /// The thread.
+    pub unsafe fn mend_abandoned(
+        &self,
+        wait: Wait,
+        mend: impl FnOnce(&mut T, Condition),
+    ) -> Result<(), RobustError> {
+        self.raw.write(wait)?;
+        self.mend_written(mend);
+        Ok(())
+    }
+
+    /// Mends the value, if it is inconsistent. The running thread has just locked it for writing.
+    fn mend_written(&self, mend: impl FnOnce(&mut T, Condition)) {
         let why = self.raw.condition();
         let mut guard = RwLockWriteGuard::new(self);
         if why != Condition::Consistent {
             mend(&mut guard, why);
             self.raw.mend();
         }
-        Ok(())
     }
 
     /// Returns the value, which no other thread can use: this is the only reference to the lock.

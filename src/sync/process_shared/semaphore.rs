@@ -62,6 +62,9 @@ pub struct Semaphore {
 }
 
 /// Permits of a process-shared [`Semaphore`], which go back when this is dropped.
+///
+/// Dropping it panics if the semaphore would then have more than [`MAX_PERMITS`](Semaphore::MAX_PERMITS),
+/// because the program has added permits meanwhile. They are not put back.
 #[must_use = "the permits go back as soon as it is dropped"]
 pub struct SemaphorePermit<'a> {
     semaphore: &'a Semaphore,
@@ -360,10 +363,7 @@ impl<'a> SemaphorePermit<'a> {
 
 impl Drop for SemaphorePermit<'_> {
     fn drop(&mut self) {
-        self.semaphore.note_giver();
-        // Release: as in `try_add_permits`.
-        self.semaphore.permits.fetch_add(self.permits, Ordering::Release);
-        self.semaphore.wake(self.permits);
+        self.semaphore.add_permits(self.num_permits());
     }
 }
 

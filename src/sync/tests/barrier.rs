@@ -98,6 +98,24 @@ fn timeouts_and_releases_agree() {
     });
 }
 
+/// A wait that no thread could end panics. Its thread has not arrived.
+#[cfg(unix)]
+#[test]
+fn an_arrival_whose_wait_panics_is_taken_back() {
+    use crate::sys::child_tests as child;
+    child::isolated(concat!(module_path!(), "::an_arrival_whose_wait_panics_is_taken_back"), || {
+        // From here on, a fork is noticed.
+        crate::park::current::current();
+        child::forked(|| {
+            let barrier = Barrier::new(2);
+            for _ in 0..2 {
+                assert!(std::panic::catch_unwind(|| barrier.wait()).is_err());
+                assert!(barrier.wait_timeout(Duration::ZERO).is_none());
+            }
+        });
+    });
+}
+
 /// Groups end while a thread waits for another group.
 #[test]
 fn wait_groups_do_not_mix() {

@@ -231,3 +231,12 @@ fn two_mutexes_at_once_are_refused() {
         });
     });
 }
+
+#[test]
+fn an_interrupt_is_reported_though_the_condition_holds() {
+    let (mutex, condvar, wait) = (Mutex::new(()), Condvar::new(), Wait::forever().interruptible());
+    crate::thread::current().interrupt();
+    let mut guard = mutex.lock();
+    let waits = [(); 2].map(|()| condvar.wait_while_with(&mut guard, |()| false, wait));
+    assert_eq!(waits, [Err(WaitError::Interrupted), Ok(())]);
+}

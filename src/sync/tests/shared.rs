@@ -2,8 +2,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::watched;
+use crate::park::wait::{Wait, WaitError};
 use crate::sync::process_shared::{Barrier, Condvar, Mutex, MutexGuard, Once, RawMutex, RwLock, Semaphore};
-use crate::sync::{Condition, OncePhase, RawRobust};
+use crate::sync::{Condition, OncePhase, RawRobust, RobustError};
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap().unwrap()
@@ -249,4 +250,57 @@ fn each_way_to_lock_keeps_others_out() {
         assert_eq!(mutex.lock().unwrap().refuse(), "the last owner of the lock has left well");
         assert!(!mutex.is_locked());
     });
+}
+
+/// A borrow from a leaked guard outlives the guard's thread. So only an unsafe call gives the value to
+/// another.
+#[test]
+fn a_value_that_a_thread_has_leaked_is_given_to_no_other() {
+    watched(|| {
+        let lock: &'static RwLock<u32> = Box::leak(Box::new(RwLock::new(1)));
+        let leaks = || &mut **Box::leak(Box::new(lock.write().unwrap()));
+        let leaked: &'static mut u32 = std::thread::spawn(leaks).join().unwrap();
+        for _ in 0..2 {
+            let refused = lock.mend(Wait::forever(), |_, _| unreachable!("it is borrowed"));
+            assert_eq!(refused, Err(RobustError::NotConsistent));
+            assert_eq!(lock.read().unwrap_err(), RobustError::NotConsistent);
+        }
+        *leaked = 2;
+        let mend = |value: &mut u32, why| {
+            assert_eq!((*value, why), (2, Condition::OwnerDied));
+            *value = 3;
+        };
+        // SAFETY: what was leaked is not used again.
+        unsafe { lock.mend_abandoned(Wait::forever(), mend) }.unwrap();
+        assert_eq!(*lock.read().unwrap(), 3);
+    });
+}
+
+#[test]
+fn permits_that_go_back_do_not_wrap() {
+    const MAX: usize = Semaphore::MAX_PERMITS;
+    let semaphore = Semaphore::new(MAX);
+    let all = semaphore.acquire_many(MAX);
+    semaphore.add_permits(MAX);
+    let more = semaphore.acquire_many(MAX);
+    semaphore.add_permits(MAX);
+    for permits in [all, more] {
+        let drops = std::panic::AssertUnwindSafe(|| drop(permits));
+        assert!(std::panic::catch_unwind(drops).is_err());
+        assert_eq!(semaphore.available_permits(), MAX);
+    }
+}
+
+#[test]
+fn an_interrupt_is_reported_though_it_is_done() {
+    let (once, wait) = (Once::new(), Wait::forever().interruptible());
+    once.call_once(|| ());
+    let calls: [&dyn Fn() -> Result<(), WaitError>; 2] = [
+        &|| once.call_once_with(wait, || unreachable!()),
+        &|| once.call_once_force_with(wait, |_| unreachable!()),
+    ];
+    for call in calls {
+        crate::thread::current().interrupt();
+        assert_eq!([call(), call()], [Err(WaitError::Interrupted), Ok(())]);
+    }
 }

@@ -92,7 +92,10 @@ impl Awaited for Turn<'_> {
 impl Readers {
     /// Adds a reader, unless a thread writes.
     fn try_enter(&self) -> bool {
-        let enter = |seen: u32| (seen & WRITES == 0 && seen + 1 < WRITES).then_some(seen + 1);
+        let enter = |seen: u32| {
+            assert!(seen != WRITES - 1, "too many readers of a process-shared read-write lock");
+            (seen & WRITES == 0).then_some(seen + 1)
+        };
         // Acquire: pairs with the release of `end`.
         self.0.fetch_update(Ordering::Acquire, Ordering::Relaxed, enter).is_ok()
     }
@@ -316,3 +319,21 @@ impl RawRwLock {
 
 #[cfg(all(test, loom))]
 mod loom_shared_rwlock;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A thread can forget so many guards within seconds. The next reader would look again and again, past
+    /// its deadline.
+    #[test]
+    #[should_panic(expected = "too many readers")]
+    fn a_reader_for_which_there_is_no_room_does_not_look_forever() {
+        crate::park::tests::watched(|| {
+            let lock = RawRwLock::new();
+            lock.readers.0.store(WRITES - 2, Ordering::Relaxed);
+            assert_eq!(lock.read(Wait::forever()), Ok(()));
+            let _ = lock.read(Wait::until(time::now()));
+        });
+    }
+}
