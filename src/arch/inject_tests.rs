@@ -9,7 +9,7 @@ use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 use std::{mem, ptr};
 
-use super::inject::probe::{FOUND, GARBAGE, Registers, Spoil, inject_carelessly, is_possible};
+use super::trampoline::probe::{FOUND, GARBAGE, Registers, Spoil, inject_carelessly, is_possible};
 use super::*;
 use crate::sys::child_tests::isolated;
 use crate::sys::kthread::gettid;

@@ -1,6 +1,6 @@
 //! Contexts on riscv64, LP64D.
 //!
-//! The problem, the rejected ways and the contract are those of `x86_64.rs`. What differs:
+//! The problem and the way are those of `context.rs`. What differs from `x86_64.rs`:
 //!
 //! - There is no red zone below the stack pointer, so the stack pointer moves to make the frame.
 //! - The return address is in a register, so `ret` would gain nothing. Jumps go by `t2`. Processors predict a
@@ -8,7 +8,7 @@
 //! - The rounding mode and the sticky flags of exceptions are one word, fcsr. By the ABI the whole word
 //!   belongs to the thread.
 //!
-//! A suspended context with the [`SavedSp`] `sp`:
+//! A suspended context with the [`SavedSp`](super::SavedSp) `sp`:
 //!
 //! ```text
 //!            ...                  the caller's own frame
@@ -26,7 +26,6 @@
 
 use core::arch::{asm, naked_asm};
 
-use super::{Entry, SavedSp};
 use crate::sys::registers::Registers;
 
 #[cfg(target_os = "linux")]
@@ -38,9 +37,6 @@ pub(crate) mod tp;
 
 /// `true` if this machine can run green threads.
 pub(crate) const SUPPORTED: bool = true;
-
-/// What the ABI asks of a stack pointer at every instruction.
-const STACK_ALIGN: usize = 16;
 
 /// fcsr of a new thread: round to nearest, no exception has happened.
 const FCSR: usize = 0;
@@ -68,23 +64,9 @@ pub(super) fn valgrind_request(args: &[usize; 6], without: usize) -> usize {
     answer
 }
 
-/// Lays out a context on the stack that ends at `top`. When it is first switched to, with `arg`, it calls
-/// `entry(arg, data)`.
-///
-/// # Safety
-/// `top` is aligned to [`STACK_ALIGN`]. The stack below it is writable and not in use (I2). `entry` never
-/// returns or unwinds.
-pub(crate) unsafe fn init(top: *mut u8, entry: Entry, data: *mut ()) -> SavedSp {
-    debug_assert_eq!(top.addr() % STACK_ALIGN, 0);
-    let start: unsafe extern "C" fn() -> ! = start;
-    // The picture above, lowest word first; then two zeros, so that the first stack pointer too lies
-    // within the stack.
-    let frame = [entry as usize, data.expose_provenance(), start as usize, FCSR, 0, 0];
-    // SAFETY: the caller gives away the stack below `top`, which has room for six words or is no stack.
-    let sp = unsafe { top.sub(size_of_val(&frame)) };
-    // SAFETY: the six words lie below `top`, which the caller gives away.
-    unsafe { sp.cast::<[usize; 6]>().write(frame) };
-    SavedSp(sp)
+/// Returns the frame of a new context: the picture above, lowest word first.
+pub(super) fn first_frame(entry: usize, data: usize) -> [usize; 4] {
+    [entry, data, start as *const () as usize, FCSR]
 }
 
 /// How far below the stack pointer of a suspended context its frame begins: see the picture.
@@ -96,17 +78,11 @@ pub(crate) fn suspended([s0, s1, resume, _fcsr]: [usize; 4], sp: usize) -> Regis
     Registers::new(resume, sp + 32).with(8, s0).with(9, s1)
 }
 
-/// Returns `true` if a context with this resume address has not been resumed since it was laid out.
-pub(crate) fn is_start(resume: usize) -> bool {
-    let start: unsafe extern "C" fn() -> ! = start;
-    resume == start as usize
-}
-
-/// The bottom of every context: the resume address of a frame that [`init`] laid out.
+/// The bottom of every context: the resume address of a [`first_frame`].
 ///
 /// It is reached by a jump with `a0` = arg, `s1` = data, `s0` = entry and `sp` = top - 16.
 #[unsafe(naked)]
-unsafe extern "C" fn start() -> ! {
+pub(super) unsafe extern "C" fn start() -> ! {
     naked_asm!(
         ".cfi_startproc",
         ".cfi_undefined ra", // unwinders that read tables stop here,
@@ -121,20 +97,14 @@ unsafe extern "C" fn start() -> ! {
     )
 }
 
-/// Reads four bytes that may not be there: copies them to `found`, and returns `true`. If the first
-/// instruction faults, a handler of the fault may let it go on at the second address of [`checked_load`],
-/// which returns `false`.
-///
-/// # Safety
-/// `found` can be written. A fault at `address` is answered, or ends the process.
+/// Loads by the first instruction: see `guarded.rs`.
 #[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
 #[unsafe(naked)]
-pub(crate) unsafe extern "C" fn load_checked(address: *const u32, found: *mut u32) -> bool {
+pub(super) unsafe extern "C" fn load_checked(address: *const u32, found: *mut u32) -> bool {
     naked_asm!("lw a2, 0(a0)", "sw a2, 0(a1)", "li a0, 1", "ret")
 }
 
-/// Returns the address of the instruction of [`load_checked`] that may fault, the first one, and where it
-/// goes on then.
+/// See `guarded.rs`.
 #[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
 pub(crate) fn checked_load() -> (usize, usize) {
     #[unsafe(naked)]
@@ -144,15 +114,10 @@ pub(crate) fn checked_load() -> (usize, usize) {
     (load_checked as *const () as usize, failed as *const () as usize)
 }
 
-/// Calls `landing.function(landing.value)`, and stores what it returns in `landing.value`. If a function
-/// below jumps to `landing.buffer`, this returns all the same, with the value as it was.
-///
-/// # Safety
-/// The functions are what their names say, `buffer` is theirs to use, and frames that a jump leaves own
-/// nothing.
+/// See `guarded.rs`.
 #[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
 #[unsafe(naked)]
-pub(crate) unsafe extern "C-unwind" fn call_landed(landing: *mut super::Landing) {
+pub(super) unsafe extern "C-unwind" fn call_landed(landing: *mut super::Landing) {
     naked_asm!(
         ".cfi_startproc",
         "addi sp, sp, -32",
@@ -194,9 +159,14 @@ pub(crate) unsafe extern "C-unwind" fn call_landed(landing: *mut super::Landing)
 ///
 /// `a0` = arg, `a1` = the stack pointer to go to, `a2` = where to leave our own.
 macro_rules! exchange {
+    ($save:expr, $to:expr, $arg:expr) => { exchange!($save, $to, $arg, []) };
+    // Every processor has the instruction, so no other way is needed.
+    ($save:expr, $to:expr, $arg:expr, $way:ident: $tp:expr) => {
+        exchange!($save, $to, $arg, ["mv tp, a3"] in("a3") $tp,)
+    };
     ($save:expr, $to:expr, $arg:expr, [$($install:literal),*] $($operand:tt)*) => {{
         let got: usize;
-        asm!(
+        core::arch::asm!(
             "lla t0, 2f",
             "frcsr t1",
             "addi sp, sp, -32",           // the pointer first: a signal handler may use what is below it
@@ -250,43 +220,7 @@ macro_rules! exchange {
     }};
 }
 
-/// Saves this context in `*save` and resumes `to`, on the same thread register. When another context
-/// switches back, returns the `arg` that it passed.
-///
-/// # Safety
-/// `to` came from [`init`] or from a switch, and was not resumed since. Its stack is mapped, and no other
-/// kernel thread stands on it (I2). `save` may be written. Signal handlers do not switch.
-#[inline(always)]
-pub(crate) unsafe fn switch(save: *mut SavedSp, to: SavedSp, arg: usize) -> usize {
-    // SAFETY: `to`'s frame has the layout above, so its code continues as if its own call returned. Ours
-    // does when `*save` is resumed, which by the caller's contract happens at most once.
-    unsafe { exchange!(save, to, arg, []) }
-}
-
-/// [`switch`] that also writes the thread register: `tp` is that of the thread of context `to`.
-///
-/// # Safety
-/// As [`switch`]. [`tp::can_write`] is true, and `tp` is the one register value of the resumed
-/// thread (I1).
-#[inline(always)]
-pub(crate) unsafe fn switch_tp(save: *mut SavedSp, to: SavedSp, tp: usize, arg: usize) -> usize {
-    // SAFETY: `to`'s code continues as if its own call returned, and `tp` is its thread's (I1). No code
-    // that could use a thread-local runs between the two writes, of the register and of the stack pointer.
-    unsafe { exchange!(save, to, arg, ["mv tp, a3"] in("a3") tp,) }
-}
-
-/// [`switch_tp`]: every processor has the instruction, so no other way is needed.
-///
-/// # Safety
-/// As [`switch_tp`].
-#[inline(always)]
-pub(crate) unsafe fn switch_tp_syscall(save: *mut SavedSp, to: SavedSp, tp: usize, arg: usize) -> usize {
-    // SAFETY: the caller's contract is that of `switch_tp`.
-    unsafe { switch_tp(save, to, tp, arg) }
-}
-
-/// `true`: there is a counter, which is a clock.
-pub(crate) const HAS_COUNTER: bool = true;
+pub(super) use exchange;
 
 /// Reads the real-time counter. The processor may do so earlier or later than the program says, by some
 /// instructions.

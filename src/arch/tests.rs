@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 #[cfg(not(target_arch = "riscv64"))]
 use super::isa::probe::FLOAT_FLUSH;
 use super::isa::probe::{
-    FLOAT_DEFAULT, FLOAT_OTHERS, float_control, frame_pointer_first, marked, set_float_control,
+    FLOAT_DEFAULT, FLOAT_OTHERS, HELD, call_marked, float_control, frame_pointer_first, set_float_control,
 };
 use super::*;
 
@@ -174,9 +174,11 @@ fn a_ring_of_contexts_keeps_what_each_has_live() {
 #[test]
 fn callee_saved_registers_survive_on_both_sides() {
     const ROUNDS: usize = 50;
-    fn check(mark: usize, held: &[usize]) {
-        let expected: Vec<usize> = (mark..mark + held.len()).collect();
-        assert_eq!(held, expected);
+    fn check(mark: usize, f: unsafe extern "C" fn(*mut ()), data: *mut ()) {
+        let mut held = [0; HELD];
+        // SAFETY: `data` is what `f` wants, and there is room for what is held.
+        unsafe { call_marked(data, f, mark, held.as_mut_ptr()) };
+        assert_eq!(held, std::array::from_fn(|i| mark + i));
     }
     unsafe extern "C" fn out(inside: *mut ()) {
         // SAFETY: the context below passes its way back.
@@ -184,8 +186,7 @@ fn callee_saved_registers_survive_on_both_sides() {
     }
     let pair = Pair::new(|inside, _| {
         for i in 0..ROUNDS {
-            let mark = 1_000_000 + 100 * i;
-            check(mark, &marked(mark, out, (&raw const inside).cast_mut().cast()));
+            check(1_000_000 + 100 * i, out, (&raw const inside).cast_mut().cast());
         }
         0
     });
@@ -198,8 +199,7 @@ fn callee_saved_registers_survive_on_both_sides() {
     }
     let go_in = || pair.go_in(0);
     for i in 0..ROUNDS {
-        let mark = 2_000_000 + 100 * i;
-        check(mark, &marked(mark, code_of(&go_in), (&raw const go_in).cast_mut().cast()));
+        check(2_000_000 + 100 * i, code_of(&go_in), (&raw const go_in).cast_mut().cast());
     }
     assert_eq!(pair.go_in(0), 0);
 }
@@ -292,11 +292,15 @@ fn a_new_context_starts_a_chain_of_frame_pointers() {
         unsafe { switch(&raw mut never, first.outside.get(), 0) };
         unreachable!()
     }
+    #[unsafe(naked)]
+    unsafe extern "C" fn enter(arg: usize, data: *mut ()) -> ! {
+        frame_pointer_first!(then)
+    }
     let mut stack = vec![0_u128; 4096];
     let first = First { outside: Cell::new(SavedSp::NONE), frame_pointer: Cell::new(1) };
     let data = (&raw const first).cast_mut().cast();
     // SAFETY: the stack is the context's alone, and outlives it; `then` never returns.
-    let inside = unsafe { init(stack.as_mut_ptr_range().end.cast(), frame_pointer_first!(then), data) };
+    let inside = unsafe { init(stack.as_mut_ptr_range().end.cast(), enter, data) };
     // SAFETY: just made.
     unsafe { switch(first.outside.as_ptr(), inside, 0) };
     assert_eq!(first.frame_pointer.get(), 0);

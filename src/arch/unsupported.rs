@@ -2,7 +2,8 @@
 //!
 //! Every maker of contexts asks [`SUPPORTED`] first, and returns an error.
 
-use super::{Entry, SavedSp};
+#![allow(unused_macros, unused_imports, reason = "on some systems, only the modules below are needed")]
+
 use crate::sys::registers::Registers;
 
 pub(crate) mod inject;
@@ -16,9 +17,7 @@ pub(super) fn valgrind_request(_args: &[usize; 6], without: usize) -> usize {
     without
 }
 
-/// # Safety
-/// Not to be called where [`SUPPORTED`] is false.
-pub(crate) unsafe fn init(_top: *mut u8, _entry: Entry, _data: *mut ()) -> SavedSp {
+pub(super) fn first_frame(_entry: usize, _data: usize) -> [usize; 4] {
     unreachable!("no contexts on this machine")
 }
 
@@ -29,7 +28,7 @@ pub(crate) fn suspended(_frame: [usize; 4], _sp: usize) -> Registers {
     unreachable!("no contexts on this machine")
 }
 
-pub(crate) fn is_start(_resume: usize) -> bool {
+pub(super) fn start() -> ! {
     unreachable!("no contexts on this machine")
 }
 
@@ -38,21 +37,12 @@ pub(crate) fn is_start(_resume: usize) -> bool {
 /// # Safety
 /// Both addresses are valid.
 #[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
-pub(crate) unsafe fn load_checked(address: *const u32, found: *mut u32) -> bool {
+pub(super) unsafe fn load_checked(address: *const u32, found: *mut u32) -> bool {
     // SAFETY: the caller's promise.
     let value = unsafe { *address };
     // SAFETY: the caller's promise.
     unsafe { *found = value };
     true
-}
-
-/// Calls a function. No green thread calls it here.
-///
-/// # Safety
-/// As the function's.
-#[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
-pub(crate) unsafe fn call_landed(_landing: *mut super::Landing) {
-    unreachable!("no green threads on this machine")
 }
 
 /// Returns addresses at which no code stands.
@@ -62,30 +52,29 @@ pub(crate) fn checked_load() -> (usize, usize) {
 }
 
 /// # Safety
-/// As [`init`], which would have made `_to`.
-pub(crate) unsafe fn switch(_save: *mut SavedSp, _to: SavedSp, _arg: usize) -> usize {
-    unreachable!("no contexts on this machine")
+/// Not to be called: there are no green threads.
+#[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
+pub(super) unsafe fn call_landed(_landing: *mut super::Landing) {
+    unreachable!("no green threads on this machine")
 }
 
 /// # Safety
-/// As [`init`], which would have made `_to`.
-pub(crate) unsafe fn switch_tp(_save: *mut SavedSp, _to: SavedSp, _tp: usize, _arg: usize) -> usize {
+/// Not to be called where [`SUPPORTED`] is false.
+pub(super) unsafe fn never<T>(_operands: T) -> usize {
     unreachable!("no contexts on this machine")
 }
 
-/// # Safety
-/// As [`init`], which would have made `_to`.
-pub(crate) unsafe fn switch_tp_syscall(_save: *mut SavedSp, _to: SavedSp, _tp: usize, _arg: usize) -> usize {
-    unreachable!("no contexts on this machine")
+macro_rules! exchange {
+    ($save:expr, $to:expr, $arg:expr $(, $way:ident: $tp:expr)?) => {
+        $crate::arch::isa::never(($save, $to, $arg $(, $tp)?))
+    };
 }
+pub(super) use exchange;
 
 /// Does nothing.
 pub(crate) fn fetch_to_write(_at: *const u8) {}
 
-/// `false`: no counter is known.
-pub(crate) const HAS_COUNTER: bool = false;
-
-/// Not to be called where [`HAS_COUNTER`] is false.
+/// Not to be called where [`SUPPORTED`] is false.
 pub(crate) fn counter() -> u64 {
     unreachable!("no counter on this machine")
 }

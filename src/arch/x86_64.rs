@@ -1,20 +1,12 @@
 //! Contexts on x86-64, System V ABI.
 //!
-//! **The problem.** The switch leaves this stack for another, in the few nanoseconds that a yield may
-//! cost. It carries exactly what the calling convention says a function preserves.
+//! The problem and the way are those of `context.rs`.
 //!
-//! **Rejected.**
+//! **Rejected**: pushes. The frame is written below the stack pointer, in the 128 bytes that the ABI keeps
+//! from signal handlers. So the compiler's unwind tables hold until the last few instructions, and no
+//! address depends on the one before.
 //!
-//! - A function `switch` that ends in `ret`, as most libraries have it. The return predictor then misses
-//!   every time, because another context's call pushed the address (10 ns instead of 3). Six registers
-//!   are stored whether or not they hold anything. Here the switch is inlined, and the clobber list makes
-//!   the compiler store just what is live. The last instruction is an indirect jump, predicted by its own
-//!   history.
-//! - Pushes. The frame is written below the stack pointer, in the 128 bytes that the ABI keeps from
-//!   signal handlers. So the compiler's unwind tables hold until the last few instructions, and no
-//!   address depends on the one before.
-//!
-//! A suspended context with the [`SavedSp`] `sp`:
+//! A suspended context with the [`SavedSp`](super::SavedSp) `sp`:
 //!
 //! ```text
 //!            ...                  the caller's own frame
@@ -41,7 +33,6 @@
 
 use core::arch::{asm, naked_asm};
 
-use super::{Entry, SavedSp};
 use crate::sys::registers::Registers;
 
 #[cfg(target_os = "linux")]
@@ -56,18 +47,15 @@ pub(crate) mod tp;
 /// `true` if this machine can run green threads.
 pub(crate) const SUPPORTED: bool = true;
 
-/// What the ABI asks of a stack pointer just before a call.
-const STACK_ALIGN: usize = 16;
-
 /// MXCSR of a new thread: round to nearest, every exception masked, denormals as they are.
 const MXCSR: u32 = 0x1F80;
 /// x87 control word of a new thread: the same, with 64 bits of precision.
 const X87: u32 = 0x037F;
 
 /// `SYS_arch_prctl`.
-const ARCH_PRCTL: u32 = 158;
+pub(super) const ARCH_PRCTL: u32 = 158;
 /// Its operation that sets the base of FS.
-const ARCH_SET_FS: u32 = 0x1002;
+pub(super) const ARCH_SET_FS: u32 = 0x1002;
 
 /// Asks valgrind, if it runs this program, to do `args[0]` with the rest. Otherwise returns `without`.
 #[inline]
@@ -89,25 +77,10 @@ pub(super) fn valgrind_request(args: &[usize; 6], without: usize) -> usize {
     answer
 }
 
-/// Lays out a context on the stack that ends at `top`. When it is first switched to, with `arg`, it calls
-/// `entry(arg, data)`.
-///
-/// # Safety
-/// `top` is aligned to [`STACK_ALIGN`]. The stack below it is writable and not in use (I2). `entry` never
-/// returns or unwinds.
-pub(crate) unsafe fn init(top: *mut u8, entry: Entry, data: *mut ()) -> SavedSp {
-    debug_assert_eq!(top.addr() % STACK_ALIGN, 0);
-    let start: unsafe extern "C" fn() -> ! = start;
+/// Returns the frame of a new context: the picture above, lowest word first.
+pub(super) fn first_frame(entry: usize, data: usize) -> [usize; 4] {
     let floats = MXCSR as usize | (X87 as usize) << 32;
-    // The picture above, lowest word first; then two zeros, so that the first stack pointer too lies
-    // within the stack.
-    let frame = [floats, start as usize, data.expose_provenance(), entry as usize, 0, 0];
-    // SAFETY: the caller gives away the stack below `top`, which has room for six words or is no stack.
-    let low = unsafe { top.sub(size_of_val(&frame)) };
-    // SAFETY: the six words lie below `top`, which the caller gives away.
-    unsafe { low.cast::<[usize; 6]>().write(frame) };
-    // SAFETY: past the first four of the six words.
-    SavedSp(unsafe { low.add(4 * size_of::<usize>()) })
+    [floats, start as *const () as usize, data, entry]
 }
 
 /// How far below the stack pointer of a suspended context its frame begins: see the picture.
@@ -119,17 +92,11 @@ pub(crate) fn suspended([_floats, resume, rbx, rbp]: [usize; 4], sp: usize) -> R
     Registers::new(resume, sp).with(3, rbx).with(6, rbp)
 }
 
-/// Returns `true` if a context with this resume address has not been resumed since it was laid out.
-pub(crate) fn is_start(resume: usize) -> bool {
-    let start: unsafe extern "C" fn() -> ! = start;
-    resume == start as usize
-}
-
-/// The bottom of every context: the resume address of a frame that [`init`] laid out.
+/// The bottom of every context: the resume address of a [`first_frame`].
 ///
 /// It is reached by a jump with `r8` = arg, `rbx` = data, `rbp` = entry and `rsp` = top - 16.
 #[unsafe(naked)]
-unsafe extern "C" fn start() -> ! {
+pub(super) unsafe extern "C" fn start() -> ! {
     naked_asm!(
         ".cfi_startproc",
         ".cfi_undefined rip", // unwinders that read tables stop here,
@@ -146,19 +113,14 @@ unsafe extern "C" fn start() -> ! {
     )
 }
 
-/// Reads four bytes that may not be there: copies them to `found`, and returns `true`. If the first
-/// instruction faults, a handler of the fault may let it go on at the second address of [`checked_load`],
-/// which returns `false`.
-///
-/// # Safety
-/// `found` can be written. A fault at `address` is answered, or ends the process.
+/// Loads by the first instruction: see `guarded.rs`.
 #[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
 #[unsafe(naked)]
-pub(crate) unsafe extern "C" fn load_checked(address: *const u32, found: *mut u32) -> bool {
+pub(super) unsafe extern "C" fn load_checked(address: *const u32, found: *mut u32) -> bool {
     naked_asm!("mov eax, [rdi]", "mov [rsi], eax", "mov eax, 1", "ret")
 }
 
-/// Returns the address of the instruction of [`load_checked`] that may fault, and where it goes on then.
+/// See `guarded.rs`.
 #[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
 pub(crate) fn checked_load() -> (usize, usize) {
     #[unsafe(naked)]
@@ -168,15 +130,10 @@ pub(crate) fn checked_load() -> (usize, usize) {
     (load_checked as *const () as usize, failed as *const () as usize)
 }
 
-/// Calls `landing.function(landing.value)`, and stores what it returns in `landing.value`. If a function
-/// below jumps to `landing.buffer`, this returns all the same, with the value as it was.
-///
-/// # Safety
-/// The functions are what their names say, `buffer` is theirs to use, and frames that a jump leaves own
-/// nothing.
+/// See `guarded.rs`.
 #[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
 #[unsafe(naked)]
-pub(crate) unsafe extern "C-unwind" fn call_landed(landing: *mut super::Landing) {
+pub(super) unsafe extern "C-unwind" fn call_landed(landing: *mut super::Landing) {
     naked_asm!(
         ".cfi_startproc",
         "push rbx",
@@ -209,9 +166,24 @@ pub(crate) unsafe extern "C-unwind" fn call_landed(landing: *mut super::Landing)
 /// `r8` = arg, `r9` = the stack pointer to go to, `r10` = where to leave our own: registers that a system
 /// call keeps.
 macro_rules! exchange {
+    ($save:expr, $to:expr, $arg:expr) => { exchange!($save, $to, $arg, []) };
+    ($save:expr, $to:expr, $arg:expr, instruction: $tp:expr) => {
+        exchange!($save, $to, $arg, ["wrfsbase rsi"] in("rsi") $tp,)
+    };
+    // The kernel keeps every register but rax, rcx and r11, and writes nothing below the stack pointer. It
+    // refuses only an address outside user space: then a trap is better than a wrong register.
+    ($save:expr, $to:expr, $arg:expr, system_call: $tp:expr) => {
+        exchange!(
+            $save, $to, $arg,
+            ["mov eax, {call}", "mov edi, {set_fs}", "syscall", "test eax, eax", "jz 5f", "ud2", "5:"]
+            in("rsi") $tp,
+            call = const $crate::arch::isa::ARCH_PRCTL,
+            set_fs = const $crate::arch::isa::ARCH_SET_FS,
+        )
+    };
     ($save:expr, $to:expr, $arg:expr, [$($install:literal),*] $($operand:tt)*) => {{
         let got: usize;
-        asm!(
+        core::arch::asm!(
             "lea rax, [rip + 2f]",
             "mov [rsp - 8], rbp",
             "mov [rsp - 16], rbx",
@@ -232,7 +204,7 @@ macro_rules! exchange {
             "mov rbp, [r9 - 8]",
             "mov rax, [r9 - 24]",
             "mov rsp, r9",                // theirs from here
-            "jmp rax",                    // not `ret`: see above
+            "jmp rax",                    // not `ret`: see `context.rs`
             "3:",
             "ldmxcsr [r9 - 32]",
             "fnclex",                     // our x87 exceptions are not to trap where theirs are unmasked
@@ -253,58 +225,7 @@ macro_rules! exchange {
     }};
 }
 
-/// Saves this context in `*save` and resumes `to`, on the same thread register. When another context switches
-/// back, returns the `arg` that it passed.
-///
-/// # Safety
-/// `to` came from [`init`] or from a switch, and was not resumed since. Its stack is mapped, and no other
-/// kernel thread stands on it (I2). `save` may be written. Signal handlers do not switch.
-#[inline(always)]
-pub(crate) unsafe fn switch(save: *mut SavedSp, to: SavedSp, arg: usize) -> usize {
-    // SAFETY: `to`'s frame has the layout above, so its code continues as if its own call returned. Ours
-    // does when `*save` is resumed, which by the caller's contract happens at most once.
-    unsafe { exchange!(save, to, arg, []) }
-}
-
-/// [`switch`] that also writes the thread register: `tp` is that of the thread of context `to`.
-///
-/// # Safety
-/// As [`switch`]. [`tp::can_write`] is true, and `tp` is the one register value of the resumed
-/// thread (I1).
-#[inline(always)]
-pub(crate) unsafe fn switch_tp(save: *mut SavedSp, to: SavedSp, tp: usize, arg: usize) -> usize {
-    // SAFETY: `to`'s code continues as if its own call returned, and `tp` is its thread's (I1). No code
-    // that could use a thread-local runs between the two writes, of the register and of the stack pointer.
-    unsafe { exchange!(save, to, arg, ["wrfsbase rsi"] in("rsi") tp,) }
-}
-
-/// [`switch_tp`] by a system call, for machines without the instruction.
-///
-/// # Safety
-/// As [`switch_tp`], with [`tp::SYSCALL`] in place of `can_write`.
-#[inline(always)]
-pub(crate) unsafe fn switch_tp_syscall(save: *mut SavedSp, to: SavedSp, tp: usize, arg: usize) -> usize {
-    // SAFETY: `to`'s code continues as if its own call returned, and `tp` is its thread's (I1). The kernel
-    // keeps every register but rax, rcx and r11, and writes nothing below the stack pointer. It refuses only
-    // an address outside user space: then a trap is better than a wrong register.
-    unsafe {
-        exchange!(save, to, arg, [
-            "mov eax, {arch_prctl}",
-            "mov edi, {arch_set_fs}",
-            "syscall",
-            "test eax, eax",
-            "jz 5f",
-            "ud2",
-            "5:"
-        ]
-        in("rsi") tp,
-        arch_prctl = const ARCH_PRCTL,
-        arch_set_fs = const ARCH_SET_FS,)
-    }
-}
-
-/// `true`: there is a counter, which is a clock if the kernel says so.
-pub(crate) const HAS_COUNTER: bool = true;
+pub(super) use exchange;
 
 /// Reads the time-stamp counter. The processor may do so earlier or later than the program says, by some
 /// instructions.

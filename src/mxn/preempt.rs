@@ -72,7 +72,7 @@ use crate::sys::preempt::{self, Interrupted};
 pub(super) fn prepare(rung: ThreadRegister, signal: Option<i32>) -> io::Result<bool> {
     let Some(signal) = signal else { return Ok(false) };
     preempt::check(signal)?;
-    let possible = rung.is_per_thread() && inject::SUPPORTED && preempt::SUPPORTED;
+    let possible = rung.is_per_thread() && preempt::SUPPORTED;
     if !possible || valgrind::is_running() || !preempt::own_thread_locals_are_static() {
         return Ok(false);
     }

@@ -1,6 +1,6 @@
-//! Injected calls on aarch64: a signal handler makes the interrupted code call a function.
+//! Injected calls on aarch64: the trampoline, and what it saves.
 //!
-//! The problem, the rejected ways and the way are those of `x86_64/inject.rs`. What differs:
+//! The problem and the way are those of `arch/inject.rs`. What differs from `x86_64/inject.rs`:
 //!
 //! **The way back.** Interrupted code may need each register. No instruction loads the program counter
 //! from memory and leaves every register as it was. One system call does: the return from a signal
@@ -38,15 +38,7 @@
 use core::arch::naked_asm;
 use core::ptr;
 
-use crate::arch::Injected;
-
-/// `true` if calls can be injected on this machine.
-pub(crate) const SUPPORTED: bool = true;
-
-/// The bytes of the interrupted stack that an injected function, with all that it calls, may use. They
-/// are enough for a switch to another context, but not for a signal frame. Without optimization,
-/// functions take several times as much.
-pub(crate) const SLACK: usize = if cfg!(debug_assertions) { 16 << 10 } else { 4 << 10 };
+use crate::arch::inject::Injected;
 
 /// The four words, the frame, and what alignment may cost.
 const REGISTERS: usize = 32 + 4688 + 16;
@@ -54,30 +46,22 @@ const REGISTERS: usize = 32 + 4688 + 16;
 /// The bit by which the handler says that some state cannot be saved.
 const MORE: u64 = 1 << 63;
 
-/// Returns the bytes below the interrupted stack pointer that an injected call needs. `state` is PSTATE.
-/// If its highest bit is set, the signal frame has more than is saved here, and this returns `None`. May
-/// be called in a signal handler.
-pub(crate) fn room(state: u64) -> Option<usize> {
-    (state & MORE == 0).then_some(REGISTERS + SLACK)
+/// Returns the bytes that the trampoline needs. `state` is PSTATE. If its highest bit is set, the signal
+/// frame has more than is saved here.
+pub(in crate::arch) fn room(state: u64) -> Option<usize> {
+    (state & MORE == 0).then_some(REGISTERS)
 }
 
-/// Makes interrupted code call `F` as soon as the signal handler returns. Afterwards the code continues
-/// unchanged.
-///
-/// `sp` and `pc` are what the signal frame says of the interrupted code, and are changed there; `state`
-/// as in [`room`].
+/// Writes what the trampoline needs below `sp`. Returns the stack pointer and program counter to go on with.
 ///
 /// # Safety
-/// The code was interrupted by the signal that the caller handles, in user mode, on this kernel thread.
-/// Below `sp` lie [`room`] bytes of writable stack that are not in use. The handler runs on another
-/// stack.
-pub(crate) unsafe fn inject<F: Injected>(sp: &mut usize, pc: &mut usize, state: u64) {
+/// As [`inject`](crate::arch::inject::inject).
+pub(in crate::arch) unsafe fn divert<F: Injected>(sp: usize, pc: usize, state: u64) -> (usize, usize) {
     let trampoline: unsafe extern "C" fn() = trampoline::<F>;
-    let base = (*sp - 32) & !15;
+    let base = (sp - 32) & !15;
     // SAFETY: the caller has checked the room.
-    unsafe { ptr::with_exposed_provenance_mut::<[usize; 4]>(base).write([0, *pc, state as usize, *sp]) };
-    *sp = base;
-    *pc = trampoline as usize;
+    unsafe { ptr::with_exposed_provenance_mut::<[usize; 4]>(base).write([0, pc, state as usize, sp]) };
+    (base, trampoline as usize)
 }
 
 /// The trampoline. It is entered by a return from a signal handler, with every register live. The

@@ -2,18 +2,13 @@
 
 use core::arch::{asm, naked_asm};
 
-/// Calls `f(data)` with `mark`, `mark + 1`, ... in every register that a call preserves, and returns what
-/// they hold after.
-pub(in crate::arch) fn marked(mark: usize, f: unsafe extern "C" fn(*mut ()), data: *mut ()) -> Vec<usize> {
-    let mut held = vec![0; 18];
-    // SAFETY: `call_marked` stores 18 words.
-    unsafe { call_marked(data, f, mark, held.as_mut_ptr()) };
-    held
-}
+/// How many registers a call preserves.
+pub(in crate::arch) const HELD: usize = 18;
 
-/// A function of its own, because inline assembly may name neither x19 nor the lower halves of d8 to d15.
+/// Calls `f(data)` with `mark`, `mark + 1`, ... in every register that a call preserves, and stores what they
+/// hold after in `held`.
 #[unsafe(naked)]
-unsafe extern "C" fn call_marked(
+pub(in crate::arch) unsafe extern "C" fn call_marked(
     data: *mut (),
     f: unsafe extern "C" fn(*mut ()),
     mark: usize,
@@ -104,14 +99,8 @@ pub(in crate::arch) unsafe fn set_float_control(to: usize) {
     unsafe { asm!("msr fpcr, {}", in(reg) to, options(nostack)) };
 }
 
-/// An `Entry` that calls `$then(arg, data, frame pointer)`.
+/// The body of an `Entry` that calls `$then(arg, data, frame pointer)`.
 macro_rules! frame_pointer_first {
-    ($then:path) => {{
-        #[unsafe(naked)]
-        unsafe extern "C" fn first(arg: usize, data: *mut ()) -> ! {
-            core::arch::naked_asm!("mov x2, x29", "b {}", sym $then)
-        }
-        first
-    }};
+    ($then:path) => { core::arch::naked_asm!("mov x2, x29", "b {}", sym $then) };
 }
 pub(in crate::arch) use frame_pointer_first;

@@ -1,8 +1,8 @@
-//! Injected calls on riscv64: a signal handler makes the interrupted code call a function.
+//! Injected calls on riscv64: the trampoline, and what it saves.
 //!
-//! The problem, the rejected ways and the way are those of `x86_64/inject.rs`; the way back is that of
-//! `aarch64/inject.rs`. The trampoline saves the registers in the form of a signal frame. In the end it
-//! returns from a signal handler, so the kernel restores them from the frame. What differs:
+//! The problem and the way are those of `arch/inject.rs`; the way back is that of `aarch64/inject.rs`. The
+//! trampoline saves the registers in the form of a signal frame. In the end it returns from a signal handler,
+//! so the kernel restores them from the frame. What differs:
 //!
 //! **The thread register** is one of the registers in the frame. The trampoline writes there what it is at
 //! the end. (It has not changed: each green thread has one for its whole life. Tests of this folder move
@@ -32,15 +32,7 @@
 use core::arch::naked_asm;
 use core::ptr;
 
-use crate::arch::Injected;
-
-/// `true` if calls can be injected on this machine.
-pub(crate) const SUPPORTED: bool = true;
-
-/// The bytes of the interrupted stack that an injected function, with all that it calls, may use. They
-/// are enough for a switch to another context, but not for a signal frame. Without optimization,
-/// functions take several times as much.
-pub(crate) const SLACK: usize = if cfg!(debug_assertions) { 16 << 10 } else { 4 << 10 };
+use crate::arch::inject::Injected;
 
 /// The signal frame without a record of an extension, and what alignment may cost.
 const PLAIN: usize = 1088;
@@ -53,13 +45,12 @@ const RECORD: usize = 8 + 48;
 /// A frame with that record, and with the end of the list of records in a place that depends on its length.
 const WITH_VECTORS: usize = PLAIN + 48 + VECTORS + 16;
 
-/// Returns the bytes below the interrupted stack pointer that an injected call needs. `record` is the length
-/// of the record of vectors in the signal frame, 0 if there is none, or a number that no record can have. In
-/// the last case the frame has more than is saved here, and this returns `None`. May be called in a signal
-/// handler.
-pub(crate) fn room(record: u64) -> Option<usize> {
+/// Returns the bytes that a trampoline needs. `record` is the length of the record of vectors in the signal
+/// frame, 0 if there is none, or a number that no record can have. In the last case the frame has more than
+/// is saved here.
+pub(in crate::arch) fn room(record: u64) -> Option<usize> {
     const MOST: u64 = (RECORD + VECTORS) as u64;
-    (record <= MOST).then_some(frame(record) + ALIGNMENT + SLACK)
+    (record <= MOST).then_some(frame(record) + ALIGNMENT)
 }
 
 /// Returns how long the frame is that the trampoline makes.
@@ -67,26 +58,19 @@ fn frame(record: u64) -> usize {
     if record == 0 { PLAIN } else { WITH_VECTORS }
 }
 
-/// Makes interrupted code call `F` as soon as the signal handler returns. Afterwards the code continues
-/// unchanged.
-///
-/// `sp` and `pc` are what the signal frame says of the interrupted code, and are changed there; `record` as
-/// in [`room`].
+/// Writes what the trampoline needs below `sp`. Returns the stack pointer and program counter to go on with.
 ///
 /// # Safety
-/// The code was interrupted by the signal that the caller handles, on this kernel thread. [`room`] has
-/// returned a size, and as many bytes of writable stack below `sp` are not in use. The handler runs on
-/// another stack.
-pub(crate) unsafe fn inject<F: Injected>(sp: &mut usize, pc: &mut usize, record: u64) {
+/// As [`inject`](crate::arch::inject::inject).
+pub(in crate::arch) unsafe fn divert<F: Injected>(sp: usize, pc: usize, record: u64) -> (usize, usize) {
     let trampoline: unsafe extern "C" fn() = if record == 0 { plain::<F> } else { with_vectors::<F> };
-    let base = (*sp - frame(record)) & !(ALIGNMENT - 1);
+    let base = (sp - frame(record)) & !(ALIGNMENT - 1);
     let registers = ptr::with_exposed_provenance_mut::<usize>(base + 304);
     // SAFETY: the caller has checked the room.
-    unsafe { registers.write(*pc) };
+    unsafe { registers.write(pc) };
     // SAFETY: the room reaches up to the old stack pointer, which is `x2`.
-    unsafe { registers.wrapping_add(2).write(*sp) };
-    *sp = base;
-    *pc = trampoline as usize;
+    unsafe { registers.wrapping_add(2).write(sp) };
+    (base, trampoline as usize)
 }
 
 /// Defines a trampoline. It is entered by a return from a signal handler, with every register live. The stack

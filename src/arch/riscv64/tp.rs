@@ -1,50 +1,14 @@
 //! The thread register of riscv64: `tp`, a general register that compilers leave alone.
-//!
-//! The switches in `riscv64.rs` write it in passing. It is written by itself only where a signal handler
-//! of the C library must find the kernel thread's own.
 
-use core::arch::asm;
+pub(crate) use crate::arch::writable_tp::*;
 
-/// Returns `true`: any instruction may write the register.
-pub(crate) const fn can_write(_hwcap2: usize) -> bool {
-    true
+/// The instructions that read and write it.
+macro_rules! instruction {
+    (read) => {
+        "mv {}, tp"
+    };
+    (write) => {
+        "mv tp, {}"
+    };
 }
-
-/// `true`: the way of machines that need a system call is the same way here.
-pub(crate) const SYSCALL: bool = true;
-
-/// Returns the register of the calling kernel thread.
-#[inline]
-pub(crate) fn read() -> usize {
-    let tp;
-    // SAFETY: reads one register.
-    unsafe { asm!("mv {}, tp", out(reg) tp, options(nostack, preserves_flags, nomem)) };
-    tp
-}
-
-/// Writes the register.
-///
-/// # Safety
-/// `tp` is the thread register of a complete control block. Until the old value is back, no other code uses a
-/// thread-local (I1).
-pub(crate) unsafe fn write(tp: usize) {
-    // SAFETY: the caller vouches for the block.
-    unsafe { asm!("mv tp, {}", in(reg) tp, options(nostack, preserves_flags)) };
-}
-
-/// [`write()`] under the name of the other rung.
-///
-/// # Safety
-/// As [`write()`].
-pub(crate) unsafe fn write_syscall(tp: usize) {
-    // SAFETY: the caller's contract is that of `write`.
-    unsafe { write(tp) };
-}
-
-/// Returns 0: this architecture has no other register of this kind.
-pub(crate) fn read_other(_can_write: bool) -> usize {
-    0
-}
-
-/// Does nothing: this architecture has no other register of this kind.
-pub(crate) fn write_other(_can_write: bool, _base: usize) {}
+pub(in crate::arch) use instruction;

@@ -1,22 +1,6 @@
-//! Injected calls on x86-64: a signal handler makes the interrupted code call a function.
+//! Injected calls on x86-64: the trampoline, and what it saves.
 //!
-//! **The problem.** A thread that never calls the runtime must leave its kernel thread to another. A
-//! signal stops it anywhere, with every register live. It may continue much later, on another kernel
-//! thread.
-//!
-//! **Rejected.**
-//!
-//! - To switch away in the handler. The signal frame then lies on the thread's stack. It is larger than a
-//!   small stack's red zone (11 KiB with tile registers), and is left on another kernel thread than it
-//!   was made for. There the kernel restores the vector registers only if that kernel thread has
-//!   allocated as much state as the first one. With tiles in use, the two differ: AVX registers were lost
-//!   in 29 of 12,000 such switches.
-//! - A program counter that stays patched until the thread comes to a safe place. Compiled Rust has none.
-//!
-//! **The way.** The handler runs on an alternate stack. It changes two words of the interrupted state,
-//! the stack pointer and the program counter, and returns: the signal is over. The thread continues in
-//! the [trampoline](inject), as if it had called it by itself. It saves all its registers on its own
-//! stack, and calls a function. That may switch to other contexts as any function may.
+//! The problem and the way are those of `arch/inject.rs`.
 //!
 //! The stack of a thread that was interrupted with the stack pointer `s`:
 //!
@@ -59,15 +43,7 @@ use core::mem::offset_of;
 use core::ptr;
 use core::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
-use crate::arch::Injected;
-
-/// `true` if calls can be injected on this machine.
-pub(crate) const SUPPORTED: bool = true;
-
-/// The bytes of the interrupted stack that an injected function, with all that it calls, may use. They
-/// are enough for a switch to another context, but not for a signal frame. Without optimization,
-/// functions take several times as much.
-pub(crate) const SLACK: usize = if cfg!(debug_assertions) { 16 << 10 } else { 4 << 10 };
+use crate::arch::inject::Injected;
 
 /// What the ABI lets a function use below its stack pointer.
 const RED_ZONE: usize = 128;
@@ -222,36 +198,27 @@ fn enabled() -> u64 {
     u64::from(high) << 32 | u64::from(low)
 }
 
-/// Returns the bytes below the interrupted stack pointer that an injected call needs. `in_use` is the
-/// extended state that, by the signal frame, is not as in a new thread. Returns `None` if a part of it
-/// cannot be saved.
-///
-/// May be called in a signal handler. The first call takes microseconds, and is better made elsewhere.
-pub(crate) fn room(in_use: u64) -> Option<usize> {
+/// Returns the bytes that a trampoline needs. `in_use` is the extended state that, by the signal frame, is
+/// not as in a new thread.
+pub(in crate::arch) fn room(in_use: u64) -> Option<usize> {
     prepare();
     let plan = plan(in_use);
     // Relaxed: `prepare` has acquired what was written.
     let savable = plan.save.load(Ordering::Relaxed) | RIGHTS;
     // Relaxed: `prepare` has acquired it, too.
     let area = plan.size.load(Ordering::Relaxed);
-    (in_use & !savable == 0).then_some(REGISTERS + AREA_ALIGN + area + SLACK)
+    (in_use & !savable == 0).then_some(REGISTERS + AREA_ALIGN + area)
 }
 
 fn plan(in_use: u64) -> &'static Plan {
     if in_use & TILE_DATA != 0 { &WHOLE } else { &SMALL }
 }
 
-/// Makes interrupted code call `F` as soon as the signal handler returns. Afterwards the code continues
-/// unchanged.
-///
-/// `sp` and `pc` are what the signal frame says of the interrupted code, and are changed there; `in_use`
-/// as in [`room`].
+/// Writes what the trampoline needs below `sp`. Returns the stack pointer and program counter to go on with.
 ///
 /// # Safety
-/// The code was interrupted by the signal that the caller handles, in user mode, on this kernel thread.
-/// Below `sp` lie [`room`] bytes of writable stack that are not in use. The handler runs on another
-/// stack.
-pub(crate) unsafe fn inject<F: Injected>(sp: &mut usize, pc: &mut usize, in_use: u64) {
+/// As [`inject`](crate::arch::inject::inject).
+pub(in crate::arch) unsafe fn divert<F: Injected>(sp: usize, pc: usize, in_use: u64) -> (usize, usize) {
     let trampoline: unsafe extern "C" fn() = match prepare() {
         XSAVEC if in_use & TILE_DATA != 0 => compact_whole::<F>,
         XSAVEC => compact_small::<F>,
@@ -259,10 +226,10 @@ pub(crate) unsafe fn inject<F: Injected>(sp: &mut usize, pc: &mut usize, in_use:
         XSAVE => standard_small::<F>,
         _ => legacy::<F>,
     };
-    *sp -= RED_ZONE + size_of::<usize>();
+    let sp = sp - (RED_ZONE + size_of::<usize>());
     // SAFETY: the caller's room. The interrupted code may have a stack pointer that is not aligned.
-    unsafe { ptr::with_exposed_provenance_mut::<usize>(*sp).write_unaligned(*pc) };
-    *pc = trampoline as usize;
+    unsafe { ptr::with_exposed_provenance_mut::<usize>(sp).write_unaligned(pc) };
+    (sp, trampoline as usize)
 }
 
 /// Defines a trampoline. It is entered by a return from a signal handler, with every register live. On

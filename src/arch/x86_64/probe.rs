@@ -1,38 +1,49 @@
 //! For the tests: what a call must preserve on x86-64, set and read by hand.
 
-use core::arch::asm;
+use core::arch::{asm, naked_asm};
 
-/// Calls `f(data)` with `mark`, `mark + 1`, ... in every register that a call preserves, and returns what
-/// they hold after.
-pub(in crate::arch) fn marked(mark: usize, f: unsafe extern "C" fn(*mut ()), data: *mut ()) -> Vec<usize> {
-    let (rbx, rbp, r12, r13, r14, r15): (usize, usize, usize, usize, usize, usize);
-    // SAFETY: a call by the ABI; the two registers that may not be named are put back.
-    unsafe {
-        asm!(
-            "push rbx",
-            "push rbp", // the second of two: the stack stays aligned
-            "mov rbx, r12",
-            "lea rbp, [r12 + 1]",
-            "lea r13, [r12 + 3]",
-            "lea r14, [r12 + 4]",
-            "lea r15, [r12 + 5]",
-            "add r12, 2",
-            "call rax",
-            "mov rax, rbx",
-            "mov rcx, rbp",
-            "pop rbp",
-            "pop rbx",
-            inlateout("rax") f => rbx,
-            in("rdi") data,
-            lateout("rcx") rbp,
-            inlateout("r12") mark => r12,
-            lateout("r13") r13,
-            lateout("r14") r14,
-            lateout("r15") r15,
-            clobber_abi("sysv64"),
-        );
-    }
-    vec![rbx, rbp, r12, r13, r14, r15]
+/// How many registers a call preserves.
+pub(in crate::arch) const HELD: usize = 6;
+
+/// Calls `f(data)` with `mark`, `mark + 1`, ... in every register that a call preserves, and stores what they
+/// hold after in `held`.
+#[unsafe(naked)]
+pub(in crate::arch) unsafe extern "C" fn call_marked(
+    data: *mut (),
+    f: unsafe extern "C" fn(*mut ()),
+    mark: usize,
+    held: *mut usize,
+) {
+    naked_asm!(
+        "push rbx",
+        "push rbp",
+        "push r12",
+        "push r13",
+        "push r14",
+        "push r15",
+        "push rcx", // where to store them; the seventh of seven: the stack is aligned
+        "mov rbx, rdx",
+        "lea rbp, [rdx + 1]",
+        "lea r12, [rdx + 2]",
+        "lea r13, [rdx + 3]",
+        "lea r14, [rdx + 4]",
+        "lea r15, [rdx + 5]",
+        "call rsi",
+        "pop rcx",
+        "mov [rcx], rbx",
+        "mov [rcx + 8], rbp",
+        "mov [rcx + 16], r12",
+        "mov [rcx + 24], r13",
+        "mov [rcx + 32], r14",
+        "mov [rcx + 40], r15",
+        "pop r15",
+        "pop r14",
+        "pop r13",
+        "pop r12",
+        "pop rbp",
+        "pop rbx",
+        "ret",
+    )
 }
 
 /// The control words of a new thread, as [`float_control`] packs them.
@@ -64,14 +75,8 @@ pub(in crate::arch) unsafe fn set_float_control(to: usize) {
     };
 }
 
-/// An `Entry` that calls `$then(arg, data, frame pointer)`.
+/// The body of an `Entry` that calls `$then(arg, data, frame pointer)`.
 macro_rules! frame_pointer_first {
-    ($then:path) => {{
-        #[unsafe(naked)]
-        unsafe extern "C" fn first(arg: usize, data: *mut ()) -> ! {
-            core::arch::naked_asm!("mov rdx, rbp", "jmp {}", sym $then)
-        }
-        first
-    }};
+    ($then:path) => { core::arch::naked_asm!("mov rdx, rbp", "jmp {}", sym $then) };
 }
 pub(in crate::arch) use frame_pointer_first;

@@ -1,9 +1,9 @@
 //! For the tests: every register of aarch64 that a program can see, filled, held for a while, and read again.
 
 use core::arch::{asm, naked_asm};
-use core::cell::UnsafeCell;
 
-use super::{Injected, inject};
+use crate::arch::inject::probe::{Found, Random, differences};
+use crate::arch::inject::{Injected, inject};
 
 /// All registers: the general ones, of which x30 is the counter and x18 the platform's, the flags, the
 /// two float words, the vectors.
@@ -25,18 +25,6 @@ const FPSR: u64 = 0x0800_001F;
 const EMPTY: Registers =
     Registers { general: [0; 32], flags: 0, fpcr: 0, fpsr: 0, _pad: 0, vectors: [0; 32] };
 
-/// Numbers that look random.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-}
-
 /// Returns `true` if the machine can do what the tests want. With SVE it cannot: the C library uses it, and
 /// injected calls are then refused for as long as the kernel likes.
 pub(in crate::arch) fn is_possible() -> bool {
@@ -49,7 +37,7 @@ pub(in crate::arch) fn is_possible() -> bool {
 impl Registers {
     /// A state that has something in every register.
     pub(in crate::arch) fn filled(seed: u64, _tiles: bool) -> Box<Self> {
-        let mut random = Random((seed + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        let mut random = Random::new(seed);
         let mut state = Box::new(EMPTY);
         state.general = core::array::from_fn(|_| random.next());
         state.general[18] = 0; // the platform's
@@ -73,27 +61,10 @@ impl Registers {
     }
 
     pub(in crate::arch) fn differences(&self, other: &Self) -> Vec<String> {
-        let mut found = Vec::new();
-        for (i, (ours, theirs)) in self.general.iter().zip(&other.general).enumerate() {
-            if ours != theirs {
-                found.push(format!("general register {i}: {ours:#x}, {theirs:#x}"));
-            }
-        }
-        let words = [
-            ("flags", self.flags, other.flags),
-            ("fpcr", self.fpcr, other.fpcr),
-            ("fpsr", self.fpsr, other.fpsr),
-        ];
-        for (name, ours, theirs) in words {
-            if ours != theirs {
-                found.push(format!("{name}: {ours:#x}, {theirs:#x}"));
-            }
-        }
-        for (i, (ours, theirs)) in self.vectors.iter().zip(&other.vectors).enumerate() {
-            if ours != theirs {
-                found.push(format!("vector register {i}: {ours:#x}, {theirs:#x}"));
-            }
-        }
+        let mut found = differences("general register", &self.general, &other.general);
+        found.extend(differences("vector register", &self.vectors, &other.vectors));
+        let words = |state: &Self| [state.flags, state.fpcr, state.fpsr];
+        found.extend(differences("flags, fpcr, fpsr, word", &words(self), &words(other)));
         found
     }
 
@@ -108,20 +79,8 @@ impl Registers {
     }
 }
 
-/// A place for what an injected function finds: the modes.
-pub(in crate::arch) struct Found(UnsafeCell<Registers>);
-
-// SAFETY: written by `Spoil::call` alone, read by the function that it calls, on one kernel thread.
-unsafe impl Sync for Found {}
-
-pub(in crate::arch) static FOUND: Found = Found(UnsafeCell::new(EMPTY));
-
-impl Found {
-    pub(in crate::arch) fn get(&self) -> &Registers {
-        // SAFETY: written before the function that reads it is called, on one kernel thread.
-        unsafe { &*self.0.get() }
-    }
-}
+/// What an injected function finds: the modes.
+pub(in crate::arch) static FOUND: Found<Registers> = Found::new(EMPTY);
 
 /// Not needed here: the garbage is in the code.
 pub(in crate::arch) struct Garbage;

@@ -1,11 +1,11 @@
 //! For the tests: every register of riscv64 that a program can see, filled, held for a while, and read again.
 
 use core::arch::{asm, naked_asm};
-use core::cell::UnsafeCell;
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use super::{Injected, inject};
+use crate::arch::inject::probe::{Found, Random, differences};
+use crate::arch::inject::{Injected, inject};
 
 /// All registers: the general ones, of which x1 is the counter, the float word, the float registers, and what
 /// there is of vectors.
@@ -38,18 +38,6 @@ const EMPTY: Registers = Registers {
     vectors: Vectors { vlenb: 0, vstart: 0, vl: 0, vtype: 0, vcsr: 0, registers: [0; MOST] },
 };
 
-/// Numbers that look random.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-}
-
 /// Returns `true`: every machine can do what the tests want.
 pub(in crate::arch) fn is_possible() -> bool {
     true
@@ -73,7 +61,7 @@ pub(in crate::arch) fn vector_len() -> u64 {
 impl Registers {
     /// A state that has something in every register; in those of vectors only if asked for.
     pub(in crate::arch) fn filled(seed: u64, vectors: bool) -> Box<Self> {
-        let mut random = Random((seed + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        let mut random = Random::new(seed);
         let mut state = Box::new(EMPTY);
         state.general = core::array::from_fn(|_| random.next());
         // Zero itself, the counter when it has run down, and the pointers of stack, data and thread: if these
@@ -100,18 +88,9 @@ impl Registers {
     }
 
     pub(in crate::arch) fn differences(&self, other: &Self) -> Vec<String> {
-        let mut found = Vec::new();
-        if self.fcsr != other.fcsr {
-            found.push(format!("fcsr: {:#x}, {:#x}", self.fcsr, other.fcsr));
-        }
-        let kinds = [("x", &self.general, &other.general), ("f", &self.floats, &other.floats)];
-        for (name, ours, theirs) in kinds {
-            for (i, (ours, theirs)) in ours.iter().zip(theirs).enumerate() {
-                if ours != theirs {
-                    found.push(format!("{name}{i}: {ours:#x}, {theirs:#x}"));
-                }
-            }
-        }
+        let mut found = differences("x", &self.general, &other.general);
+        found.extend(differences("f", &self.floats, &other.floats));
+        found.extend(differences("fcsr", &[self.fcsr], &[other.fcsr]));
         found.extend(self.vectors.differences(&other.vectors));
         found
     }
@@ -159,20 +138,8 @@ impl Vectors {
     }
 }
 
-/// A place for what an injected function finds: the modes.
-pub(in crate::arch) struct Found(UnsafeCell<Registers>);
-
-// SAFETY: written by `Spoil::call` alone, read by the function that it calls, on one kernel thread.
-unsafe impl Sync for Found {}
-
-pub(in crate::arch) static FOUND: Found = Found(UnsafeCell::new(EMPTY));
-
-impl Found {
-    pub(in crate::arch) fn get(&self) -> &Registers {
-        // SAFETY: written before the function that reads it is called, on one kernel thread.
-        unsafe { &*self.0.get() }
-    }
-}
+/// What an injected function finds: the modes.
+pub(in crate::arch) static FOUND: Found<Registers> = Found::new(EMPTY);
 
 /// How long vector registers are, if garbage is to be left in these, too. The garbage is in the code.
 pub(in crate::arch) struct Garbage(AtomicU64);

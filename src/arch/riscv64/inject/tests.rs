@@ -1,7 +1,8 @@
 //! Injected calls on riscv64: vectors (V), where the processor has them.
 
 use super::probe::{GARBAGE, Registers, Spoil, inject_without_v0, vector_len};
-use crate::arch::inject::{ALIGNMENT, PLAIN, RECORD, SLACK, VECTORS, WITH_VECTORS, room};
+use super::{ALIGNMENT, PLAIN, RECORD, VECTORS, WITH_VECTORS};
+use crate::arch::inject::{SLACK, room};
 use crate::arch::inject_tests::{
     Count, decide, every_register_survives, hold_under_fire, may, migration, states,
 };

@@ -9,9 +9,10 @@ use core::ops::Range;
 use std::sync::OnceLock;
 
 use super::{
-    BASE, FXSAVE, INITIAL, Injected, LEGACY, RED_ZONE, RIGHTS, SMALL, TILE_DATA, XSAVE, adopt, cpuid,
-    enabled, prepare,
+    BASE, FXSAVE, INITIAL, LEGACY, RED_ZONE, RIGHTS, SMALL, TILE_DATA, XSAVE, adopt, cpuid, enabled, prepare,
 };
+use crate::arch::inject::Injected;
+use crate::arch::inject::probe::{Found, Random, differences};
 
 const AREA: usize = 16 << 10;
 const TILE_CONFIG: u64 = 1 << 17;
@@ -31,20 +32,8 @@ const FLAGS: u64 = 0x20_0CD5;
 /// Where the number of components in use stands.
 const IN_USE: usize = LEGACY;
 
-/// Numbers that look random.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn fill(&mut self, bytes: &mut [u8]) {
-        bytes.fill_with(|| (self.next() >> 32) as u8);
-    }
+fn fill(random: &mut Random, bytes: &mut [u8]) {
+    bytes.fill_with(|| (random.next() >> 32) as u8);
 }
 
 /// Returns `true` if the machine can do what the tests want: `xsave`.
@@ -99,14 +88,14 @@ impl Registers {
     /// A state that has something in every register, tiles if asked for; every third only in the general
     /// and SSE ones.
     pub(in crate::arch) fn filled(seed: u64, tiles: bool) -> Box<Self> {
-        let mut random = Random((seed + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+        let mut random = Random::new(seed);
         let mut state = Self::empty();
         let mut in_use = if seed % 3 == 2 { BASE } else { components() };
         if !tiles {
             in_use &= !(TILE_DATA | TILE_CONFIG);
         }
         let area = &mut state.area;
-        random.fill(&mut area[32..416]); // x87 and SSE
+        fill(&mut random, &mut area[32..416]); // x87 and SSE
         for register in 0..8 {
             area[32 + 16 * register + 10..][..6].fill(0);
         }
@@ -117,14 +106,14 @@ impl Registers {
         area[24..28].copy_from_slice(&mxcsr.to_le_bytes());
         in_use &= (1 << 19) - 1; // of later components it is not known what they may hold
         for component in (2..17).filter(|i| in_use >> i & 1 != 0) {
-            random.fill(&mut area[range_of(component)]);
+            fill(&mut random, &mut area[range_of(component)]);
         }
         if in_use & TILE_DATA != 0 {
             let config = &mut area[range_of(17)];
             config[0] = 1; // the palette with eight tiles of 16 rows of 64 bytes
             config[16..32].copy_from_slice(&[64, 0].repeat(8));
             config[48..56].fill(16);
-            random.fill(&mut area[range_of(18)]);
+            fill(&mut random, &mut area[range_of(18)]);
         }
         area[IN_USE..IN_USE + 8].copy_from_slice(&in_use.to_le_bytes());
         state.general = core::array::from_fn(|_| random.next());
@@ -148,12 +137,7 @@ impl Registers {
 
     /// What is not the same, apart from which components count as in use: a processor may say so of zeros.
     pub(in crate::arch) fn differences(&self, other: &Self) -> Vec<String> {
-        let mut found = Vec::new();
-        for (i, (ours, theirs)) in self.general.iter().zip(&other.general).enumerate() {
-            if ours != theirs {
-                found.push(format!("general register {i}: {ours:#x}, {theirs:#x}"));
-            }
-        }
+        let mut found = differences("general register", &self.general, &other.general);
         if (self.flags ^ other.flags) & FLAGS != 0 {
             found.push(format!("flags: {:#x}, {:#x}", self.flags, other.flags));
         }
@@ -191,21 +175,9 @@ impl Registers {
     }
 }
 
-/// A place for what an injected function finds.
-pub(in crate::arch) struct Found(UnsafeCell<Registers>);
-
-// SAFETY: written by `Spoil::call` alone, read by the function that it calls, on one kernel thread.
-unsafe impl Sync for Found {}
-
-pub(in crate::arch) static FOUND: Found =
-    Found(UnsafeCell::new(Registers { area: [0; AREA], general: [0; 16], flags: 2 }));
-
-impl Found {
-    pub(in crate::arch) fn get(&self) -> &Registers {
-        // SAFETY: written before the function that reads it is called, on one kernel thread.
-        unsafe { &*self.0.get() }
-    }
-}
+/// What an injected function finds.
+pub(in crate::arch) static FOUND: Found<Registers> =
+    Found::new(Registers { area: [0; AREA], general: [0; 16], flags: 2 });
 
 /// A state to spoil everything with; tile data only where tiles may be used.
 pub(in crate::arch) struct Garbage(UnsafeCell<Registers>);

@@ -6,7 +6,7 @@
 //!   | surplus for later modules   |
 //!   | of the C library, ...       |
 //!   | thread-locals of the program|
-//! | dtv, one unused word        |
+//!   | dtv, one unused word        |
 //!   +-----------------------------+ <- thread register
 //!   | struct pthread              |
 //!   +-----------------------------+ <- first byte above the stack
@@ -15,85 +15,21 @@
 //! Canary and pointer guard are the process's here, not the block's.
 
 use super::super::super::unfit::Unfit;
-use super::super::exit::Scramble;
-use super::super::symbols::{Static, number};
-use super::super::words::poke;
-
-/// Of `prctl`: a request for the state of the shadow stack, and the bit that says it is on.
-const GET_SHADOW_STACK: libc::c_int = 74;
-const SHADOW_STACK_ON: u64 = 1;
+use super::super::symbols::number;
 
 /// Returns `sizeof (struct pthread)`.
 pub(in super::super) fn descriptor_size() -> Result<usize, Unfit> {
     number(c"_thread_db_sizeof_pthread")
 }
 
-/// Returns, for a block that ends below `end`, the thread register and the first byte above the stack.
-pub(in super::super) fn place(end: usize, sizes: &Static) -> (usize, usize) {
-    let tp = (end - sizes.size) & !(sizes.align.max(64) - 1);
-    (tp, (tp - sizes.descriptor) & !63)
-}
-
-/// Returns where the note is.
-#[inline]
-pub(in super::super) fn note(tp: usize, sizes: &Static) -> usize {
-    (tp + sizes.size).next_multiple_of(64)
-}
-
-/// Returns the `struct pthread` of a thread register.
-#[inline]
-pub(in super::super) fn descriptor(tp: usize, sizes: &Static) -> usize {
-    tp - sizes.descriptor
-}
-
-/// Returns the thread register of a `struct pthread`.
-#[inline]
-pub(in super::super) fn register(descriptor: usize, sizes: &Static) -> usize {
-    descriptor + sizes.descriptor
-}
-
-/// Returns the addresses at which static thread-locals of this block can be.
-pub(in super::super) fn statics(tp: usize, sizes: &Static) -> std::ops::Range<usize> {
-    tp..tp + sizes.size
-}
-
-/// Fills in the head of block `tp`: the first word of `struct pthread`, "this process has several threads".
-///
-/// # Safety
-/// The caller alone uses the block at `tp`.
-pub(in super::super) unsafe fn fill_head(tp: usize, _own: usize, sizes: &Static) {
-    // SAFETY: within the block (contract).
-    unsafe { poke(descriptor(tp, sizes), 1_u32) };
-}
-
 /// `jmp_buf`: x19 to x29, lr, an unused word, sp, d8 to d15. Of these, lr and sp are scrambled.
 pub(in super::super) type Jump = [usize; 22];
 
-/// Where the stack pointer is in a jump.
+/// Where the program counter and the stack pointer are in a jump.
+pub(super) const JUMP_TARGET: usize = 11;
 pub(in super::super) const JUMP_SP: usize = 13;
-
-/// Returns a jump to `target` with stack pointer `sp`.
-pub(in super::super) fn jump(target: usize, sp: usize, scramble: Scramble) -> Jump {
-    let mut jump = [0; 22];
-    jump[11] = scramble.apply(target);
-    jump[JUMP_SP] = scramble.apply(sp);
-    jump
-}
 
 /// Returns `None`: the pointer guard is the process's.
 pub(in super::super) fn own_guard() -> Option<usize> {
     None
-}
-
-/// Returns the stack pointer at the beginning of a function, below a stack that ends at `end`.
-pub(in super::super) fn first_sp(end: usize) -> usize {
-    end
-}
-
-/// Returns `true` if the calling thread has a shadow stack.
-pub(in super::super) fn has_shadow_stack(_own: usize) -> bool {
-    let mut state = 0_u64;
-    // SAFETY: the kernel writes the word, or knows no such request.
-    let known = unsafe { libc::prctl(GET_SHADOW_STACK, &raw mut state, 0, 0, 0) } == 0;
-    known && state & SHADOW_STACK_ON != 0
 }
