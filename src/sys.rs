@@ -39,6 +39,7 @@ pub(crate) mod once;
 pub(crate) mod per_process;
 #[cfg(unix)]
 pub(crate) mod poll;
+pub(crate) mod poll_event;
 #[cfg_attr(not(target_os = "linux"), path = "sys/poll_set_other.rs")]
 pub(crate) mod poll_set;
 #[cfg_attr(

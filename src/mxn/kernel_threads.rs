@@ -5,11 +5,13 @@
 
 use std::io;
 use std::mem;
+use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use super::lwp::Lwp;
 use crate::sys::affinity;
+use crate::sys::futex;
 use crate::sys::kthread::{KernelThread, SignalMask};
 
 /// What has been started and not yet joined.
@@ -18,7 +20,7 @@ pub(crate) struct KernelThreads {
     members: Mutex<Vec<Member>>,
     /// The signal mask of the thread that built the runtime. LWPs start with it.
     pub(super) signal_mask: SignalMask,
-    /// Those beside the LWPs; 0 until they run.
+    /// Those beside the LWPs; 0 until they run, and after they have left.
     helper_tids: [AtomicU32; 2],
 }
 
@@ -83,7 +85,7 @@ impl KernelThreads {
         }
     }
 
-    /// Returns the id of this kernel thread; 0 until it runs.
+    /// Returns the id of this kernel thread; 0 until it runs, and after it has left.
     pub(crate) fn helper_tid(&self, helper: Helper) -> u32 {
         // Relaxed: a number to show.
         self.helper_tids[helper as usize].load(Ordering::Relaxed)
@@ -93,6 +95,27 @@ impl KernelThreads {
     pub(crate) fn show_helper(&self, helper: Helper, tid: u32) {
         // Relaxed: a number to show.
         self.helper_tids[helper as usize].store(tid, Ordering::Relaxed);
+    }
+
+    /// Notes that this kernel thread has left: it uses the runtime no more, and owns no share of it.
+    pub(crate) fn leave(&self, helper: Helper) {
+        let word = &self.helper_tids[helper as usize];
+        let at = ptr::from_ref(word);
+        // Release: pairs with `await_left`. From here on the word may be gone.
+        word.store(0, Ordering::Release);
+        futex::wake(at, 1);
+    }
+
+    /// Waits until this kernel thread, which runs, has left.
+    pub(crate) fn await_left(&self, helper: Helper) {
+        let word = &self.helper_tids[helper as usize];
+        loop {
+            // Acquire: pairs with `leave`.
+            match word.load(Ordering::Acquire) {
+                0 => return,
+                tid => _ = futex::wait(word, tid, None),
+            }
+        }
     }
 
     fn members(&self) -> MutexGuard<'_, Vec<Member>> {

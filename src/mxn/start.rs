@@ -162,7 +162,7 @@ impl Scheduler {
             lwp.life.show_awaited(true);
         }
         let name = format!("selvedge-{}", lwp.index);
-        self.start_crew(&name, Some(lwp), move |scheduler, ready| scheduler.lwp_main(lwp, ready))
+        self.start_crew(&name, Some(lwp), move |share, ready| share.forever().lwp_main(lwp, ready))
             .inspect_err(|_| self.give_up(lwp))
     }
 
@@ -215,21 +215,32 @@ impl Scheduler {
     }
 
     /// Starts the monitor, or the thread that keeps the reserve.
+    ///
+    /// The monitor has a table of descriptors of its own, so it could not close those of the runtime. It is
+    /// not the last to leave: the reserve's thread waits for that.
     fn start_helper(&'static self, helper: Helper, life: fn(&'static Self)) -> io::Result<Starting> {
-        self.start_crew(helper.name(), None, move |scheduler, ready| {
-            scheduler.kernel_threads.show_helper(helper, kthread::gettid().cast_unsigned());
+        self.start_crew(helper.name(), None, move |share, ready| {
+            let kernel_threads = &share.forever().kernel_threads;
+            kernel_threads.show_helper(helper, kthread::gettid().cast_unsigned());
             ready.tell(Ok(()));
-            life(scheduler);
+            life(share.forever());
+            match helper {
+                Helper::Monitor => {
+                    drop(share);
+                    kernel_threads.leave(helper);
+                }
+                Helper::Reserve => kernel_threads.await_left(Helper::Monitor),
+            }
         })
     }
 
-    /// Starts a kernel thread of the runtime: an LWP's, or a helper's. It owns a share of the scheduler while
-    /// it runs `life`.
+    /// Starts a kernel thread of the runtime: an LWP's, or a helper's. Its `life` owns a share of the
+    /// scheduler.
     fn start_crew(
         &'static self,
         name: &str,
         lwp: Option<&'static Lwp>,
-        life: impl FnOnce(&'static Self, Ready) + Send + 'static,
+        life: impl FnOnce(Arc<Self>, Ready) + Send + 'static,
     ) -> io::Result<Starting> {
         // A spare is not worth the last memory of threads that run.
         sys::mmap::check_headroom(KERNEL_STACK + sigstack::MAPPED)?;
@@ -243,8 +254,7 @@ impl Scheduler {
             let _member = PoolThread::enter();
             theirs.tell(kthread::gettid().cast_unsigned());
             drop(theirs);
-            life(share.forever(), ready);
-            drop(share);
+            life(share, ready);
         })?;
         self.kernel_threads.add(member, lwp, badge);
         Ok(starting)

@@ -169,7 +169,8 @@ impl<T: AsFd> Socket<T> {
         let socket = self.socket();
         if let Some(wait) = wait {
             wait.begin()?;
-            return self.source.call(self.descriptor(), direction, || wait, || attempt(&socket, DONT_WAIT));
+            let attempt = |ended| attempt(&socket, flag(ended));
+            return self.source.call(self.descriptor(), direction, || wait, attempt);
         }
         // Relaxed: a setting.
         if self.nonblocking.load(Ordering::Relaxed) {
@@ -178,9 +179,8 @@ impl<T: AsFd> Socket<T> {
         match current::try_current() {
             Some(me) if !me.is_kernel() => {
                 let wait = || self.timeouts[direction as usize].wait();
-                let result =
-                    self.source.call(self.descriptor(), direction, wait, || attempt(&socket, DONT_WAIT));
-                result.map_err(as_std)
+                let attempt = |ended| attempt(&socket, flag(ended));
+                self.source.call(self.descriptor(), direction, wait, attempt).map_err(as_std)
             }
             // The kernel has the timeout.
             Some(me) => kernel_park::in_call(me, direction.reason(), false, || attempt(&socket, 0))
@@ -191,12 +191,11 @@ impl<T: AsFd> Socket<T> {
 
     /// Reads bytes of a stream.
     #[inline]
-    pub(crate) fn read(&self, buffer: &mut [u8], wait: Option<Wait>) -> io::Result<usize> {
-        let length = buffer.len();
-        self.call(Direction::Read, wait, |socket, flag| {
-            let value = socket.recv_with_flags(uninit(buffer), flag)?;
-            Ok(Done { value, all: value < length })
-        })
+    pub(crate) fn read(&self, buffer: &mut [u8], wait: Option<Wait>) -> io::Result<usize>
+    where
+        T: Stream,
+    {
+        self.call(Direction::Read, wait, |socket, flag| T::receive(socket, buffer, flag))
     }
 
     /// Reads bytes of a stream into several buffers.
@@ -300,6 +299,36 @@ pub(crate) fn accept<T: AsFd, R>(
 fn as_std(error: io::Error) -> io::Error {
     let timed_out = error.get_ref().and_then(|it| it.downcast_ref()) == Some(&WaitError::TimedOut);
     if timed_out { socket::would_block() } else { error }
+}
+
+/// A stream of bytes, as far as reads differ.
+pub(crate) trait Stream: AsFd {
+    /// Makes one call that reads.
+    fn receive(socket: &SockRef<'_>, buffer: &mut [u8], flags: i32) -> io::Result<Done<usize>>;
+}
+
+impl Stream for std::net::TcpStream {
+    #[inline]
+    fn receive(socket: &SockRef<'_>, buffer: &mut [u8], flags: i32) -> io::Result<Done<usize>> {
+        let length = buffer.len();
+        let value = socket.recv_with_flags(uninit(buffer), flags)?;
+        Ok(Done { value, all: value < length })
+    }
+}
+
+impl Stream for std::os::unix::net::UnixStream {
+    #[inline]
+    fn receive(socket: &SockRef<'_>, buffer: &mut [u8], flags: i32) -> io::Result<Done<usize>> {
+        let (value, whole) = socket::receive(socket.as_fd(), buffer, flags)?;
+        Ok(Done { value, all: whole && value < buffer.len() })
+    }
+}
+
+/// Returns the flag of a call that does not block. A socket of messages whose end was shut down tells that
+/// only to calls that may block.
+#[inline]
+fn flag(ended: bool) -> i32 {
+    if ended { 0 } else { DONT_WAIT }
 }
 
 /// Lets the kernel write into initialized bytes.

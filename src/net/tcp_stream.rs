@@ -118,7 +118,7 @@ fn connect(to: &SocketAddr, wait: Option<Wait>) -> io::Result<TcpStream> {
         Err(error) if socket::is_in_progress(&error) => {
             // Until the connection is made, nothing can be sent. `peer_addr` tells that from an error.
             let mut begun = false;
-            let attempt = || {
+            let attempt = |_| {
                 if !std::mem::replace(&mut begun, true) {
                     return Err(socket::would_block());
                 }

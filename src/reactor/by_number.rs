@@ -29,7 +29,7 @@ use crate::park::thread::ThreadRef;
 use crate::park::wait::Wait;
 use crate::shim::atomic::{AtomicPtr, Ordering};
 use crate::shim::global;
-use crate::shim::poll_set::Event;
+use crate::shim::poll_set::{Event, Report};
 
 /// Numbers in a page.
 const PAGE: usize = 1 << 10;
@@ -152,6 +152,6 @@ pub(crate) fn until_ready(
 pub(crate) fn closed(descriptor: RawFd) {
     let Some(entry) = known(descriptor) else { return };
     let token = entry.token();
-    let event = Event { token, readable: true, writable: true, read_closed: false, write_closed: false };
+    let event = Event { token, read: Some(Report::Ready), write: Some(Report::Ready) };
     Entry::event(event, |grants| _ = grants.wake_all());
 }

@@ -130,7 +130,7 @@ impl Entry {
     #[inline]
     pub(crate) fn fetch(event: Event) {
         if let Some(entry) = entry(event.token as u32) {
-            let direction = if event.readable { &entry.read } else { &entry.write };
+            let direction = if event.read.is_some() { &entry.read } else { &entry.write };
             direction.fetch();
         }
     }
@@ -139,15 +139,12 @@ impl Entry {
     pub(crate) fn event(event: Event, mut wake: impl FnMut(crate::park::wait_queue::Grants)) {
         let Some(entry) = entry(event.token as u32) else { return };
         let life = (event.token >> 32) as u32;
-        if event.readable
-            && let Some(grants) = entry.read.notify(life, event.read_closed)
-        {
-            wake(grants);
-        }
-        if event.writable
-            && let Some(grants) = entry.write.notify(life, event.write_closed)
-        {
-            wake(grants);
+        for (report, readiness) in [(event.read, &entry.read), (event.write, &entry.write)] {
+            if let Some(report) = report
+                && let Some(grants) = readiness.notify(life, report)
+            {
+                wake(grants);
+            }
         }
     }
 }
@@ -198,6 +195,7 @@ fn in_child() {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::shim::poll_set::Report;
 
     #[test]
     fn numbers_have_places() {
@@ -212,7 +210,7 @@ mod tests {
         let entry = before[999];
         let token = entry.token();
         assert!(std::ptr::eq(super::entry(token as u32).unwrap(), entry));
-        let event = Event { token, readable: true, writable: true, read_closed: true, write_closed: true };
+        let event = Event { token, read: Some(Report::Closed), write: Some(Report::Closed) };
         let seen = entry.read.look();
         Entry::event(event, |_| panic!("no thread waits"));
         assert_ne!(entry.read.look(), seen);

@@ -7,7 +7,7 @@
 //! **Rejected.** To ask for each event anew (`EPOLLONESHOT`): one more system call for each message. One
 //! place for one waiter: several threads may read from, or accept at, one descriptor.
 //!
-//! **Protocol.** One word has a count of events. It also has three flags, and the life of its entry.
+//! **Protocol.** One word has a count of events. It also has four flags, and the life of its entry.
 //!
 //! 1. A thread loads the word, and makes its system call. If that would block, or has taken all that there
 //!    was, the thread clears READY, unless the word has changed.
@@ -16,7 +16,10 @@
 //! 3. An event adds one to the count and sets READY, in one step. If it finds WAITED, it locks the queue,
 //!    clears WAITED, and takes all waiters off.
 //!
-//! If no more bytes will ever come, the event also sets CLOSED. From then on READY stays.
+//! A call that takes less than it asked for has taken all, with two exceptions. At the end, the next call
+//! must be made, too, though no event announces it. So the event of the end sets CLOSED. Before urgent bytes,
+//! a call stops. So an event that tells of these sets URGENT. Either keeps READY, until a call would block: a
+//! FIFO has another writer after the end of its last.
 //!
 //! **Proof** that no event is lost. An event either comes before the load of 1, and then the call sees what
 //! it announced. Or it changes the word. Then READY is not cleared by 1, or it is set again, and 2 finds it.
@@ -30,16 +33,19 @@ use crate::park::reason::WaitReason;
 use crate::park::wait::{Wait, WaitError};
 use crate::park::wait_queue::{self, Grants, Invalid, Options, Order, Token, Woken};
 use crate::shim::atomic::{AtomicU64, Ordering};
+use crate::shim::poll_set::Report;
 use crate::shim::{fetch_to_write, store_among_swaps};
 
 /// A thread waits, or is about to.
 const WAITED: u64 = 1;
 /// A call may not block.
 const READY: u64 = 1 << 1;
-/// No call blocks any more.
+/// No call blocks any more, as far as events have told.
 const CLOSED: u64 = 1 << 2;
+/// There are urgent bytes.
+const URGENT: u64 = 1 << 3;
 /// One event.
-const EVENT: u64 = 1 << 3;
+const EVENT: u64 = 1 << 4;
 /// The bits of the life.
 const LIFE: u64 = !0 << 32;
 
@@ -59,6 +65,11 @@ impl Seen {
     #[inline]
     pub(crate) fn is_ready(self) -> bool {
         self.0 & READY != 0
+    }
+
+    /// Returns `true` if no call blocks any more, as far as events have told.
+    pub(crate) fn is_closed(self) -> bool {
+        self.0 & CLOSED != 0
     }
 }
 
@@ -80,13 +91,27 @@ impl Readiness {
         Seen(self.0.load(Ordering::Acquire))
     }
 
-    /// Does step 1, after a call that would block, or has taken all.
+    /// Does step 1, after a call that has taken less than it asked for.
     #[inline]
     pub(crate) fn is_used_up(&self, seen: Seen) {
-        if seen.0 & (READY | CLOSED) == READY {
-            // Relaxed: it publishes nothing. If the word has changed, READY stays.
-            let _ = self.0.compare_exchange(seen.0, seen.0 & !READY, Ordering::Relaxed, Ordering::Relaxed);
+        if seen.0 & (READY | CLOSED | URGENT) == READY {
+            self.clear(seen);
         }
+    }
+
+    /// Does step 1, after a call that would block, whatever events have told.
+    #[inline]
+    pub(crate) fn would_block(&self, seen: Seen) {
+        if seen.is_ready() {
+            self.clear(seen);
+        }
+    }
+
+    #[inline]
+    fn clear(&self, seen: Seen) {
+        let clear = seen.0 & !(READY | CLOSED | URGENT);
+        // Relaxed: it publishes nothing. If the word has changed, READY stays.
+        let _ = self.0.compare_exchange(seen.0, clear, Ordering::Relaxed, Ordering::Relaxed);
     }
 
     /// Begins to fetch what [`notify`](Self::notify) needs.
@@ -99,13 +124,13 @@ impl Readiness {
     /// Forgets what events have said. The caller then asks for them anew, and [waits](Self::wait_since).
     pub(super) fn forget(&self) -> Seen {
         // Relaxed: it publishes nothing.
-        Seen(self.0.fetch_and(!(READY | CLOSED), Ordering::Relaxed))
+        Seen(self.0.fetch_and(!(READY | CLOSED | URGENT), Ordering::Relaxed))
     }
 
     /// Waits as [`wait`](Self::wait) does, for an event that has come since `seen`. It does not matter what
     /// other threads have made of READY meanwhile.
     pub(super) fn wait_since(&self, seen: Seen, reason: WaitReason, wait: Wait) -> Result<(), WaitError> {
-        let count = |word: u64| word & !(LIFE | WAITED | READY | CLOSED);
+        let count = |word: u64| word & !(LIFE | WAITED | READY | CLOSED | URGENT);
         self.wait_while(reason, wait, |word| count(word) == count(seen.0))
     }
 
@@ -139,10 +164,15 @@ impl Readiness {
         self.0.fetch_update(Ordering::Relaxed, Ordering::Acquire, wait).is_ok()
     }
 
-    /// Does step 3. `closed`: no call will block any more. Returns the threads to wake.
+    /// Does step 3. Returns the threads to wake.
     #[must_use]
-    pub(crate) fn notify(&self, life: u32, closed: bool) -> Option<Grants> {
-        let flags = READY | if closed { CLOSED } else { 0 };
+    pub(crate) fn notify(&self, life: u32, what: Report) -> Option<Grants> {
+        let flags = READY
+            | match what {
+                Report::Ready => 0,
+                Report::Urgent => URGENT,
+                Report::Closed => CLOSED,
+            };
         let add = |word: u64| {
             // The count does not run over into the life.
             let count = (word & !LIFE).wrapping_add(EVENT) & !LIFE;
@@ -177,23 +207,41 @@ mod tests {
         readiness.begin(1);
         let seen = readiness.look();
         assert!(seen.is_ready() && !times_out(&readiness));
-        assert!(readiness.notify(1, false).is_none());
+        assert!(readiness.notify(1, Report::Ready).is_none());
         readiness.is_used_up(seen);
         assert!(readiness.look().is_ready(), "an event has come since");
         readiness.is_used_up(readiness.look());
         assert!(!readiness.look().is_ready() && times_out(&readiness));
         // The waiter has gone, and left WAITED.
-        assert_eq!(readiness.notify(1, false).map(Grants::wake_all), Some(0));
-        assert!(readiness.notify(1, false).is_none());
+        assert_eq!(readiness.notify(1, Report::Ready).map(Grants::wake_all), Some(0));
+        assert!(readiness.notify(1, Report::Ready).is_none());
     }
 
     #[test]
     fn the_end_is_ready_for_good() {
         let readiness = Readiness::new();
         readiness.begin(1);
-        assert!(readiness.notify(1, true).is_none());
+        assert!(readiness.notify(1, Report::Closed).is_none());
         readiness.is_used_up(readiness.look());
         assert!(readiness.look().is_ready());
+    }
+
+    #[test]
+    fn a_call_that_would_block_knows_better() {
+        let readiness = Readiness::new();
+        for (what, closed) in [(Report::Closed, true), (Report::Urgent, false)] {
+            readiness.begin(1);
+            assert!(readiness.notify(1, what).is_none());
+            readiness.is_used_up(readiness.look());
+            let seen = readiness.look();
+            assert!(seen.is_ready() && seen.is_closed() == closed, "{what:?}");
+            readiness.would_block(seen);
+            let seen = readiness.look();
+            assert!(!seen.is_ready() && !seen.is_closed() && times_out(&readiness));
+            assert!(readiness.notify(1, Report::Ready).is_some());
+            readiness.is_used_up(readiness.look());
+            assert!(!readiness.look().is_ready(), "it is as any other");
+        }
     }
 
     #[test]
@@ -202,14 +250,14 @@ mod tests {
         readiness.begin(2);
         readiness.is_used_up(readiness.look());
         let before = readiness.look();
-        assert!(readiness.notify(1, true).is_none());
+        assert!(readiness.notify(1, Report::Closed).is_none());
         assert_eq!(readiness.look(), before);
     }
 
     #[test]
     fn the_count_stays_within_its_bits() {
-        let readiness = Readiness(AtomicU64::new(1 << 32 | (!LIFE & !CLOSED & !WAITED)));
-        assert!(readiness.notify(1, false).is_none());
+        let readiness = Readiness(AtomicU64::new(1 << 32 | (!LIFE & !CLOSED & !URGENT & !WAITED)));
+        assert!(readiness.notify(1, Report::Ready).is_none());
         assert_eq!(readiness.look(), Seen(1 << 32 | READY));
     }
 }

@@ -6,7 +6,7 @@ use std::ptr;
 
 use super::entries::Entry;
 use super::kernel_wait;
-use super::readiness::Readiness;
+use super::readiness::{Readiness, Seen};
 use crate::park::backend::blocking;
 use crate::park::current::current;
 use crate::park::no_preempt::NoPreempt;
@@ -61,25 +61,29 @@ impl Source {
         unsafe { self.0.load(Ordering::Acquire).as_ref() }
     }
 
-    /// Returns the entry, and `true` if this call has made it.
+    /// Returns the entry, after a call in this direction that would have blocked.
     #[cold]
-    fn enter(&self) -> (&'static Entry, bool) {
+    fn enter(&self, direction: Direction) -> &'static Entry {
         let entry = Entry::take();
+        // What happens from the call on is reported. So this comes before other threads can find the entry,
+        // and have a set report to it.
+        let readiness = direction.of(entry);
+        readiness.would_block(readiness.look());
         let new = ptr::from_ref(entry).cast_mut();
         // Release: pairs with `entry`. Acquire: as there.
         match self.0.compare_exchange(ptr::null_mut(), new, Ordering::Release, Ordering::Acquire) {
-            Ok(_) => (entry, true),
+            Ok(_) => entry,
             Err(other) => {
                 entry.give_back();
                 // SAFETY: another thread has taken it for this source.
-                (unsafe { &*other }, false)
+                unsafe { &*other }
             }
         }
     }
 
     /// Makes system calls until one does not say that it would block, and waits in between as `wait` says.
-    /// `attempt` is a call that does not block the kernel thread. `wait` is called at most once, if the
-    /// thread must wait.
+    /// `attempt` is a call that does not block the kernel thread. If its argument is `true`, the descriptor
+    /// has ended, so that none would. `wait` is called at most once, if the thread must wait.
     ///
     /// # Blocks
     ///
@@ -94,7 +98,7 @@ impl Source {
         descriptor: BorrowedFd<'_>,
         direction: Direction,
         wait: impl FnOnce() -> Wait,
-        mut attempt: impl FnMut() -> io::Result<Done<T>>,
+        mut attempt: impl FnMut(bool) -> io::Result<Done<T>>,
     ) -> io::Result<T> {
         let me = current();
         let mut first = Some(wait);
@@ -104,34 +108,28 @@ impl Source {
             let watched = entry.filter(|entry| is_watched(me, descriptor, entry));
             let seen = watched.map(|entry| direction.of(entry).look());
             if seen.is_none_or(|seen| seen.is_ready()) {
-                let used_up = || {
-                    if let (Some(entry), Some(seen)) = (watched, seen) {
-                        direction.of(entry).is_used_up(seen);
-                    }
-                };
-                match attempt() {
+                let mut result = attempt(false);
+                if seen.is_some_and(Seen::is_closed) && would_block(&result) {
+                    result = attempt(true);
+                }
+                let readiness = watched.map(|entry| direction.of(entry)).zip(seen);
+                match result {
                     Ok(done) => {
-                        if done.all {
-                            used_up();
+                        if done.all
+                            && let Some((readiness, seen)) = readiness
+                        {
+                            readiness.is_used_up(seen);
                         }
                         return Ok(done.value);
                     }
                     Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
-                    Err(_) => used_up(),
+                    Err(_) => _ = readiness.map(|(readiness, seen)| readiness.would_block(seen)),
                 }
             }
             let wait = *wait.get_or_insert_with(|| first.take().expect("it is called once")());
             match watched {
                 Some(entry) => direction.of(entry).wait(direction.reason(), wait)?,
-                None if !me.is_kernel() && entry.is_none() => {
-                    let (taken, new) = self.enter();
-                    if new {
-                        // The call would have blocked. What happens from here on is reported.
-                        let readiness = direction.of(taken);
-                        readiness.is_used_up(readiness.look());
-                    }
-                    entry = Some(taken);
-                }
+                None if !me.is_kernel() && entry.is_none() => entry = Some(self.enter(direction)),
                 None => blocking(me, || kernel_wait::until_ready(me, descriptor, direction, wait))?,
             }
         }
@@ -150,7 +148,7 @@ impl Source {
             wait.begin()?;
         }
         let wait = || wait.unwrap_or(Wait::forever());
-        self.call(descriptor, direction, wait, || Ok(Done { value: attempt()?, all: false }))
+        self.call(descriptor, direction, wait, |_| Ok(Done { value: attempt()?, all: false }))
     }
 }
 
@@ -162,6 +160,10 @@ impl Drop for Source {
     }
 }
 
+fn would_block<T>(result: &io::Result<T>) -> bool {
+    result.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+}
+
 /// Has the runtime of `me` watch the descriptor. Returns `false` if it cannot.
 #[inline]
 fn is_watched(me: ThreadRef, descriptor: BorrowedFd<'_>, entry: &Entry) -> bool {
@@ -169,3 +171,6 @@ fn is_watched(me: ThreadRef, descriptor: BorrowedFd<'_>, entry: &Entry) -> bool 
     let _no_preempt = NoPreempt::hold();
     me.backend().watch(descriptor.as_raw_fd(), entry.token(), &entry.watched_by).unwrap_or(false)
 }
+
+#[cfg(all(test, loom))]
+mod loom_source;

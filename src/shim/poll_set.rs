@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use loom::sync::{Condvar, Mutex};
 
-pub(crate) use crate::sys::poll_set::Event;
+pub(crate) use crate::sys::poll_set::{Event, Report};
 
 loom::lazy_static! {
     static ref KERNEL: Kernel = Kernel { state: Mutex::new(State::default()), changed: Condvar::new() };

@@ -136,6 +136,15 @@ impl<T> OnceLock<T> {
     }
 }
 
+impl<T> Drop for OnceLock<T> {
+    fn drop(&mut self) {
+        if *self.word.get_mut() == DONE {
+            // SAFETY: the value was written before the word, and is not used again.
+            unsafe { self.value.get_mut().assume_init_drop() };
+        }
+    }
+}
+
 /// Frees a word when dropped, even by unwinding.
 struct Free<'a>(&'a AtomicU64);
 
@@ -216,6 +225,17 @@ mod tests {
         assert_eq!(*place.get_or_init(|| 1), 1);
         assert_eq!(*place.get_or_init(|| 2), 1);
         assert_eq!(place.set(3), Err(3));
+    }
+
+    #[test]
+    fn the_value_goes_with_its_place() {
+        let value = std::sync::Arc::new(());
+        let place = OnceLock::new();
+        assert!(place.set(value.clone()).is_ok());
+        assert_eq!(std::sync::Arc::strong_count(&value), 2);
+        drop(place);
+        assert_eq!(std::sync::Arc::strong_count(&value), 1);
+        drop(OnceLock::<Box<u8>>::new());
     }
 
     #[test]

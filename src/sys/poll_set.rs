@@ -19,6 +19,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+pub(crate) use super::poll_event::{Event, Report};
 use super::task_state;
 
 /// The token of the bell, which no descriptor has.
@@ -26,18 +27,7 @@ const BELL: u64 = u64::MAX;
 /// How many events one call returns. More than that wait for the next call.
 const BATCH: usize = 128;
 /// What a descriptor is added for.
-const EVENTS: i32 = libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET;
-
-/// What has happened to a descriptor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Event {
-    pub(crate) token: u64,
-    pub(crate) readable: bool,
-    pub(crate) writable: bool,
-    /// No more bytes will come, or can be sent: it stays readable, or writable, for good.
-    pub(crate) read_closed: bool,
-    pub(crate) write_closed: bool,
-}
+const EVENTS: i32 = libc::EPOLLIN | libc::EPOLLPRI | libc::EPOLLOUT | libc::EPOLLRDHUP | libc::EPOLLET;
 
 /// A set of descriptors, and a bell.
 #[derive(Debug)]
@@ -196,14 +186,18 @@ impl Events {
     pub(crate) fn iter(&self) -> impl Iterator<Item = Event> {
         self.all().filter_map(|(token, events)| {
             let any = |of: i32| events & of.cast_unsigned() != 0;
-            let failed = any(libc::EPOLLERR);
-            let hung_up = any(libc::EPOLLHUP);
-            (token != BELL).then_some(Event {
+            let report = |closed: i32, urgent: i32, ready: i32| {
+                let or = |of: i32, report| any(of).then_some(report);
+                or(closed, Report::Closed).or(or(urgent, Report::Urgent)).or(or(ready, Report::Ready))
+            };
+            (token != BELL).then(|| Event {
                 token,
-                readable: any(libc::EPOLLIN | libc::EPOLLPRI | libc::EPOLLRDHUP) || failed || hung_up,
-                writable: any(libc::EPOLLOUT) || failed || hung_up,
-                read_closed: any(libc::EPOLLRDHUP) || hung_up,
-                write_closed: hung_up,
+                read: report(
+                    libc::EPOLLRDHUP | libc::EPOLLHUP,
+                    libc::EPOLLPRI,
+                    libc::EPOLLIN | libc::EPOLLERR,
+                ),
+                write: report(libc::EPOLLHUP, 0, libc::EPOLLOUT | libc::EPOLLERR),
             })
         })
     }
@@ -240,12 +234,11 @@ mod tests {
         let set = PollSet::new().unwrap();
         let (mut one, mut other) = UnixStream::pair().unwrap();
         set.add(one.as_raw_fd(), 7).unwrap();
-        let writable =
-            Event { token: 7, readable: false, writable: true, read_closed: false, write_closed: false };
+        let writable = Event { token: 7, read: None, write: Some(Report::Ready) };
         assert_eq!(now(&set), [writable]);
         assert_eq!(now(&set), []);
         other.write_all(b"ab").unwrap();
-        let readable = Event { readable: true, ..writable };
+        let readable = Event { read: Some(Report::Ready), ..writable };
         assert_eq!(wait(&set, None), [readable]);
         one.read_exact(&mut [0]).unwrap();
         assert_eq!(now(&set), [], "no new edge, though there is more to read");
@@ -253,7 +246,7 @@ mod tests {
         set.add(one.as_raw_fd(), 8).unwrap();
         assert_eq!(now(&set), [Event { token: 8, ..readable }]);
         other.shutdown(Shutdown::Write).unwrap();
-        assert_eq!(now(&set), [Event { token: 8, read_closed: true, ..readable }]);
+        assert_eq!(now(&set), [Event { token: 8, read: Some(Report::Closed), ..readable }]);
         drop(one);
         assert_eq!(now(&set), []);
     }

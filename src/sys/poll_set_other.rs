@@ -4,15 +4,7 @@
 use std::io;
 use std::time::Duration;
 
-/// See `poll_set.rs`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Event {
-    pub(crate) token: u64,
-    pub(crate) readable: bool,
-    pub(crate) writable: bool,
-    pub(crate) read_closed: bool,
-    pub(crate) write_closed: bool,
-}
+pub(crate) use super::poll_event::{Event, Report};
 
 /// There is none.
 #[derive(Debug)]

@@ -1,6 +1,7 @@
 //! Flags of calls on sockets, and the mode of a descriptor.
 
 use std::io;
+use std::mem;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// The call does not block, whatever the mode of the descriptor.
@@ -24,6 +25,28 @@ pub(crate) fn set_nonblocking(descriptor: BorrowedFd<'_>, nonblocking: bool) -> 
     // SAFETY: the kernel reads the one number.
     let rc = unsafe { libc::ioctl(descriptor.as_raw_fd(), libc::FIONBIO, &raw mut nonblocking) };
     if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Receives bytes of a stream. Returns how many, and `false` if the call may have stopped where descriptors
+/// came with the bytes, whatever comes after. Those descriptors are lost, as they are to `recv`.
+///
+/// # Errors
+///
+/// As `recvmsg`.
+pub(crate) fn receive(
+    descriptor: BorrowedFd<'_>,
+    buffer: &mut [u8],
+    flags: i32,
+) -> io::Result<(usize, bool)> {
+    let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+    // SAFETY: plain data, for which zero is valid.
+    let mut message: libc::msghdr = unsafe { mem::zeroed() };
+    message.msg_iov = &raw mut part;
+    message.msg_iovlen = 1;
+    // SAFETY: `part` is the buffer, and there is room for nothing else.
+    let length = unsafe { libc::recvmsg(descriptor.as_raw_fd(), &raw mut message, flags) };
+    let length = usize::try_from(length).map_err(|_| io::Error::last_os_error())?;
+    Ok((length, message.msg_flags & libc::MSG_CTRUNC == 0))
 }
 
 /// Returns `true` if calls on a descriptor return an error instead of blocking.

@@ -1,8 +1,11 @@
 //! Descriptors that are no sockets: pipes, files, another process.
 
-use std::fs::File;
+use std::ffi::CString;
+use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, PipeReader, PipeWriter, Read, Write, pipe};
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
@@ -21,6 +24,7 @@ both! {
     a_file_is_read_though_it_cannot_be_polled,
     the_mode_of_a_descriptor_comes_back,
     a_closed_end_ends_both_waits,
+    a_pipe_with_a_name_is_written_to_again,
 }
 
 fn ends() -> (Async<PipeReader>, Async<PipeWriter>) {
@@ -181,5 +185,28 @@ fn a_closed_end_ends_both_waits<L: Leg>() {
         });
         drop(reader);
         assert_eq!(fills.join().unwrap(), ErrorKind::BrokenPipe);
+    });
+}
+
+fn a_pipe_with_a_name_is_written_to_again<L: Leg>() {
+    L::new().run(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pipe");
+        let name = CString::new(path.as_os_str().as_bytes()).unwrap();
+        // SAFETY: a path that ends with a zero byte.
+        assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+        let reader = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&path).unwrap();
+        let mut reader = Async::new(reader).unwrap();
+        let writer = || OpenOptions::new().write(true).open(&path).unwrap();
+        for _ in 0..3 {
+            let mut writer = writer();
+            is(reader.readable_with(Wait::timeout(SHORT)), ErrorKind::TimedOut);
+            writer.write_all(b"x").unwrap();
+            assert_eq!(reader.read(&mut [0; 2]).unwrap(), 1);
+            is(reader.readable_with(Wait::timeout(SHORT)), ErrorKind::TimedOut);
+            drop(writer);
+            reader.readable().unwrap();
+            assert_eq!(reader.read(&mut [0]).unwrap(), 0);
+        }
     });
 }

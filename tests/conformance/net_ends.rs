@@ -2,6 +2,7 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,6 +22,9 @@ both! {
     a_stream_goes_from_one_runtime_to_another,
     calls_do_not_wait_if_told_so,
     messages_come_whole,
+    a_shut_socket_of_messages_has_ended,
+    what_comes_behind_descriptors_is_read,
+    what_comes_behind_urgent_bytes_is_read,
     sockets_have_paths,
 }
 
@@ -164,6 +168,96 @@ fn messages_come_whole<L: Leg>() {
         let receiver = thread::spawn(move || other.recv(&mut [0; 8]).unwrap());
         one.send(&[0; 5]).unwrap();
         assert_eq!(receiver.join().unwrap(), 5);
+    });
+}
+
+fn a_shut_socket_of_messages_has_ended<L: Leg>() {
+    let rt = L::new();
+    rt.run(|| {
+        let (one, _other) = UnixDatagram::pair().unwrap();
+        one.shutdown(Shutdown::Read).unwrap();
+        for _ in 0..2 {
+            assert_eq!(one.recv(&mut [0; 8]).unwrap(), 0);
+        }
+        let (one, other) = UnixDatagram::pair().unwrap();
+        let one = Arc::new(one);
+        let receiver = thread::spawn({
+            let one = Arc::clone(&one);
+            move || [one.recv(&mut [0; 8]).unwrap(), one.recv(&mut [0; 8]).unwrap()]
+        });
+        other.send(&[0; 5]).unwrap();
+        until_waits(&rt, &receiver);
+        one.shutdown(Shutdown::Both).unwrap();
+        assert_eq!(receiver.join().unwrap(), [5, 0]);
+        is(one.send(&[0]), ErrorKind::BrokenPipe);
+    });
+}
+
+/// Reads six bytes, of which a call may return fewer than there are.
+fn reads_six(stream: &mut impl Read) {
+    let (mut all, mut buffer) = (Vec::new(), [0; 16]);
+    while all.len() < 6 {
+        let length = stream.read(&mut buffer).unwrap();
+        assert_ne!(length, 0, "{all:?}");
+        all.extend_from_slice(&buffer[..length]);
+    }
+    assert_eq!(all, b"abcdef");
+}
+
+/// A thread that has waited has the set report what comes.
+fn what_comes_behind_descriptors_is_read<L: Leg>() {
+    L::new().run(|| {
+        let (mut one, mut other) = UnixStream::pair().unwrap();
+        for _ in 0..20 {
+            is(one.read_with(&mut [0], Wait::timeout(Duration::from_micros(100))), ErrorKind::TimedOut);
+            other.write_all(b"ab").unwrap();
+            send_with_descriptor(&other, b"cd");
+            other.write_all(b"ef").unwrap();
+            reads_six(&mut one);
+        }
+    });
+}
+
+/// Sends bytes, and with them a copy of the socket's descriptor.
+fn send_with_descriptor(socket: &UnixStream, bytes: &[u8]) {
+    const SIZE: u32 = size_of::<libc::c_int>() as u32;
+    let mut part = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+    // Aligned, and large enough.
+    let mut control = [0_usize; 8];
+    // SAFETY: plain data, for which zero is valid.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    (message.msg_iov, message.msg_iovlen) = (&raw mut part, 1);
+    message.msg_control = (&raw mut control).cast();
+    // SAFETY: it only computes.
+    message.msg_controllen = unsafe { libc::CMSG_SPACE(SIZE) } as _;
+    // SAFETY: there is room for one.
+    let header = unsafe { libc::CMSG_FIRSTHDR(&raw const message) };
+    // SAFETY: it only computes.
+    let length = unsafe { libc::CMSG_LEN(SIZE) } as _;
+    // SAFETY: plain data, for which zero is valid.
+    let mut first: libc::cmsghdr = unsafe { std::mem::zeroed() };
+    (first.cmsg_level, first.cmsg_type, first.cmsg_len) = (libc::SOL_SOCKET, libc::SCM_RIGHTS, length);
+    // SAFETY: it is in `control`.
+    unsafe { header.write(first) };
+    // SAFETY: it only computes.
+    let data = unsafe { libc::CMSG_DATA(header) };
+    // SAFETY: there is room for one descriptor.
+    unsafe { data.cast::<libc::c_int>().write_unaligned(socket.as_raw_fd()) };
+    // SAFETY: all that the message points to is there.
+    let sent = unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const message, 0) };
+    assert_eq!(usize::try_from(sent).ok(), Some(bytes.len()), "{}", std::io::Error::last_os_error());
+}
+
+fn what_comes_behind_urgent_bytes_is_read<L: Leg>() {
+    L::new().run(|| {
+        let (mut one, mut other) = pair();
+        for _ in 0..20 {
+            is(one.read_with(&mut [0], Wait::timeout(Duration::from_micros(100))), ErrorKind::TimedOut);
+            other.write_all(b"abcd").unwrap();
+            assert_eq!(socket2::SockRef::from(&other).send_out_of_band(b"!").unwrap(), 1);
+            other.write_all(b"ef").unwrap();
+            reads_six(&mut one);
+        }
     });
 }
 

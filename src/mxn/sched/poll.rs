@@ -141,3 +141,52 @@ impl Scheduler {
         count + grants.wake_all()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::fd::AsRawFd;
+    use std::sync::mpsc;
+
+    use crate::mxn::Mxn;
+    use crate::park::current::current;
+    use crate::runtime::Runtime;
+    use crate::sys::child_tests as child;
+
+    fn open() -> usize {
+        fs::read_dir("/proc/self/fd").unwrap().count()
+    }
+
+    /// The first runtimes are for what a process opens once.
+    #[test]
+    fn a_runtime_that_ends_closes_its_set() {
+        child::isolated(concat!(module_path!(), "::a_runtime_that_ends_closes_its_set"), || {
+            let (reader, _writer) = std::io::pipe().unwrap();
+            let reader = reader.as_raw_fd();
+            let watch = move || current().backend().watch_anew(reader, 0).unwrap();
+            let mut before = 0;
+            for round in 0..4 {
+                let rt = Mxn::new().unwrap();
+                rt.run(watch);
+                drop(rt);
+                if round == 0 {
+                    before = open();
+                }
+            }
+            assert_eq!(open(), before, "dropped from outside");
+            for _ in 0..10 {
+                let rt = Mxn::new().unwrap();
+                let (give, given) = mpsc::channel::<Mxn>();
+                rt.spawn(move || {
+                    watch();
+                    drop(given.recv());
+                });
+                give.send(rt).unwrap();
+            }
+            // Dropped by its own thread, it ends a moment later. A child that waits here forever is ended.
+            while open() > before {
+                std::thread::yield_now();
+            }
+        });
+    }
+}

@@ -68,8 +68,15 @@ impl Scheduler {
     }
 
     /// Returns `true` if the monitor may sleep until it is woken. It is the monitor's last look before that.
+    ///
+    /// An LWP that loses its slot leaves the set of descriptors, and goes among the spares. Only then does it
+    /// look for DEEP. So this also looks at the set.
     pub(in crate::mxn) fn may_sleep_deeply(&self) -> bool {
-        if !self.all_asleep() || self.has_shared() || self.pool.lwps().any(Lwp::has_stealable) {
+        if !self.sees_descriptors()
+            || !self.all_asleep()
+            || self.has_shared()
+            || self.pool.lwps().any(Lwp::has_stealable)
+        {
             return false;
         }
         // Pairs with `Idle`'s release: before an LWP sleeps, it has counted the threads that ended on it.

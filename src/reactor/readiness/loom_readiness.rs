@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::{READY, Readiness, Seen, WAITED};
+use super::{READY, Readiness, Report, Seen, WAITED};
 use crate::park::reason::WaitReason;
 use crate::park::tests::loom_model::{Outcomes, body, deadline, model, model_within, together};
 use crate::park::wait::{Wait, WaitError};
@@ -27,8 +27,8 @@ struct Wrong {
 }
 
 const RIGHT: Wrong = Wrong {
-    event: |word| _ = word.notify(1, false).map(wait_queue::Grants::wake_all),
-    used_up: Readiness::is_used_up,
+    event: |word| _ = word.notify(1, Report::Ready).map(wait_queue::Grants::wake_all),
+    used_up: Readiness::would_block,
     wait: |word| word.wait(WaitReason::Readable, Wait::forever()).expect("it has no deadline"),
 };
 
@@ -162,7 +162,7 @@ fn an_event_comes_late() {
             assert!(!it.word.look().is_ready(), "an event of another life");
         });
         let late = body(&descriptor, |it: &Descriptor| {
-            let grants = it.word.notify(1, true);
+            let grants = it.word.notify(1, Report::Closed);
             assert_eq!(grants.map_or(0, wait_queue::Grants::wake_all), 0);
         });
         together([next, late]);

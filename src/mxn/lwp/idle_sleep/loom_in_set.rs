@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{ASLEEP, AWAKE, IdleSleep};
 use crate::park::tests::loom_model::model;
 use crate::shim::atomic::{AtomicBool, AtomicU32, Ordering};
-use crate::shim::poll_set::{Event, Events, PollSet, happen};
+use crate::shim::poll_set::{Event, Events, PollSet, Report, happen};
 
 struct Model {
     sleep: IdleSleep,
@@ -59,8 +59,7 @@ fn right(model: &Model) {
     }
 }
 
-const EVENT: Event =
-    Event { token: 0, readable: true, writable: false, read_closed: false, write_closed: false };
+const EVENT: Event = Event { token: 0, read: Some(Report::Ready), write: None };
 
 fn sleeps_among_events(wake: fn(&Model)) {
     model(move || {

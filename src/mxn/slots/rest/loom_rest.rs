@@ -120,6 +120,43 @@ fn negative_a_slot_is_taken_in_silence() {
     });
 }
 
+/// Models two idle LWPs, of which one sleeps in the set of descriptors. It loses its slot, and becomes a
+/// spare, while the monitor is about to sleep. Then no LWP is in the set, and the monitor is to see to that.
+fn the_set_is_left(may_sleep: fn(&Scheduler) -> bool) {
+    model(move || {
+        let model = Model::new(2, 0, 0);
+        let (scheduler, lwp) = (model.scheduler, model.lwp(1));
+        touch(scheduler);
+        scheduler.poller.watch_anew(0, 0).unwrap();
+        for idle in [model.lwp(0), lwp] {
+            idle.sleep.prepare();
+            scheduler.idle.enter(idle.index, false);
+        }
+        assert!(scheduler.poller.enter().is_some() && scheduler.may_sleep_deeply());
+        let monitor = loom::thread::spawn(move || {
+            if scheduler.sees_descriptors() {
+                scheduler.watch.sleep_deeply(None, || may_sleep(scheduler));
+            }
+        });
+        assert!(scheduler.shrink() && lwp.slot.is_none());
+        scheduler.poller.leave();
+        // As `wait_for_slot` does.
+        scheduler.watch.notice_activity();
+        monitor.join().unwrap();
+    });
+}
+
+#[test]
+fn the_monitor_sees_that_no_lwp_is_in_the_set() {
+    the_set_is_left(Scheduler::may_sleep_deeply);
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn negative_the_last_look_is_not_at_the_set() {
+    the_set_is_left(Scheduler::all_asleep);
+}
+
 /// Models a dropped runtime: its last thread has ended, and its LWP goes idle, while the monitor is about to
 /// sleep.
 fn the_last_thread_ends(go_idle: fn(&'static Scheduler, &'static Lwp)) {
