@@ -137,11 +137,14 @@ fn join_kernel_thread(ended: Option<JoinHandle<()>>) {
 
 impl CorePool for KernelPark {
     fn joined(&self, ended: ThreadRef) {
-        join_kernel_thread(KernelThread::of(ended).join_state().take());
+        // The kernel thread of a lost thread belonged to the parent process. Here another may have its place.
+        if !ended.is_lost() {
+            join_kernel_thread(KernelThread::of(ended).join_state().take());
+        }
     }
 
     fn detached(&self, thread: ThreadRef) {
-        // The kernel thread of a lost thread belonged to the parent process.
+        // As in `joined`.
         if !thread.is_lost() {
             join_kernel_thread(KernelThread::of(thread).join_state().detached());
         }

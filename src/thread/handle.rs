@@ -279,8 +279,8 @@ impl<T> JoinHandle<T> {
         self.0.join_with(wait).map_err(|(this, why)| (Self(this), why))
     }
 
-    /// Returns `true` if the thread has ended, its thread-local destructors included, so that `join` would
-    /// not wait.
+    /// Returns `true` if the thread has ended, its thread-local destructors included. Then `join` does not
+    /// wait, except for a kernel thread to leave the kernel.
     ///
     /// # Examples
     ///

@@ -388,8 +388,8 @@ impl<'scope, T> ScopedJoinHandle<'scope, T> {
         }
     }
 
-    /// Returns `true` if the thread has ended, its thread-local destructors included, so that `join` would
-    /// not wait.
+    /// Returns `true` if the thread has ended, its thread-local destructors included. Then `join` does not
+    /// wait, except for a kernel thread to leave the kernel.
     ///
     /// # Examples
     ///

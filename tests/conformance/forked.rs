@@ -4,6 +4,7 @@
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
 use selvedge::channel::{after, never, rendezvous, select};
@@ -12,6 +13,7 @@ use selvedge::thread::ThreadInfo;
 use selvedge::tsd::Key;
 use selvedge::{Runtime, Wait, thread};
 
+use crate::keys::call_last;
 use crate::legs::Leg;
 use crate::subprocess::{again, assert_passed, is_child};
 use crate::threads::walk;
@@ -23,6 +25,7 @@ both! {
     a_list_of_threads_in_a_child_has_the_one_that_is_there,
     a_thread_that_forks_in_a_destructor_ends_in_the_child,
     a_thread_that_ends_in_a_child_drops_its_values,
+    a_thread_on_its_way_out_is_joined_in_a_child,
 }
 
 const SHORT: Duration = Duration::from_millis(2);
@@ -142,6 +145,36 @@ fn a_thread_that_ends_in_a_child_drops_its_values<L: Leg>() {
         }
     };
     L::new().spawn(body).join().unwrap();
+}
+
+/// Its result is there, and its kernel thread is not. Another kernel thread may have the place of that one.
+fn a_thread_on_its_way_out_is_joined_in_a_child<L: Leg>() {
+    static GO: AtomicBool = AtomicBool::new(false);
+    if !is_child() {
+        return assert_passed(&again());
+    }
+    let wait = || {
+        while !GO.load(SeqCst) {
+            std::thread::yield_now();
+        }
+    };
+    let rt = L::new();
+    let body = move || {
+        call_last(Box::new(wait));
+        7
+    };
+    let ended = rt.spawn_with(thread::Builder::new().bound(true), body).unwrap();
+    while !ended.is_finished() {
+        std::thread::yield_now();
+    }
+    if forks(0) {
+        std::thread::spawn(std::thread::park);
+        let result = ended.join();
+        // SAFETY: no preconditions.
+        unsafe { libc::_exit(libc::c_int::from(!matches!(result, Ok(7)))) };
+    }
+    GO.store(true, SeqCst);
+    ended.join().unwrap();
 }
 
 fn wait_in_the_child() {

@@ -107,7 +107,7 @@ fn a_runtime_that_is_gone_leaves_no_kernel_thread<L: Leg>() {
 }
 
 /// What a destructor of a pthread key calls.
-type Last = Box<dyn FnOnce() + Send>;
+pub(crate) type Last = Box<dyn FnOnce() + Send>;
 
 unsafe extern "C" fn call(last: *mut c_void) {
     // SAFETY: `call_last` made it from a box, and a value is destroyed once.
@@ -116,7 +116,7 @@ unsafe extern "C" fn call(last: *mut c_void) {
 }
 
 /// Has `last` called when the running thread ends, by a destructor of a pthread key.
-fn call_last(last: Last) {
+pub(crate) fn call_last(last: Last) {
     let mut key = 0;
     // SAFETY: a valid place, and a destructor that fits what is stored.
     assert_eq!(unsafe { libc::pthread_key_create(&mut key, Some(call)) }, 0);

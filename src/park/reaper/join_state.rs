@@ -53,9 +53,10 @@ impl JoinState {
         })
     }
 
-    /// Resets the state for the next life.
+    /// Resets the state for the next life. A kernel thread that is left was a parent process's: it is not
+    /// detached.
     pub(in crate::park) fn reset(&self) {
-        drop(self.0.with(mem::take));
+        mem::forget(self.0.with(mem::take));
     }
 }
 
