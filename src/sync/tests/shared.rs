@@ -295,10 +295,10 @@ fn permits_that_go_back_do_not_wrap() {
 fn an_interrupt_is_reported_though_it_is_done() {
     let (once, wait) = (Once::new(), Wait::forever().interruptible());
     once.call_once(|| ());
-    let calls: [&dyn Fn() -> Result<(), WaitError>; 2] = [
-        &|| once.call_once_with(wait, || unreachable!()),
-        &|| once.call_once_force_with(wait, |_| unreachable!()),
-    ];
+    let calls: [&dyn Fn() -> Result<(), WaitError>; 2] =
+        [&|| once.call_once_with(wait, || unreachable!()), &|| {
+            once.call_once_force_with(wait, |_| unreachable!())
+        }];
     for call in calls {
         crate::thread::current().interrupt();
         assert_eq!([call(), call()], [Err(WaitError::Interrupted), Ok(())]);
