@@ -2,6 +2,7 @@
 //! waits where no other can see it. So this program is without one: it starts itself again, once for each
 //! scene and runtime.
 
+use std::os::fd::AsRawFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitCode, Output};
 use std::sync::Arc;
@@ -24,7 +25,7 @@ type Said = Option<&'static [&'static str]>;
 type Play = fn(&str);
 
 /// What a scene is, what it does on a runtime by name, and what must come of it.
-const SCENES: [(&str, Play, Said); 6] = [
+const SCENES: [(&str, Play, Said); 7] = [
     (
         "no thread notifies",
         |rt| on(rt, &NoThreadNotifies),
@@ -32,6 +33,7 @@ const SCENES: [(&str, Play, Said); 6] = [
     ),
     ("no thread unparks", |rt| on(rt, &NoThreadUnparks), Some(&["its permit", "no thread is left"])),
     ("strangers have ended", |rt| on(rt, &StrangersEnded), Some(&["its permit", "no thread is left"])),
+    ("no message can be written", |rt| on(rt, &NoMessage), Some(&[])),
     ("the end of a runtime", |rt| on(rt, &EndOfRuntime), Some(&["\"other\"", "the end of other threads"])),
     ("owners by themselves", |rt| on(rt, &Locks), Some(&["2 threads wait for each other"])),
     ("all sleep", |rt| on(rt, &AllSleep), None),
@@ -89,6 +91,18 @@ impl Scene for StrangersEnded {
                 });
             }
         });
+        other(&rt, thread::park).join().unwrap();
+    }
+}
+
+struct NoMessage;
+
+impl Scene for NoMessage {
+    fn play<R: Runtime>(&self, rt: R) {
+        let (reads, writes) = std::io::pipe().unwrap();
+        drop(reads);
+        // SAFETY: no memory is involved.
+        assert_eq!(unsafe { libc::dup2(writes.as_raw_fd(), libc::STDERR_FILENO) }, libc::STDERR_FILENO);
         other(&rt, thread::park).join().unwrap();
     }
 }
