@@ -1,3 +1,4 @@
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -285,8 +286,7 @@ fn permits_that_go_back_do_not_wrap() {
     let more = semaphore.acquire_many(MAX);
     semaphore.add_permits(MAX);
     for permits in [all, more] {
-        let drops = std::panic::AssertUnwindSafe(|| drop(permits));
-        assert!(std::panic::catch_unwind(drops).is_err());
+        assert!(catch_unwind(AssertUnwindSafe(|| drop(permits))).is_err());
         assert_eq!(semaphore.available_permits(), MAX);
     }
 }
@@ -303,4 +303,26 @@ fn an_interrupt_is_reported_though_it_is_done() {
         crate::thread::current().interrupt();
         assert_eq!([call(), call()], [Err(WaitError::Interrupted), Ok(())]);
     }
+}
+
+/// A guard that is made while its thread unwinds does not notice another panic.
+#[test]
+fn a_value_that_could_not_be_mended_can_be_mended_later() {
+    struct Mends<'a>(&'a RwLock<u32>);
+    impl Drop for Mends<'_> {
+        fn drop(&mut self) {
+            let mends = || self.0.mend(Wait::forever(), |_, _| panic!("as the test wants"));
+            assert!(catch_unwind(AssertUnwindSafe(mends)).is_err());
+        }
+    }
+    let lock = RwLock::new(1);
+    let writes = || {
+        let _mends = Mends(&lock);
+        let _guard = lock.write().unwrap();
+        panic!("as the test wants");
+    };
+    assert!(catch_unwind(AssertUnwindSafe(writes)).is_err());
+    assert_eq!(lock.read().unwrap_err(), RobustError::NotConsistent);
+    assert_eq!(lock.mend(Wait::forever(), |value, _| *value = 2), Ok(()));
+    assert_eq!(*lock.read().unwrap(), 2);
 }

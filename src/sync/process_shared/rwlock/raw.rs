@@ -172,7 +172,7 @@ impl RawRwLock {
 
     /// Returns how the last writer has left the value.
     pub(super) fn condition(&self) -> Condition {
-        // It is never unlocked without having been mended: see `write`.
+        // It is never lost: each owner passes it on as it is.
         self.gate.condition().look().unwrap_or(Condition::OwnerDied)
     }
 
@@ -284,10 +284,12 @@ impl RawRwLock {
         }
     }
 
-    /// Ends a write of a value that is now consistent, unless the writer `unwinds`.
+    /// Ends a write. Notes if the writer `unwinds`.
     pub(super) fn end_write(&self, unwinds: bool) {
         if self.gate.is_owned_by_current_thread() {
-            self.gate.condition().leave(unwinds);
+            if unwinds {
+                self.gate.condition().leave(true);
+            }
             self.leave_as_it_is();
         }
     }
