@@ -20,6 +20,8 @@ impl Socket {
     /// Adds the socket to the set, unless another thread has. What it is at that moment is reported.
     fn watch(&self, entry: &Entry) {
         if !self.watched.swap(true, Ordering::AcqRel) {
+            // loom does not try an event before a look of the other thread, unless looks meet.
+            let _ = entry.write.look();
             let event = Event { token: entry.token(), read: None, write: Some(Report::Ready) };
             Entry::event(event, |_| panic!("no thread waits yet"));
         }
