@@ -179,8 +179,7 @@ impl<T> Locked<'_, T> {
         let (tail, head) = (&self.ends.tail, &self.ends.head);
         head.shut();
         let returned = mem::replace(&mut self.returned, Returned::new());
-        let rest =
-            Rest { block: head.block(), first: head.ticket(), end: tail.ticket(), _returned: returned };
+        let rest = Rest { block: head.block(), first: head.ticket(), end: tail.ticket(), returned };
         head.set_block(std::ptr::null_mut());
         tail.set_block(std::ptr::null_mut());
         head.move_to(rest.end);
@@ -194,11 +193,15 @@ pub(super) struct Rest<T> {
     block: *mut Block<T>,
     first: usize,
     end: usize,
-    _returned: Returned<T>,
+    /// These come first.
+    returned: Returned<T>,
 }
 
 impl<T> Rest<T> {
     fn next(&mut self) -> Option<MaybeUninit<T>> {
+        if let Some(message) = self.returned.take_message() {
+            return Some(message);
+        }
         if self.first == self.end {
             return None;
         }

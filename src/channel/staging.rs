@@ -28,7 +28,8 @@ pub(super) fn message_in_cell<T>(message: MaybeUninit<T>) -> NonNull<()> {
     NonNull::from(Box::leak(cell)).cast()
 }
 
-/// Messages that a receiver got, and did not take: in order, before all others.
+/// Messages that a receiver got, and did not take: in order, before all others. When it is dropped, they have
+/// been taken out ([`Rest`](super::buffer::Rest)).
 pub(super) struct Returned<T>(*mut Cell<T>);
 
 // SAFETY: the cells are its own, and so are the messages in them.
@@ -62,16 +63,12 @@ impl<T> Returned<T> {
         self.0 = unsafe { cell.as_ref() }.next;
         Some(cell.cast())
     }
-}
 
-impl<T> Drop for Returned<T> {
-    fn drop(&mut self) {
-        while let Some(cell) = self.take() {
-            // SAFETY: made by `Box`, and out of the list.
-            let cell = unsafe { Box::from_raw(cell.cast::<Cell<T>>().as_ptr()) };
-            // SAFETY: a cell in the list has a message.
-            drop(unsafe { cell.message.assume_init() });
-        }
+    /// Takes the first of those messages, and frees its cell.
+    pub(super) fn take_message(&mut self) -> Option<MaybeUninit<T>> {
+        let cell = self.take()?;
+        // SAFETY: made by `Box`, and out of the list.
+        Some(unsafe { Box::from_raw(cell.cast::<Cell<T>>().as_ptr()) }.message)
     }
 }
 

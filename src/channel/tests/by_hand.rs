@@ -146,3 +146,30 @@ fn a_message_that_is_not_send_is_dropped_by_its_own_thread() {
         assert_eq!(*drops.lock().unwrap(), [thread::current().id()]);
     });
 }
+
+/// As of the other messages, they are dropped in their order until one panics.
+#[cfg(unix)]
+#[test]
+fn messages_given_back_are_dropped_first_and_panic_once() {
+    struct Bomb(u32, Arc<Mutex<Vec<u32>>>);
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            self.1.lock().unwrap().push(self.0);
+            assert!(self.0 < 2, "as the test wants");
+        }
+    }
+    // Two panics at once would abort the process.
+    let name = concat!(module_path!(), "::messages_given_back_are_dropped_first_and_panic_once");
+    crate::sys::child_tests::isolated(name, || {
+        let drops = Arc::default();
+        let (s, r) = bounded(3);
+        (1..=3).for_each(|n| _ = s.send(Bomb(n, Arc::clone(&drops))));
+        let mut select = Select::new();
+        select.recv(&r);
+        let (first, second) = (select.select(), select.select());
+        give_up(second);
+        give_up(first);
+        assert!(catch_unwind(AssertUnwindSafe(|| drop(r))).is_err());
+        assert_eq!(*drops.lock().unwrap(), [1, 2]);
+    });
+}
