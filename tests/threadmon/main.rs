@@ -134,6 +134,7 @@ fn child() {
         ("errors", errors::errors),
         ("quit", views::quit),
         ("views", views::views),
+        ("young", views::young),
         ("walk", views::walk),
         ("many", many::many),
         ("events", views::events),
