@@ -1,11 +1,13 @@
 //! Ends the process if nothing else can be done. An abort prints the reason.
 
+use std::io::{self, Write};
 use std::process;
 
 /// Prints the reason in the form of std's fatal runtime errors, and aborts.
 #[cold]
 pub(crate) fn abort(what: &str) -> ! {
-    eprintln!("fatal runtime error: {what}, aborting");
+    // No panic if nothing reads it: the caller must not go on, nor unwind.
+    let _ = writeln!(io::stderr(), "fatal runtime error: {what}, aborting");
     process::abort()
 }
 

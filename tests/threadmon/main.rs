@@ -147,6 +147,7 @@ fn child() {
         ("many", dumps::many),
         ("forms", dumps::forms),
         ("quit_deep", dumps::quit_deep),
+        ("quit_in_vain", dumps::quit_in_vain),
         ("own", dumps::own),
     ]);
 }

@@ -5,7 +5,7 @@
 //! monitor, which must not allocate (I4) and sleeps when all threads do. It reports each deadlock once.
 
 use std::collections::HashSet;
-use std::io;
+use std::io::{self, Write};
 use std::process;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -96,7 +96,8 @@ fn watch() {
         let start = Instant::now();
         let found = deadlocks(None).certain();
         if is_news(&found, &mut said) {
-            eprintln!("selvedge: {found}");
+            // If nothing reads it, the rest is done all the same.
+            let _ = writeln!(io::stderr(), "selvedge: {found}");
             crash::write(crash::Reason::Deadlock);
             if ABORTS.load(Ordering::Relaxed) {
                 process::abort();
