@@ -71,7 +71,7 @@ pub(super) fn killed() {
     let rt = Mxn::new().unwrap();
     work(&rt);
     // SAFETY: no memory is involved.
-    unsafe { libc::kill(libc::getpid(), libc::SIGABRT) };
+    unsafe { libc::kill(std::process::id().cast_signed(), libc::SIGABRT) };
     std::thread::sleep(Duration::from_secs(10));
 }
 
