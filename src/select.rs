@@ -1,6 +1,6 @@
 //! `run` and `try_run`: a whole program on the process default.
 
-use std::io;
+use std::io::{self, Write};
 use std::panic::resume_unwind;
 use std::process;
 
@@ -37,7 +37,8 @@ where
     T: Send,
 {
     try_run(main).unwrap_or_else(|error| {
-        eprintln!("selvedge: {error}");
+        // If nothing reads it, the status tells.
+        let _ = writeln!(io::stderr(), "selvedge: {error}");
         process::exit(2)
     })
 }

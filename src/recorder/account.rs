@@ -155,6 +155,13 @@ impl Account {
         }
     }
 
+    /// Lets the account belong to no session, so that the first keeper begins it. Called while it has no
+    /// keeper.
+    pub(crate) fn forget(&self) {
+        // Relaxed: looks check the version.
+        self.change(|| self.session.store(0, Ordering::Relaxed));
+    }
+
     /// Begins the account of a new thread, which is runnable, and was started by the thread `maker` (0: not
     /// known). Keeper only.
     pub(crate) fn spawned(&self, session: Session, now: u64, maker: u64) {

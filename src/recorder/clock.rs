@@ -114,7 +114,7 @@ impl Scale {
 
     /// Returns the count at which the scale was taken.
     pub(crate) fn end(self) -> u64 {
-        self.first.count + self.counts
+        self.first.count.saturating_add(self.counts)
     }
 
     /// Returns the scale as numbers, for files.
@@ -181,5 +181,12 @@ mod tests {
         );
         assert_eq!([0, 3_000, 6_000].map(|count| scale.moment(count)), [0, 1_000, 2_000]);
         assert!(Scale::from_words([1, 2, 0, 4]).is_none());
+    }
+
+    /// They may come from a file.
+    #[test]
+    fn numbers_that_make_no_sense_do_no_harm() {
+        let scale = Scale::from_words([u64::MAX; 4]).unwrap();
+        assert_eq!((scale.end(), scale.span(u64::MAX), scale.moment(0)), (u64::MAX, u64::MAX, 0));
     }
 }

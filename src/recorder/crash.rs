@@ -91,7 +91,7 @@ pub(crate) fn write(reason: Reason) {
     }
     // SAFETY: made by `write_to` from a string with a zero byte at its end, and never freed.
     let path = unsafe { CStr::from_ptr(path) };
-    let Ok(file) = File::create(path) else { return };
+    let Some(file) = File::create(path) else { return };
     let why = reason.text().as_bytes();
     let _ = file.write(MAGIC) && file.write(&header(WHY, why.len() as u64)) && file.write(why);
     let one_of = u64::from(session::events().1).to_le_bytes();

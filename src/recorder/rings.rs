@@ -97,6 +97,7 @@ pub(crate) fn take(runtime: u32, lwp: u32, events: usize) -> &'static Listed {
     listed.first.store(listed.ring.written(), Ordering::Relaxed);
     listed.runtime.store(runtime, Ordering::Relaxed);
     listed.lwp.store(lwp, Ordering::Relaxed);
+    listed.account.forget();
     listed.waits.forget();
     listed
 }
@@ -215,6 +216,7 @@ impl Drop for RingCell {
 
 #[cfg(test)]
 mod tests {
+    use super::super::account::Look;
     use super::super::event::{Event, Kind};
     use super::super::session::Session;
     use super::*;
@@ -229,11 +231,13 @@ mod tests {
         let session = Session { number: 9, began: 0 };
         large.waits().add(session, 7);
         assert!(large.waits().look(session).is_some());
+        large.account().spawned(session, 5, 0);
         large.give_back();
         let again = take(8, 0, 1 << 12);
         assert!(ptr::eq(large, again), "no other test has one as large");
         assert_eq!((again.owner(), again.first(), again.ring().written()), ((8, Some(0)), 1, 1));
         assert_eq!(again.waits().look(session), None, "they are those of another kernel thread");
+        assert_eq!(again.account().look(session, 9), Look::Unchanged, "it is that of another kernel thread");
         again.give_back();
         small.give_back();
     }

@@ -3,9 +3,9 @@
 
 use std::ffi::{CStr, c_int, c_void};
 use std::io;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
-use super::{last_error, sigaction};
+use super::{process, sigaction};
 
 /// Calls `f` when the process exits: `main` has returned, or `exit` was called. Other threads may still run.
 ///
@@ -21,8 +21,12 @@ pub(crate) fn at_exit(f: extern "C" fn()) -> io::Result<()> {
 /// What is called at an abort; null for nothing.
 static AT_ABORT: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
 
+/// The program ignored `SIGABRT` of other senders.
+static WAS_IGNORED: AtomicBool = AtomicBool::new(false);
+
 /// Calls `f` before the process is aborted, unless the program handles `SIGABRT` itself. `f` must be
-/// async-signal-safe.
+/// async-signal-safe. Another process may send the signal, too. Then this one ends, or goes on, as it would
+/// have without this.
 ///
 /// # Errors
 ///
@@ -30,10 +34,13 @@ static AT_ABORT: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
 pub(crate) fn at_abort(f: fn()) -> io::Result<()> {
     // Release: pairs with `aborts`.
     AT_ABORT.store(f as *mut (), Ordering::Release);
-    if sigaction::is_handler(&sigaction::of(libc::SIGABRT)?) {
+    let before = sigaction::of(libc::SIGABRT)?;
+    if sigaction::is_handler(&before) {
         return Ok(());
     }
-    // After the handler, the C library aborts again with the default action.
+    // Relaxed: the handler is installed after it.
+    WAS_IGNORED.store(before.sa_sigaction == libc::SIG_IGN, Ordering::Relaxed);
+    // For one signal: the next one gets the default action.
     let mut action = sigaction::calling(aborts, libc::SA_RESETHAND);
     // The caller of `abort` has a stack. An alternate one may be too small: that of std has 8 KiB, of which a
     // signal frame may take half.
@@ -50,6 +57,16 @@ extern "C" fn aborts(_: c_int, _: *mut libc::siginfo_t, _: *mut c_void) {
         let f = unsafe { std::mem::transmute::<*mut (), fn()>(f) };
         f();
     }
+    // Relaxed: as in `at_abort`.
+    if WAS_IGNORED.load(Ordering::Relaxed) {
+        // If the signal is the C library's, that sees to the end of the process itself.
+        let mut ignored = sigaction::default();
+        ignored.sa_sigaction = libc::SIG_IGN;
+        // SAFETY: no handler.
+        let _ = unsafe { sigaction::set(libc::SIGABRT, &ignored) };
+    } else {
+        process::send_abort();
+    }
 }
 
 /// A file that is written without an allocation or a lock.
@@ -57,16 +74,12 @@ extern "C" fn aborts(_: c_int, _: *mut libc::siginfo_t, _: *mut c_void) {
 pub(crate) struct File(c_int);
 
 impl File {
-    /// Creates the file, or empties it.
-    ///
-    /// # Errors
-    ///
-    /// As `open`.
-    pub(crate) fn create(path: &CStr) -> io::Result<Self> {
+    /// Creates the file, or empties it. Returns `None` if that is not possible.
+    pub(crate) fn create(path: &CStr) -> Option<Self> {
         let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC | libc::O_CLOEXEC;
         // SAFETY: the path ends with a zero byte.
         let fd = unsafe { libc::open(path.as_ptr(), flags, 0o600) };
-        if fd < 0 { Err(last_error(path.to_string_lossy())) } else { Ok(Self(fd)) }
+        (fd >= 0).then_some(Self(fd))
     }
 
     /// Writes all bytes. Returns `false` if that is not possible.

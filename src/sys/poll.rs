@@ -4,11 +4,13 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::time::Duration;
 
-/// What to wait for.
+/// What to wait for. If there are neither bytes to read nor room to write, the end of the other side counts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Interest {
     pub(crate) fd: RawFd,
-    /// Wait for room to write, too. Bytes to read, and the end, are always waited for.
+    /// Wait for bytes to read.
+    pub(crate) read: bool,
+    /// Wait for room to write.
     pub(crate) write: bool,
 }
 
@@ -22,7 +24,8 @@ pub(crate) fn wait(on: &[Interest], timeout: Option<Duration>) -> io::Result<Vec
     let mut polled: Vec<libc::pollfd> = on
         .iter()
         .map(|it| {
-            let events = libc::POLLIN | if it.write { libc::POLLOUT } else { 0 };
+            let event = |is_wanted, event| if is_wanted { event } else { 0 };
+            let events = event(it.read, libc::POLLIN) | event(it.write, libc::POLLOUT);
             libc::pollfd { fd: it.fd, events, revents: 0 }
         })
         .collect();
@@ -159,11 +162,11 @@ mod tests {
     fn the_other_end_is_this_user() {
         let (one, mut other) = UnixStream::pair().unwrap();
         assert_eq!(peer(&one).unwrap(), user());
-        let on = [Interest { fd: one.as_raw_fd(), write: false }];
+        let on = [Interest { fd: one.as_raw_fd(), read: true, write: false }];
         assert_eq!(wait(&on, Some(Duration::ZERO)).unwrap(), [(false, false)]);
         other.write_all(b"x").unwrap();
         assert_eq!(wait(&on, None).unwrap(), [(true, false)]);
-        let on = [Interest { fd: one.as_raw_fd(), write: true }];
+        let on = [Interest { fd: one.as_raw_fd(), read: true, write: true }];
         assert_eq!(wait(&on, None).unwrap(), [(true, true)]);
     }
 

@@ -13,18 +13,28 @@ use super::short_file::{ROOT, after_name, read};
 use super::text::Text;
 
 /// Ends this process by `SIGABRT`.
+pub(crate) fn abort() -> ! {
+    send_abort();
+    // SAFETY: never returns, and is allowed in a handler.
+    unsafe { libc::abort() }
+}
+
+/// Sends `SIGABRT` to the calling kernel thread. Async-signal-safe.
 ///
 /// The C library addresses that to the id in the calling thread's block. For a green thread, the kernel has
 /// no thread with that id. glibc asks the kernel; musl would crash by another signal.
-pub(crate) fn abort() -> ! {
+pub(super) fn send_abort() {
     #[cfg(target_os = "linux")]
     {
         let (process, thread) = (std::process::id(), super::system::gettid());
         // SAFETY: no memory is involved.
         unsafe { libc::syscall(libc::SYS_tgkill, process, thread, libc::SIGABRT) };
     }
-    // SAFETY: never returns, and is allowed in a handler.
-    unsafe { libc::abort() }
+    #[cfg(not(target_os = "linux"))]
+    // SAFETY: no memory is involved.
+    unsafe {
+        libc::raise(libc::SIGABRT)
+    };
 }
 
 /// A process.

@@ -42,6 +42,8 @@ pub struct Client {
     stream: UnixStream,
     /// What has come and was not used yet.
     pending: Vec<u8>,
+    /// How many questions have no answer yet. If one did not come in time, it comes before the next one.
+    unanswered: usize,
 }
 
 impl Client {
@@ -55,7 +57,7 @@ impl Client {
         let stream = socket::connect(pid)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
-        let mut client = Self { stream, pending: Vec::new() };
+        let mut client = Self { stream, pending: Vec::new(), unanswered: 0 };
         match client.ask(&Request::Hello(VERSION))? {
             Response::Hello(VERSION) => Ok(client),
             Response::Hello(other) => Err(io::Error::new(
@@ -202,19 +204,27 @@ impl Client {
     /// Sends a request, and waits for its response.
     fn ask(&mut self, request: &Request) -> io::Result<Response> {
         self.stream.write_all(&request.to_frame()).map_err(explain)?;
+        self.unanswered += 1;
         let mut room = vec![0; 64 << 10];
         loop {
             let frame = take_frame(&mut self.pending, LONGEST).map_err(|_| unexpected())?;
             if let Some(frame) = frame {
+                self.unanswered -= 1;
+                if self.unanswered > 0 {
+                    continue;
+                }
                 return match Response::from_payload(&frame) {
                     Some(Response::Refused(why)) => Err(io::Error::new(io::ErrorKind::NotFound, why)),
                     Some(response) => Ok(response),
                     None => Err(unexpected()),
                 };
             }
-            match self.stream.read(&mut room).map_err(explain)? {
-                0 => return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the process has ended")),
-                got => self.pending.extend_from_slice(&room[..got]),
+            match self.stream.read(&mut room) {
+                Ok(0) => return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the process has ended")),
+                Ok(got) => self.pending.extend_from_slice(&room[..got]),
+                // A signal has come. With a time limit, the kernel does not begin the call again.
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(explain(error)),
             }
         }
     }
@@ -234,5 +244,65 @@ fn explain(error: io::Error) -> io::Error {
             io::Error::new(error.kind(), "the process has ended")
         }
         _ => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns a client, and the other end.
+    fn pair() -> (Client, UnixStream) {
+        let (stream, server) = UnixStream::pair().unwrap();
+        (Client { stream, pending: Vec::new(), unanswered: 0 }, server)
+    }
+
+    fn answer(server: &mut UnixStream, text: &str) {
+        server.write_all(&Response::Text(text.into()).to_frame()).unwrap();
+    }
+
+    #[test]
+    fn a_late_answer_is_not_taken_for_that_of_the_next_question() {
+        let (mut client, mut server) = pair();
+        client.stream.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
+        for _ in 0..2 {
+            assert_eq!(client.dump().unwrap_err().kind(), io::ErrorKind::TimedOut);
+        }
+        ["late", "late, too", "in time"].into_iter().for_each(|text| answer(&mut server, text));
+        client.stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        assert_eq!(client.deadlocks().unwrap(), "in time");
+        answer(&mut server, "the next one");
+        assert_eq!(client.deadlocks().unwrap(), "the next one");
+    }
+
+    /// The kernel begins no call again that has a time limit, whatever the handler says.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_signal_does_not_end_the_wait_for_an_answer() {
+        use crate::sys::kthread::gettid;
+        use crate::sys::task_state::is_asleep;
+
+        extern "C" fn nothing(_: libc::c_int) {}
+
+        let test = concat!(module_path!(), "::a_signal_does_not_end_the_wait_for_an_answer");
+        crate::sys::child_tests::isolated(test, || {
+            let handler = nothing as extern "C" fn(libc::c_int);
+            // SAFETY: the handler does nothing. `signal` asks for calls that begin again.
+            unsafe { libc::signal(libc::SIGUSR1, handler as libc::sighandler_t) };
+            let (mut client, mut server) = pair();
+            client.stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+            let asks = gettid();
+            std::thread::spawn(move || {
+                for _ in 0..20 {
+                    while !is_asleep(asks.cast_unsigned()) {
+                        std::thread::yield_now();
+                    }
+                    // SAFETY: no memory is involved.
+                    unsafe { libc::syscall(libc::SYS_tgkill, std::process::id(), asks, libc::SIGUSR1) };
+                }
+                answer(&mut server, "here it is");
+            });
+            assert_eq!(client.dump().unwrap(), "here it is");
+        });
     }
 }

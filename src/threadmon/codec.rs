@@ -20,9 +20,6 @@ pub(super) trait Wire: Sized {
     fn get(from: &mut &[u8]) -> Option<Self>;
 }
 
-/// The longest text.
-const LONGEST: usize = 64 << 10;
-
 impl Wire for u64 {
     fn put(&self, out: &mut Vec<u8>) {
         let mut value = *self;
@@ -94,19 +91,12 @@ impl Wire for Duration {
 
 impl Wire for String {
     fn put(&self, out: &mut Vec<u8>) {
-        let mut end = self.len().min(LONGEST);
-        while !self.is_char_boundary(end) {
-            end -= 1;
-        }
-        end.put(out);
-        out.extend_from_slice(&self.as_bytes()[..end]);
+        self.len().put(out);
+        out.extend_from_slice(self.as_bytes());
     }
 
     fn get(from: &mut &[u8]) -> Option<Self> {
         let length = usize::get(from)?;
-        if length > LONGEST {
-            return None;
-        }
         let (text, rest) = from.split_at_checked(length)?;
         *from = rest;
         str::from_utf8(text).ok().map(str::to_owned)
@@ -359,20 +349,5 @@ mod tests {
         usize::MAX.put(&mut long);
         assert!(Vec::<u8>::get(&mut long.as_slice()).is_none());
         assert!(String::get(&mut long.as_slice()).is_none());
-        let mut long = Vec::new();
-        (LONGEST + 1).put(&mut long);
-        long.resize(long.len() + LONGEST + 1, b'x');
-        assert!(String::get(&mut long.as_slice()).is_none());
-    }
-
-    #[test]
-    fn a_long_text_is_cut() {
-        let cut = |text: String| {
-            let mut bytes = Vec::new();
-            text.put(&mut bytes);
-            String::get(&mut bytes.as_slice()).expect("it is whole letters").len()
-        };
-        assert_eq!(cut("é".repeat(LONGEST)), LONGEST);
-        assert_eq!(cut("x".to_owned() + &"é".repeat(LONGEST)), LONGEST - 1);
     }
 }

@@ -5,7 +5,7 @@ mod json;
 
 use std::fmt::Write;
 #[cfg(target_os = "linux")]
-use std::io;
+use std::io::{self, Write as _};
 
 pub use self::full::Dump;
 #[cfg(target_os = "linux")]
@@ -80,7 +80,8 @@ pub fn dump_on_quit() -> io::Result<()> {
     static WATCHED: Mutex<bool> = Mutex::new(false);
     let mut watched = WATCHED.lock(|_| ());
     if !*watched {
-        quit::watch(STACK, || eprintln!("{}", Dump::collect()))?;
+        // If nothing reads it any more, the program goes on.
+        quit::watch(STACK, || _ = writeln!(io::stderr(), "{}", Dump::collect()))?;
         *watched = true;
     }
     Ok(())

@@ -116,13 +116,8 @@ struct ClientState {
 impl Server {
     fn run(mut self) {
         loop {
-            let mut on = vec![Interest { fd: self.listener.as_raw_fd(), write: false }];
-            on.extend(
-                self.clients.iter().map(|client| Interest {
-                    fd: client.stream.as_raw_fd(),
-                    write: !client.output.is_empty(),
-                }),
-            );
+            let mut on = vec![Interest { fd: self.listener.as_raw_fd(), read: true, write: false }];
+            on.extend(self.clients.iter().map(ClientState::interest));
             let stalls = self.clients.iter().any(|client| !client.output.is_empty());
             let Ok(ready) = poll::wait(&on, stalls.then_some(Duration::from_millis(500))) else { return };
             let mut seen = ready[1..].iter();
@@ -144,19 +139,29 @@ impl Server {
         };
         if self.clients.len() < CLIENTS && socket::is_allowed(&stream) && stream.set_nonblocking(true).is_ok()
         {
-            self.clients.push(ClientState {
-                stream,
-                input: Vec::new(),
-                output: Vec::new(),
-                progress: Instant::now(),
-                greeted: false,
-                collector: Collector::default(),
-            });
+            self.clients.push(ClientState::new(stream));
         }
     }
 }
 
 impl ClientState {
+    fn new(stream: UnixStream) -> Self {
+        Self {
+            stream,
+            input: Vec::new(),
+            output: Vec::new(),
+            progress: Instant::now(),
+            greeted: false,
+            collector: Collector::default(),
+        }
+    }
+
+    /// Returns what to wait for: requests, or room for the answer to the last one.
+    fn interest(&self) -> Interest {
+        let has_answer = !self.output.is_empty();
+        Interest { fd: self.stream.as_raw_fd(), read: !has_answer, write: has_answer }
+    }
+
     /// Does what can be done. Returns `false` if the client is to be dropped.
     fn serve(&mut self, read: bool, write: bool) -> bool {
         if write && !self.send() || read && !self.receive() {
@@ -223,5 +228,33 @@ impl ClientState {
             return Some(Response::Refused(format!("expected a hello of version {VERSION} first")));
         }
         Some(self.collector.answer(&request))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Its requests wait in the kernel, and the server must not be woken for them again and again.
+    #[test]
+    fn a_client_that_asks_on_and_reads_nothing_keeps_the_server_asleep() {
+        let (stream, mut other) = UnixStream::pair().unwrap();
+        stream.set_nonblocking(true).unwrap();
+        let mut client = ClientState::new(stream);
+        let ready = |client: &ClientState| poll::wait(&[client.interest()], Some(Duration::ZERO)).unwrap()[0];
+        client.output = vec![0; 16 << 20];
+        other.write_all(&[0; 3 * LONGEST_REQUEST]).unwrap();
+        assert!(client.serve(true, true) && !client.output.is_empty());
+        assert_eq!(ready(&client), (false, false));
+        // It reads on.
+        let mut room = vec![0; 1 << 20];
+        while !ready(&client).1 {
+            assert!(other.read(&mut room).unwrap() > 0);
+        }
+        assert!(client.serve(false, true));
+        // It has gone.
+        drop(other);
+        let (read, write) = ready(&client);
+        assert!((read || write) && !client.serve(read, write));
     }
 }

@@ -9,7 +9,7 @@ use super::views::{HistoryView, LockView, Overview, ThreadPageView};
 use crate::trace::Level;
 
 /// The version of all of this. A server refuses other versions.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 
 /// The longest payload: 16 MiB.
 pub const LONGEST: usize = 16 << 20;
@@ -185,6 +185,13 @@ mod tests {
         assert!(matches!(payload(LONGEST - 8), Some(Response::Events(_))));
         let Some(Response::Refused(why)) = payload(LONGEST) else { panic!("it was sent") };
         assert!(why.contains("at most 16777216 can be sent"), "{why}");
+    }
+
+    /// A dump of a thousand threads has as much.
+    #[test]
+    fn a_long_text_is_sent_whole() {
+        let text = Response::Text("x".repeat(100_000));
+        assert_eq!(Response::from_payload(&text.to_frame()[4..]), Some(text));
     }
 
     #[test]

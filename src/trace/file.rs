@@ -3,7 +3,7 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, BufWriter};
+use std::io::{self, BufWriter, Write};
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
@@ -110,7 +110,9 @@ extern "C" fn write_at_exit() {
     if wanted.process.is_mine()
         && let Err(error) = write(&wanted.path)
     {
-        eprintln!("selvedge: cannot write the trace to {}: {error}", wanted.path.display());
+        let path = wanted.path.display();
+        // If standard error cannot be written either, the process ends as it would have.
+        let _ = writeln!(io::stderr(), "selvedge: cannot write the trace to {path}: {error}");
     }
 }
 

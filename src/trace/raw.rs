@@ -258,6 +258,7 @@ fn fill(from: &mut impl Read, room: &mut [u8]) -> io::Result<usize> {
 mod tests {
     use super::*;
     use crate::recorder::event::Kind;
+    use crate::trace::Recording;
 
     fn some() -> Raw {
         let event = |n| Event::new(n, Kind::Dispatch, n).with(7, 1).numbered(3);
@@ -324,14 +325,18 @@ mod tests {
             assert_eq!(Raw::read(&whole[..end]).is_ok(), end >= MAGIC.len(), "{end}");
         }
         let mut random = 1_u64;
-        for _ in 0..20_000 {
+        for round in 0..20_000 {
             let mut broken = whole.clone();
             for _ in 0..3 {
                 random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
                 let at = (random >> 33) as usize % broken.len();
                 broken[at] = (random >> 20) as u8;
             }
-            let _ = Raw::read(&*broken);
+            if let Ok(recording) = Recording::read(&*broken)
+                && round % 20 == 0
+            {
+                recording.write_chrome(io::sink()).unwrap();
+            }
         }
         let mut long = whole[..MAGIC.len()].to_vec();
         long.extend(header(RING, u64::MAX));

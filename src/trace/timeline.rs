@@ -333,7 +333,8 @@ impl Builder {
             EventKind::Ready { by, chosen } => {
                 if thread.open.is_some_and(|open| runs(open.state)) {
                     thread.early = Some(chosen);
-                } else {
+                } else if !thread.line.ends {
+                    // (One that has ended was a kernel thread, and its waker is late.)
                     thread.enter(at, runnable(chosen), None, None);
                 }
                 thread.woken = Some(self.wakes.len());
@@ -349,7 +350,9 @@ impl Builder {
                 self.cpus.begin(cpu, at, id, track);
             }
             EventKind::Block { reason, at: object } => {
-                match thread.early.take() {
+                // A kernel thread may run, and wait again, before its waker has told of the wake-up. If the
+                // waker was early instead, the thread does not sleep.
+                match thread.early.take().filter(|_| matches!(track, Track::Lwp { .. })) {
                     Some(chosen) => thread.enter(at, runnable(chosen), None, None),
                     None => thread.enter(at, State::of_wait(reason), None, Some((reason, object))),
                 }

@@ -407,6 +407,23 @@ pub(super) fn quit_deep() {
     parked.join().unwrap();
 }
 
+/// Nothing reads what is printed.
+pub(super) fn quit_in_vain() {
+    let _rt = Mxn::builder().concurrency(1).build().unwrap();
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    // SAFETY: no memory is involved.
+    unsafe { libc::dup2(writer.as_raw_fd(), libc::STDERR_FILENO) };
+    // SAFETY: the handler of the crate is there, or the process ends.
+    unsafe { libc::raise(libc::SIGQUIT) };
+    std::thread::sleep(Duration::from_secs(1));
+}
+
+#[test]
+fn a_quit_signal_does_no_harm_if_nothing_reads_what_is_printed() {
+    super::child::run("quit_in_vain", &[("SELVEDGE_DUMP", "on")]).expect_success();
+}
+
 #[test]
 fn a_quit_signal_prints_backtraces() {
     if !HERE {

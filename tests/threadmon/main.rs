@@ -134,6 +134,7 @@ fn child() {
         ("errors", errors::errors),
         ("quit", views::quit),
         ("views", views::views),
+        ("young", views::young),
         ("walk", views::walk),
         ("many", many::many),
         ("events", views::events),
@@ -146,6 +147,7 @@ fn child() {
         ("many", dumps::many),
         ("forms", dumps::forms),
         ("quit_deep", dumps::quit_deep),
+        ("quit_in_vain", dumps::quit_in_vain),
         ("own", dumps::own),
     ]);
 }

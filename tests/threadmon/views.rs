@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use selvedge::LwpState;
 use selvedge::sync::{Barrier, Mutex};
@@ -112,6 +112,33 @@ pub(super) fn views() {
 #[test]
 fn a_client_sees_threads_lwps_and_locks() {
     run("views");
+}
+
+/// An LWP has no times from before its begin: neither the session's, nor those of an LWP that has ended.
+pub(super) fn young() {
+    serve().unwrap();
+    let mut client = Client::connect(std::process::id()).unwrap();
+    client.set_level(Level::Times).unwrap();
+    for _ in 0..3 {
+        std::thread::sleep(Duration::from_millis(100));
+        let begin = Instant::now();
+        let rt = Mxn::builder().concurrency(2).build().unwrap();
+        let times = loop {
+            rt.run(thread::yield_now);
+            let lwps = client.overview().unwrap().runtimes.remove(0).lwps;
+            let times: Vec<[Duration; 4]> = lwps.iter().filter_map(|lwp| lwp.times).collect();
+            if times.iter().any(|it| !it[0].is_zero()) {
+                break times;
+            }
+        };
+        let age = begin.elapsed();
+        assert!(times.iter().all(|it| it.iter().sum::<Duration>() <= age), "{times:?} in {age:?}");
+    }
+}
+
+#[test]
+fn an_lwp_has_no_times_from_before_its_begin() {
+    run("young");
 }
 
 /// A walk in pages finds each of many threads once.

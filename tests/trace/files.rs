@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs::File;
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -63,6 +64,49 @@ pub(super) fn own_abort() {
     // SAFETY: the handler is async-signal-safe.
     unsafe { libc::signal(libc::SIGABRT, handler as libc::sighandler_t) };
     abort();
+}
+
+/// Another process aborts this one, which could go on.
+pub(super) fn killed() {
+    let rt = Mxn::new().unwrap();
+    work(&rt);
+    // SAFETY: no memory is involved.
+    unsafe { libc::kill(std::process::id().cast_signed(), libc::SIGABRT) };
+    std::thread::sleep(Duration::from_secs(10));
+}
+
+/// Ignores `SIGABRT` that other processes send.
+pub(super) fn ignores() {
+    // SAFETY: no handler.
+    unsafe { libc::signal(libc::SIGABRT, libc::SIG_IGN) };
+    let rt = Mxn::new().unwrap();
+    work(&rt);
+    for _ in 0..3 {
+        // SAFETY: no memory is involved.
+        unsafe { libc::raise(libc::SIGABRT) };
+    }
+}
+
+/// Lets nothing read standard error from now on.
+fn lose_standard_error() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    // SAFETY: no memory is involved.
+    unsafe { libc::dup2(writer.as_raw_fd(), libc::STDERR_FILENO) };
+}
+
+/// The trace cannot be written at the end, and nothing reads the message.
+pub(super) fn exit_in_vain() {
+    work(&Mxn::new().unwrap());
+    let path = std::env::var("SELVEDGE_TRACE").unwrap();
+    std::fs::remove_dir_all(Path::new(&path).parent().unwrap()).unwrap();
+    lose_standard_error();
+}
+
+/// Threads wait for each other, and nothing reads the message.
+pub(super) fn deadlock_in_vain() {
+    lose_standard_error();
+    deadlock();
 }
 
 pub(super) fn abort() {
@@ -236,6 +280,26 @@ fn an_abort_leaves_the_last_events() {
     let (ended, _room, path) = run("abort", "trace", &[]);
     ended.expect_abort(&[]);
     assert_eq!(read(&with(&path, "abort")).reason(), Some("the process aborts"));
+}
+
+#[test]
+fn a_process_that_is_aborted_by_another_ends_and_leaves_the_last_events() {
+    let (ended, _room, path) = run("killed", "trace", &[]);
+    ended.expect_abort(&[]);
+    assert_eq!(read(&with(&path, "abort")).reason(), Some("the process aborts"));
+}
+
+#[test]
+fn a_process_that_ignores_aborts_by_others_goes_on() {
+    run("ignores", "trace", &[]).0.expect_success();
+}
+
+#[test]
+fn a_message_that_nothing_reads_does_no_harm() {
+    run("exit_in_vain", "trace", &[]).0.expect_success();
+    let (ended, _room, path) = run("deadlock_in_vain", "trace", &[("SELVEDGE_DEADLOCK", "abort")]);
+    ended.expect_abort(&[]);
+    assert_eq!(read(&with(&path, "deadlock")).reason(), Some("threads wait forever"));
 }
 
 /// A crash leaves what a reader needs besides events: the runtimes, the CPUs, names, and each ring as one.

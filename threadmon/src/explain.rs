@@ -217,7 +217,7 @@ fn header(scene: &Scene<'_>) -> String {
     }
     text.push_str(".\n");
     if let Some(reason) = recording.reason() {
-        let _ = writeln!(text, "It was written because {reason}.");
+        let _ = writeln!(text, "It was written because {}.", crate::clean(reason));
     }
     if !scene.is_whole() {
         let _ = writeln!(

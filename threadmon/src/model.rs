@@ -14,6 +14,8 @@ use selvedge::trace::{Level, State};
 use selvedge::{LatencyHistogram, LwpState};
 use syscalls::Sysno;
 
+pub(crate) use threadmon::clean;
+
 use crate::cpus::CpuTimes;
 use crate::history::History;
 use crate::kernel_threads::KernelThread;
@@ -467,11 +469,6 @@ fn seconds(from: Duration, to: Duration) -> f64 {
 /// Returns where a state stands in [`State::ALL`].
 pub(crate) fn index(state: State) -> usize {
     State::ALL.iter().position(|&it| it == state).unwrap_or(0)
-}
-
-/// Returns a text that a terminal shows as it is: what would control the terminal is replaced.
-pub(crate) fn clean(text: &str) -> String {
-    text.chars().map(|it| if it.is_control() { '\u{fffd}' } else { it }).collect()
 }
 
 /// Returns what an LWP does, in words.

@@ -54,6 +54,12 @@ impl Scheduler {
     /// Its kernel thread calls it.
     pub(in crate::mxn) fn join_trace(&'static self, lwp: &'static Lwp) {
         follow(observed::is_traced, |traced| self.trace_lwp(lwp, traced));
+        if lwp.flags.traces()
+            && let Some(listed) = lwp.trace.get()
+        {
+            // Otherwise its first stop would charge all of the session to it.
+            listed.account().spawned(session::current(), clock::now(), 0);
+        }
         record_on(lwp, || Event::new(clock::now(), Kind::LwpStart, 0).numbered(lwp.life.tid()));
     }
 

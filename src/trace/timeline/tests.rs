@@ -102,6 +102,28 @@ fn an_early_waker_leaves_no_time_blocked() {
     assert_eq!(timeline.wakes()[0].ran, Some((us(9), LWP)));
 }
 
+/// A kernel thread may run, and wait again or end, before its waker has told of the wake-up.
+#[test]
+fn a_waker_that_is_late_does_not_end_the_next_wait_of_a_kernel_thread() {
+    let (own, waker) = (Track::Kernel(1), Track::Kernel(2));
+    let (runs, ready) = (EventKind::Dispatch { cpu: None }, EventKind::Ready { by: None, chosen: true });
+    let park = EventKind::Block { reason: WaitReason::Park, at: None };
+    let events = [
+        (0, own, runs),
+        (2, own, park),
+        (3, own, runs),
+        (4, waker, ready),
+        (5, own, park),
+        (50, own, runs),
+        (52, own, EventKind::Exit),
+        (53, waker, ready),
+    ];
+    let events = events.map(|(at, track, kind)| Event { at: us(at), track, thread: Some(id(1)), kind });
+    let timeline = Timeline::of_events(&events, us(60));
+    let (runs, waits) = (State::Running, State::Blocked);
+    assert_eq!(states(&timeline.threads()[0]), [(2, runs), (1, waits), (2, runs), (45, waits), (2, runs)]);
+}
+
 /// In a sample, an LWP that does nothing that is recorded runs other threads.
 #[test]
 fn an_lwp_of_a_sample_runs_others() {

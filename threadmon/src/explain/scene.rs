@@ -159,7 +159,7 @@ impl<'a> Scene<'a> {
 
     pub(super) fn name(&self, id: ThreadId) -> String {
         match self.recording.name(id) {
-            Some(name) => name.to_owned(),
+            Some(name) => crate::clean(name),
             None => anonymous(id),
         }
     }

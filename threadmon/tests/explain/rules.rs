@@ -355,6 +355,20 @@ fn a_thread_that_never_runs_is_told_after_a_while() {
     assert!(finding.to_string().starts_with("never was runnable for the last 248 ms"), "{finding}");
 }
 
+/// A name may have anything, and so may a file.
+#[test]
+fn a_report_does_not_control_the_terminal() {
+    let mut script = Script::of_crash("of \u{1b}[2J");
+    script.cast(&["keeper", "\u{1b}[7mnever\n"]);
+    script.dispatch(0, 0, 1);
+    script.exit(250_000, 0, 1);
+    let said = report(&script.read());
+    for text in ["written because of \u{fffd}[2J.", "\u{fffd}[7mnever\u{fffd} was started 250 ms"] {
+        assert!(said.contains(text), "{said:?}");
+    }
+    assert!(!said.contains('\u{1b}'), "{said:?}");
+}
+
 #[test]
 fn the_worst_come_first_and_at_most_three_of_a_kind() {
     let mut script = Script::new(1, 1);
