@@ -16,6 +16,8 @@ mod faults;
 mod futexes;
 #[path = "interpose/locks.rs"]
 mod locks;
+#[path = "interpose/manual.rs"]
+mod manual;
 #[allow(dead_code, reason = "shared")]
 #[path = "support/random.rs"]
 mod random;
@@ -32,7 +34,7 @@ use watchdog::Watchdog;
 
 /// Runs `body` in a green thread, on each rung on which a green thread has a register. One runtime has as
 /// many slots as there are CPUs, and one has a single slot.
-fn green(what: &str, body: fn(&Mxn)) {
+fn green(what: &str, body: impl Fn(&Mxn) + Copy + Send + Sync) {
     let rungs = [ThreadRegister::Switched, ThreadRegister::Syscall];
     let all = rungs.into_iter().flat_map(|rung| [Some(1), None].map(|slots| (rung, slots)));
     for (rung, slots) in all {
@@ -69,6 +71,7 @@ fn child() {
         ("closed", faults::closed),
         ("handlers", faults::handlers),
         ("urgent", descriptors::urgent),
+        ("closed_while_connecting", manual::closed_while_connecting),
         ("forks", faults::forks),
         ("overflows", std_threads::overflows),
         ("plain_program", std_threads::plain_program),

@@ -26,7 +26,7 @@
 //! | `sched_yield` | lets another green thread run |
 //! | `waitpid`, `wait4`, `waitid` for the end of one child | waits alone |
 //! | files; `getaddrinfo`, `getnameinfo`, `flock`, `fsync`, `fdatasync` | blocks its LWP, announced |
-//! | `recvmmsg`, `sendmmsg`; `MSG_WAITALL`, `MSG_FASTOPEN`, `MSG_ZEROCOPY` | blocks its LWP, announced |
+//! | `recvmmsg`, `sendmmsg`; `MSG_WAITALL`, `MSG_FASTOPEN`, `MSG_ZEROCOPY`; `SO_RCVLOWAT` | blocks its LWP, announced |
 //! | `connect` of a Unix socket; an `accept` where another thread was faster | blocks its LWP, announced |
 //! | `pthread_join`, and with it `join` of std's threads: of green ones | waits alone |
 //! | the same, of kernel threads | blocks its LWP, announced |
@@ -44,7 +44,7 @@
 //! # What is the same, and what is not
 //!
 //! - A descriptor keeps its mode. If calls on it do not block, they return `WouldBlock` as always. Timeouts
-//!   of sockets (`set_read_timeout`) end waits. The mode of a TCP socket is changed for the moment of its
+//!   of sockets (`set_read_timeout`) end waits, and count for the whole call. The mode of a TCP socket is changed for the moment of its
 //!   `connect`.
 //! - Errors are the kernel's. No wait ends with `EINTR`, because the kernel may give a signal to any thread.
 //! - If green threads and others wait for one futex, green ones are woken first, except at every 64th wake-up
@@ -76,7 +76,7 @@
 //! |---|---|
 //! | `pthread_self`, `join`, `tryjoin`, `timedjoin`, `detach`, `exit`, names, `pthread_getattr_np`, keys | as always |
 //! | a stack of the program's own, processors, a policy of the scheduler (in the attributes) | becomes a kernel thread |
-//! | `pthread_kill`, `pthread_sigqueue` to another thread | the signal goes to the process |
+//! | `pthread_kill`, `pthread_sigqueue` to another thread | the signal goes to the process, while that thread runs |
 //! | `pthread_setaffinity_np`, `pthread_cancel`, another policy by `pthread_setschedparam` | `ENOTSUP` |
 //! | `pthread_getcpuclockid` | `ENOENT` |
 //! | the signal mask | is the LWP's: a change is seen by the threads that run there next |

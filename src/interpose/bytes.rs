@@ -12,6 +12,7 @@ use super::descriptor::{self, Direction, Kind, Outcome};
 use super::sockets;
 use crate::park::no_preempt;
 use crate::park::thread::ThreadRef;
+use crate::park::wait::Wait;
 use crate::reactor::by_number;
 use crate::sys::next::{self, errno, fail};
 use crate::sys::task_state;
@@ -20,15 +21,16 @@ use crate::sys::task_state;
 const CURRENT: libc::off_t = -1;
 
 /// Makes a call on a pipe, a terminal or their like. `flagged` says that it must not block; `plain` may
-/// block.
+/// block. For `wait`, see [`descriptor::call_within`].
 fn stream(
     me: ThreadRef,
     descriptor: c_int,
     direction: Direction,
+    wait: &mut Option<Wait>,
     flagged: impl Fn() -> ssize_t,
     plain: impl Fn() -> ssize_t,
 ) -> Outcome<ssize_t> {
-    descriptor::call(me, descriptor, direction, 0, || {
+    descriptor::call_within(me, descriptor, direction, 0, wait, || {
         let result = flagged();
         if result >= 0 || errno() != libc::EOPNOTSUPP {
             return result;
@@ -58,7 +60,7 @@ pub(super) unsafe extern "C" fn read(fd: c_int, to: *mut c_void, n: size_t) -> s
             let part = iovec { iov_base: to, iov_len: n };
             // SAFETY: the caller's promise.
             let flagged = || unsafe { next::preadv2(fd, &raw const part, 1, CURRENT, libc::RWF_NOWAIT) };
-            stream(me, fd, Direction::Read, flagged, plain).or_block(me, plain)
+            stream(me, fd, Direction::Read, &mut None, flagged, plain).or_block(me, plain)
         }
         Kind::Other => announced(plain),
     }
@@ -77,7 +79,7 @@ pub(super) unsafe extern "C" fn readv(fd: c_int, to: *const iovec, n: c_int) -> 
         Kind::Socket | Kind::Stream => {
             // SAFETY: the caller's promise.
             let flagged = || unsafe { next::preadv2(fd, to, n, CURRENT, libc::RWF_NOWAIT) };
-            stream(me, fd, Direction::Read, flagged, plain).or_block(me, plain)
+            stream(me, fd, Direction::Read, &mut None, flagged, plain).or_block(me, plain)
         }
         Kind::Other => announced(plain),
     }
@@ -92,15 +94,16 @@ pub(super) unsafe extern "C" fn write(fd: c_int, from: *const c_void, n: size_t)
     // SAFETY: the caller's promise.
     let plain = || unsafe { next::write(fd, from, n) };
     let Some(me) = green() else { return plain() };
+    let mut wait = None;
     match descriptor::kind(fd) {
         Kind::Socket => sockets::send_all(me, fd, from, n, 0),
-        Kind::Stream => all(n, |done| {
+        Kind::Stream => all(0, n, |done| {
             let part = iovec { iov_base: from.wrapping_byte_add(done).cast_mut(), iov_len: n - done };
             // SAFETY: the rest of what the caller passes.
             let flagged = || unsafe { next::pwritev2(fd, &raw const part, 1, CURRENT, libc::RWF_NOWAIT) };
             // SAFETY: the rest of what the caller passes.
             let plain = || unsafe { next::write(fd, part.iov_base, part.iov_len) };
-            stream(me, fd, Direction::Write, flagged, plain).or_block(me, plain)
+            stream(me, fd, Direction::Write, &mut wait, flagged, plain).or_block(me, plain)
         }),
         Kind::Other => announced(plain),
     }
@@ -118,22 +121,19 @@ pub(super) unsafe extern "C" fn writev(fd: c_int, from: *const iovec, n: c_int) 
     if descriptor::kind(fd) == Kind::Other || !descriptor::blocks(fd) {
         return announced(plain);
     }
-    let Some(mut rest) = Parts::of(from, n) else { return fail(libc::EINVAL) };
-    all(rest.length(), |done| {
-        rest.skip_to(done);
-        let (parts, count) = rest.left();
-        // SAFETY: parts of what the caller passes.
+    let mut wait = None;
+    all_parts(from, n, |_, parts, count| {
+        // SAFETY: what the caller passes, or parts of it.
         let flagged = || unsafe { next::pwritev2(fd, parts, count, CURRENT, libc::RWF_NOWAIT) };
-        // SAFETY: parts of what the caller passes.
+        // SAFETY: what the caller passes, or parts of it.
         let plain = || unsafe { next::writev(fd, parts, count) };
-        stream(me, fd, Direction::Write, flagged, plain).or_block(me, plain)
+        stream(me, fd, Direction::Write, &mut wait, flagged, plain).or_block(me, plain)
     })
 }
 
 /// Calls `send` with the number of bytes that have been sent until that is `n`, as a call that blocks does.
-/// Returns that number if any were sent, and otherwise the error.
-pub(super) fn all(n: size_t, mut send: impl FnMut(size_t) -> ssize_t) -> ssize_t {
-    let mut done = 0;
+/// It begins with `done`. Returns that number if any were sent, and otherwise the error.
+pub(super) fn all(mut done: size_t, n: size_t, mut send: impl FnMut(size_t) -> ssize_t) -> ssize_t {
     loop {
         match usize::try_from(send(done)) {
             // A device may take nothing, and says so again and again.
@@ -148,8 +148,31 @@ pub(super) fn all(n: size_t, mut send: impl FnMut(size_t) -> ssize_t) -> ssize_t
     }
 }
 
+/// Does what [`all`] does, with several buffers: first with the caller's, which the kernel judges, and then
+/// with what is left of them. `call` also gets the number of bytes that are done.
+pub(super) fn all_parts(
+    parts: *const iovec,
+    n: c_int,
+    mut call: impl FnMut(size_t, *const iovec, c_int) -> ssize_t,
+) -> ssize_t {
+    let first = call(0, parts, n);
+    let Ok(done @ 1..) = usize::try_from(first) else { return first };
+    // SAFETY: the kernel has read so many there, since it has used some of their bytes.
+    let parts = unsafe { std::slice::from_raw_parts(parts, n as usize) };
+    let length = parts.iter().fold(0_usize, |sum, part| sum.saturating_add(part.iov_len));
+    if done >= length {
+        return first;
+    }
+    let mut rest = Parts::of(parts);
+    all(done, length, |done| {
+        rest.skip_to(done);
+        let (parts, count) = rest.left();
+        call(done, parts, count)
+    })
+}
+
 /// The buffers of a call, some of which have been used.
-pub(super) struct Parts {
+struct Parts {
     parts: Vec<iovec>,
     /// The first that is not used up.
     first: usize,
@@ -158,23 +181,12 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    /// Returns `None` for a number of buffers that the kernel does not take.
-    pub(super) fn of(parts: *const iovec, n: c_int) -> Option<Self> {
-        let count = usize::try_from(n).ok().filter(|&count| count <= libc::UIO_MAXIOV as usize)?;
-        if count == 0 || parts.is_null() {
-            return Some(Self { parts: Vec::new(), first: 0, done: 0 });
-        }
-        // SAFETY: the caller of the call has passed so many.
-        let parts = unsafe { std::slice::from_raw_parts(parts, count) }.to_vec();
-        Some(Self { parts, first: 0, done: 0 })
-    }
-
-    pub(super) fn length(&self) -> usize {
-        self.parts.iter().map(|part| part.iov_len).sum()
+    fn of(parts: &[iovec]) -> Self {
+        Self { parts: parts.to_vec(), first: 0, done: 0 }
     }
 
     /// Leaves out the first `done` bytes of all.
-    pub(super) fn skip_to(&mut self, done: usize) {
+    fn skip_to(&mut self, done: usize) {
         let mut more = done - self.done;
         self.done = done;
         for part in &mut self.parts[self.first..] {
@@ -189,7 +201,7 @@ impl Parts {
         }
     }
 
-    pub(super) fn left(&self) -> (*const iovec, c_int) {
+    fn left(&self) -> (*const iovec, c_int) {
         let left = &self.parts[self.first..];
         (left.as_ptr(), left.len() as c_int)
     }

@@ -44,10 +44,26 @@ pub(super) fn call<T: From<i8> + PartialOrd>(
     descriptor: c_int,
     direction: Direction,
     most: T,
+    attempt: impl FnMut() -> T,
+) -> Outcome<T> {
+    call_within(me, descriptor, direction, most, &mut None, attempt)
+}
+
+/// Does what [`call`] does, for one of several calls that do together what the program asked for. `wait` says
+/// how long all of them may wait, once one has.
+pub(super) fn call_within<T: From<i8> + PartialOrd>(
+    me: ThreadRef,
+    descriptor: c_int,
+    direction: Direction,
+    most: T,
+    wait: &mut Option<Wait>,
     mut attempt: impl FnMut() -> T,
 ) -> Outcome<T> {
+    if direction == Direction::Read && waits_for_many(descriptor) {
+        return Outcome::Unknown;
+    }
     let mut look = Look::at(descriptor, direction);
-    let (mut wait, mut turns) = (None, 0);
+    let mut turns = 0;
     loop {
         let is_first = wait.is_none();
         let is_tried = !is_first || most <= T::from(0) || look.as_ref().is_none_or(Look::is_ready);
@@ -63,7 +79,7 @@ pub(super) fn call<T: From<i8> + PartialOrd>(
                 return Outcome::Done(result);
             }
         }
-        let wait = match wait {
+        let wait = match *wait {
             Some(wait) => wait,
             None if blocks(descriptor) => *wait.insert(limit(descriptor, direction)),
             None if is_tried => return Outcome::Done(fail(libc::EAGAIN)),
@@ -109,18 +125,33 @@ pub(super) fn limit(descriptor: c_int, direction: Direction) -> Wait {
     if !noted::are_timeouts_set() {
         return Wait::forever();
     }
-    let option = match direction {
+    let name = match direction {
         Direction::Read => libc::SO_RCVTIMEO,
         Direction::Write => libc::SO_SNDTIMEO,
     };
-    let mut time = libc::timeval { tv_sec: 0, tv_usec: 0 };
-    let mut length = size_of::<libc::timeval>() as libc::socklen_t;
-    let at = (&raw mut time).cast();
-    // SAFETY: `time` has room for the option, and `length` says how much.
-    let rc = unsafe { libc::getsockopt(descriptor, libc::SOL_SOCKET, option, at, &raw mut length) };
+    let Some(time) = option(descriptor, name, libc::timeval { tv_sec: 0, tv_usec: 0 }) else {
+        return Wait::forever();
+    };
     let micros = u32::try_from(time.tv_usec).unwrap_or(0);
     let time = Duration::new(time.tv_sec.unsigned_abs(), 0) + Duration::from_micros(micros.into());
-    if rc != 0 || time.is_zero() { Wait::forever() } else { Wait::timeout(time) }
+    if time.is_zero() { Wait::forever() } else { Wait::timeout(time) }
+}
+
+/// Returns `true` if a call that receives waits until there are several bytes (`SO_RCVLOWAT`). A call that
+/// must not block takes less.
+fn waits_for_many(descriptor: c_int) -> bool {
+    noted::are_low_marks_set()
+        && option(descriptor, libc::SO_RCVLOWAT, 0).is_some_and(|bytes: c_int| bytes > 1)
+}
+
+/// Returns an option of a socket, of the kind of `empty`. Returns `None` and sets `errno` if there is none.
+pub(super) fn option<T: Copy>(descriptor: c_int, name: c_int, empty: T) -> Option<T> {
+    let mut found = empty;
+    let mut length = size_of::<T>() as libc::socklen_t;
+    let at = (&raw mut found).cast();
+    // SAFETY: `found` has room for the option, and `length` says how much. All options asked for are numbers.
+    let code = unsafe { libc::getsockopt(descriptor, libc::SOL_SOCKET, name, at, &raw mut length) };
+    (code == 0).then_some(found)
 }
 
 /// What a descriptor leads to, as far as calls on it differ.

@@ -15,10 +15,21 @@ use super::user_memory;
 use crate::park::thread::ThreadRef;
 use crate::park::wait::Wait;
 use crate::sys::next::{self, fail};
+use crate::time;
 
 /// Returns how long a call waits that counts in milliseconds.
 fn millis(millis: c_int) -> Wait {
     u64::try_from(millis).map_or(Wait::forever(), |millis| Wait::timeout(Duration::from_millis(millis)))
+}
+
+/// Returns how much of the time is left; `None`: there is no limit.
+fn left(wait: Wait) -> Option<Duration> {
+    wait.deadline.map(|deadline| deadline.saturating_duration_since(time::now()))
+}
+
+/// Returns how much of the time is left, as [`millis`] has it, rounded up.
+fn millis_left(wait: Wait) -> c_int {
+    left(wait).map_or(-1, |left| c_int::try_from(left.as_micros().div_ceil(1000)).unwrap_or(c_int::MAX))
 }
 
 /// What is ready if one of several descriptors is.
@@ -67,19 +78,22 @@ impl Any {
         Some(Self::Set(set))
     }
 
-    fn wait(&self, me: ThreadRef, wait: Wait) -> Ready {
+    /// Returns the descriptor to wait for, and what for.
+    fn awaited(&self) -> (c_int, Direction) {
         match self {
-            Self::One(descriptor, direction) => until_ready(me, *descriptor, *direction, wait),
-            Self::Set(set) => until_ready(me, set.as_raw_fd(), Direction::Read, wait),
+            Self::One(descriptor, direction) => (*descriptor, *direction),
+            Self::Set(set) => (set.as_raw_fd(), Direction::Read),
         }
     }
 }
 
 /// Waits, for the green thread `me`, until `look` returns something else than 0, or as `wait` says. `look`
 /// asks the kernel about the descriptors of `polled`, and does not wait. Returns `None` if these cannot be
-/// waited for.
+/// waited for: for one, if what the kernel reports of a descriptor is not what was asked. An example is
+/// `select` with the exceptions of a socket that is not connected.
 fn until(me: ThreadRef, polled: &[pollfd], wait: Wait, look: impl Fn() -> c_int) -> Option<c_int> {
     let mut any = None;
+    let mut is_woken = false;
     loop {
         let found = look();
         if found != 0 {
@@ -89,11 +103,16 @@ fn until(me: ThreadRef, polled: &[pollfd], wait: Wait, look: impl Fn() -> c_int)
             super::clocks::rest_until(wait.deadline);
             return Some(look());
         }
-        let any = match &any {
+        let (descriptor, direction) = match &any {
             Some(any) => any,
             None => any.insert(Any::of(polled)?),
-        };
-        match any.wait(me, wait) {
+        }
+        .awaited();
+        if is_woken && descriptor::is_ready(descriptor, direction) {
+            return None;
+        }
+        is_woken = true;
+        match until_ready(me, descriptor, direction, wait) {
             Ready::Yes => {}
             Ready::TimedOut => return Some(look()),
             Ready::Unknown => return None,
@@ -123,8 +142,9 @@ pub(super) unsafe extern "C" fn poll(fds: *mut pollfd, n: nfds_t, timeout: c_int
     if found != 0 || timeout == 0 {
         return found;
     }
-    let found = until(me, &polled(fds, n), millis(timeout), now);
-    found.unwrap_or_else(|| announced(|| look(timeout)))
+    let wait = millis(timeout);
+    let found = until(me, &polled(fds, n), wait, now);
+    found.unwrap_or_else(|| announced(|| look(millis_left(wait))))
 }
 
 /// See `ppoll(2)`.
@@ -154,7 +174,15 @@ pub(super) unsafe extern "C" fn ppoll(
     if found != 0 {
         return found;
     }
-    until(me, &polled(fds, n), wait, look).unwrap_or_else(|| announced(plain))
+    until(me, &polled(fds, n), wait, look).unwrap_or_else(|| {
+        let left = left(wait).map(|left| timespec {
+            tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: left.subsec_nanos().into(),
+        });
+        let left = left.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+        // SAFETY: the caller's promise, and a time.
+        announced(|| unsafe { next::ppoll(fds, n, left, mask) })
+    })
 }
 
 /// Reads how long to wait.
@@ -201,17 +229,22 @@ pub(super) unsafe extern "C" fn select(
         descriptor::look(|| unsafe { next::select(n, read, write, except, &raw mut none) })
     };
     let wait = time.map_or(Wait::forever(), Wait::timeout);
-    let Some(found) = until(me, &asked.polled, wait, look) else {
-        asked.restore([read, write, except]);
-        return announced(plain);
-    };
+    let found = until(me, &asked.polled, wait, look);
     // As Linux does, what is left of the time is written.
     // SAFETY: the caller's promise.
     if let (Some(time), Some(left)) = (time, unsafe { timeout.as_mut() }) {
         let rest = time.saturating_sub(begin.elapsed());
         (left.tv_sec, left.tv_usec) = (rest.as_secs() as _, rest.subsec_micros().into());
     }
-    found
+    found.unwrap_or_else(|| {
+        asked.restore([read, write, except]);
+        announced(plain)
+    })
+}
+
+/// Returns how many bytes of a set the kernel reads and writes if `n` numbers count: whole words.
+fn bytes(n: usize) -> usize {
+    n.next_multiple_of(c_long::BITS as usize) / 8
 }
 
 /// What `select` was asked about, since the kernel overwrites it.
@@ -228,8 +261,16 @@ impl Selected {
         if !(0..=libc::FD_SETSIZE as c_int).contains(&n) {
             return None;
         }
-        // SAFETY: null, or what the caller of the call has passed.
-        let sets = sets.map(|set| unsafe { set.as_ref() }.copied());
+        let bytes = bytes(n as usize);
+        let sets = sets.map(|set| {
+            (!set.is_null()).then(|| {
+                // SAFETY: plain data, for which zero is valid.
+                let mut copy: fd_set = unsafe { std::mem::zeroed() };
+                // SAFETY: the caller of the call has passed so many bytes, and perhaps no more.
+                unsafe { set.cast::<u8>().copy_to((&raw mut copy).cast(), bytes) };
+                copy
+            })
+        });
         let events = [libc::POLLIN, libc::POLLOUT, libc::POLLPRI];
         let asked = |fd| {
             let is_in = |set: &Option<fd_set>| {
@@ -246,10 +287,8 @@ impl Selected {
     fn restore(&self, sets: [*mut fd_set; 3]) {
         for (set, asked) in sets.into_iter().zip(self.sets) {
             if let Some(asked) = asked {
-                // Whole words, as the kernel does.
-                let bytes = self.n.next_multiple_of(c_long::BITS as usize) / 8;
                 // SAFETY: so much was read there, and is in a whole set.
-                unsafe { (&raw const asked).cast::<u8>().copy_to(set.cast(), bytes) };
+                unsafe { (&raw const asked).cast::<u8>().copy_to(set.cast(), bytes(self.n)) };
             }
         }
     }
@@ -263,7 +302,8 @@ fn events(me: ThreadRef, set: c_int, timeout: c_int, look: impl Fn(c_int) -> c_i
         return found;
     }
     let polled = [pollfd { fd: set, events: libc::POLLIN, revents: 0 }];
-    until(me, &polled, millis(timeout), now).unwrap_or_else(|| announced(|| look(timeout)))
+    let wait = millis(timeout);
+    until(me, &polled, wait, now).unwrap_or_else(|| announced(|| look(millis_left(wait))))
 }
 
 /// See `epoll_wait(2)`.

@@ -1,8 +1,8 @@
 //! Calls that only change something. They are noted, so that others need not ask the kernel each time.
 //!
 //! A program that makes them in another way (as instructions, or in the parent process) is not noticed. Then
-//! a timeout of a socket does not end a wait. A handler of a signal may wait while the signals are blocked
-//! that the kernel blocks for it.
+//! a timeout of a socket does not end a wait, and a call waits for one byte only. A handler of a signal may
+//! wait while the signals are blocked that the kernel blocks for it.
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,6 +13,8 @@ use crate::sys::next;
 
 /// Some socket has, or had, a timeout.
 static TIMEOUTS: AtomicBool = AtomicBool::new(false);
+/// Some socket has, or had, a least number of bytes to receive.
+static LOW_MARKS: AtomicBool = AtomicBool::new(false);
 /// Some signal has, or had, a handler that runs on the stack of the thread that it interrupts.
 static HANDLERS: AtomicBool = AtomicBool::new(false);
 /// The same of one that blocks no signal meanwhile.
@@ -33,6 +35,12 @@ pub(super) enum Handlers {
 pub(super) fn are_timeouts_set() -> bool {
     // Relaxed: the program orders its calls.
     TIMEOUTS.load(Ordering::Relaxed)
+}
+
+/// Returns `true` if calls may wait for more than one byte.
+pub(super) fn are_low_marks_set() -> bool {
+    // Relaxed: the program orders its calls.
+    LOW_MARKS.load(Ordering::Relaxed)
 }
 
 /// Returns where handlers may run.
@@ -63,8 +71,10 @@ pub(super) unsafe extern "C" fn setsockopt(
     value: *const c_void,
     len: socklen_t,
 ) -> c_int {
-    if level == libc::SOL_SOCKET && matches!(option, libc::SO_RCVTIMEO | libc::SO_SNDTIMEO) {
-        note(&TIMEOUTS);
+    match option {
+        libc::SO_RCVTIMEO | libc::SO_SNDTIMEO if level == libc::SOL_SOCKET => note(&TIMEOUTS),
+        libc::SO_RCVLOWAT if level == libc::SOL_SOCKET => note(&LOW_MARKS),
+        _ => {}
     }
     // SAFETY: the caller's promise.
     unsafe { next::setsockopt(fd, level, option, value, len) }

@@ -3,14 +3,15 @@
 use std::ffi::{c_int, c_uint, c_void};
 use std::ptr;
 
-use libc::{iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespec};
+use libc::{mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespec};
 
-use super::bytes::{Parts, all};
+use super::bytes::{all, all_parts};
 use super::caller::{announced, green};
 use super::descriptor::{self, Direction, Outcome, Ready};
 use crate::park::backend;
 use crate::park::thread::ThreadRef;
 use crate::sys::next::{self, errno, fail};
+use crate::time;
 
 const NOW: c_int = libc::MSG_DONTWAIT;
 
@@ -56,14 +57,15 @@ pub(super) fn send_all(me: ThreadRef, fd: c_int, from: *const c_void, n: size_t,
         // SAFETY: the caller of the call has passed the bytes.
         return backend::blocking(me, || unsafe { next::send(fd, from, n, flags) });
     }
-    all(n, |done| {
+    let mut wait = None;
+    all(0, n, |done| {
         let flags = flags_after(done, flags);
         let (from, n) = (from.wrapping_byte_add(done), n - done);
         // SAFETY: the rest of what the caller of the call has passed.
         let attempt = || unsafe { next::send(fd, from, n, flags | NOW) };
         // SAFETY: the rest of what the caller of the call has passed.
         let plain = || unsafe { next::send(fd, from, n, flags) };
-        descriptor::call(me, fd, Direction::Write, 0, attempt).or_block(me, plain)
+        descriptor::call_within(me, fd, Direction::Write, 0, &mut wait, attempt).or_block(me, plain)
     })
 }
 
@@ -77,27 +79,36 @@ pub(super) unsafe extern "C" fn recv(fd: c_int, to: *mut c_void, n: size_t, flag
     let plain = || unsafe { next::recv(fd, to, n, flags) };
     match receiver(flags) {
         None => plain(),
-        Some(me) if flags & libc::MSG_WAITALL != 0 => receive_all(me, fd, to, n, flags),
+        Some(me) if flags & libc::MSG_WAITALL != 0 => receive_all(me, fd, n, flags, |done| {
+            // SAFETY: the rest of what the caller passes.
+            unsafe { next::recv(fd, to.wrapping_byte_add(done), n - done, flags) }
+        }),
         Some(me) => receive(me, fd, to, n, flags).or_block(me, plain),
     }
 }
 
-/// Receives as many bytes as are asked for, in calls that block the LWP of `me`. A signal ends such a call
-/// early, and the runtime sends signals of its own. Then another call follows, unless it would find an error
-/// or the end: that is for the program's next call.
-fn receive_all(me: ThreadRef, fd: c_int, to: *mut c_void, n: size_t, flags: c_int) -> ssize_t {
+/// Receives `n` bytes, in calls that block the LWP of `me`. `call` gets the number of bytes that are there
+/// already. A signal ends such a call early, and the runtime sends signals of its own. Then another call
+/// follows, unless it would find an error or the end: that is for the program's next call. None follows when
+/// the socket's time is over.
+fn receive_all(
+    me: ThreadRef,
+    fd: c_int,
+    n: size_t,
+    flags: c_int,
+    call: impl Fn(size_t) -> ssize_t,
+) -> ssize_t {
+    let wait = descriptor::limit(fd, Direction::Read);
     let mut done = 0;
     loop {
-        let (to, n) = (to.wrapping_byte_add(done), n - done);
-        // SAFETY: the rest of what the caller of the call has passed.
-        let received = backend::blocking(me, || unsafe { next::recv(fd, to, n, flags) });
+        let received = backend::blocking(me, || call(done));
         match usize::try_from(received) {
             Ok(more) => done += more,
             Err(_) if done == 0 => return -1,
             Err(_) => return done as ssize_t,
         }
-        let is_all = received == 0 || received as size_t == n || flags & libc::MSG_PEEK != 0;
-        if is_all || !is_stream(fd) || descriptor::has_ended(fd) {
+        let is_all = received == 0 || done >= n || flags & libc::MSG_PEEK != 0;
+        if is_all || time::has_passed(wait.deadline) || !is_stream(fd) || descriptor::has_ended(fd) {
             return done as ssize_t;
         }
     }
@@ -105,12 +116,7 @@ fn receive_all(me: ThreadRef, fd: c_int, to: *mut c_void, n: size_t, flags: c_in
 
 /// Returns `true` if a socket has no boundaries between messages.
 fn is_stream(fd: c_int) -> bool {
-    let (mut kind, mut length) = (0, size_of::<c_int>() as socklen_t);
-    // SAFETY: `kind` has room for the option, and `length` says how much.
-    let rc = unsafe {
-        libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_TYPE, (&raw mut kind).cast(), &raw mut length)
-    };
-    rc == 0 && kind == libc::SOCK_STREAM
+    descriptor::option(fd, libc::SO_TYPE, 0) == Some(libc::SOCK_STREAM)
 }
 
 /// See `send(2)`.
@@ -127,14 +133,8 @@ pub(super) unsafe extern "C" fn send(fd: c_int, from: *const c_void, n: size_t, 
 }
 
 /// Receives a message by `call`, whose argument is the flags.
-fn receive_message(fd: c_int, flags: c_int, call: impl Fn(c_int) -> ssize_t) -> ssize_t {
-    match receiver(flags) {
-        None => call(flags),
-        Some(me) if flags & libc::MSG_WAITALL != 0 => backend::blocking(me, || call(flags)),
-        Some(me) => {
-            descriptor::call(me, fd, Direction::Read, 0, || call(flags | NOW)).or_block(me, || call(flags))
-        }
-    }
+fn receive_message(me: ThreadRef, fd: c_int, flags: c_int, call: impl Fn(c_int) -> ssize_t) -> ssize_t {
+    descriptor::call(me, fd, Direction::Read, 0, || call(flags | NOW)).or_block(me, || call(flags))
 }
 
 /// See `recvfrom(2)`.
@@ -152,7 +152,14 @@ pub(super) unsafe extern "C" fn recvfrom(
 ) -> ssize_t {
     // SAFETY: the caller's promise.
     let call = |flags| unsafe { next::recvfrom(fd, to, n, flags, by, len) };
-    receive_message(fd, flags, call)
+    match receiver(flags) {
+        None => call(flags),
+        Some(me) if flags & libc::MSG_WAITALL != 0 => receive_all(me, fd, n, flags, |done| {
+            // SAFETY: the rest of what the caller passes.
+            unsafe { next::recvfrom(fd, to.wrapping_byte_add(done), n - done, flags, by, len) }
+        }),
+        Some(me) => receive_message(me, fd, flags, call),
+    }
 }
 
 /// See `sendto(2)`.
@@ -174,12 +181,14 @@ pub(super) unsafe extern "C" fn sendto(
     if flags & IN_ONE != 0 {
         return backend::blocking(me, plain);
     }
-    all(n, |done| {
+    let mut wait = None;
+    all(0, n, |done| {
         let flags = flags_after(done, flags);
         let (from, n) = (from.wrapping_byte_add(done), n - done);
         // SAFETY: the rest of what the caller passes.
         let call = |flags| unsafe { next::sendto(fd, from, n, flags, to, len) };
-        descriptor::call(me, fd, Direction::Write, 0, || call(flags | NOW)).or_block(me, || call(flags))
+        let attempt = || call(flags | NOW);
+        descriptor::call_within(me, fd, Direction::Write, 0, &mut wait, attempt).or_block(me, || call(flags))
     })
 }
 
@@ -191,7 +200,11 @@ pub(super) unsafe extern "C" fn sendto(
 pub(super) unsafe extern "C" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
     // SAFETY: the caller's promise.
     let call = |flags| unsafe { next::recvmsg(fd, message, flags) };
-    receive_message(fd, flags, call)
+    match receiver(flags) {
+        None => call(flags),
+        Some(me) if flags & libc::MSG_WAITALL != 0 => backend::blocking(me, || call(flags)),
+        Some(me) => receive_message(me, fd, flags, call),
+    }
 }
 
 /// See `sendmsg(2)`.
@@ -206,24 +219,28 @@ pub(super) unsafe extern "C" fn sendmsg(fd: c_int, message: *const msghdr, flags
     if flags & IN_ONE != 0 {
         return backend::blocking(me, plain);
     }
-    // SAFETY: the caller's promise.
-    let mut message = unsafe { *message };
-    let Some(mut rest) = c_int::try_from(message.msg_iovlen).ok().and_then(|n| Parts::of(message.msg_iov, n))
-    else {
-        return fail(libc::EMSGSIZE);
+    let mut wait = None;
+    let mut send = |message: *const msghdr, flags| {
+        // SAFETY: what the caller passes, or parts of it.
+        let call = |flags| unsafe { next::sendmsg(fd, message, flags) };
+        let attempt = || call(flags | NOW);
+        descriptor::call_within(me, fd, Direction::Write, 0, &mut wait, attempt).or_block(me, || call(flags))
     };
-    all(rest.length(), |done| {
-        let flags = flags_after(done, flags);
-        rest.skip_to(done);
-        let (parts, count) = rest.left();
-        (message.msg_iov, message.msg_iovlen) = (parts.cast_mut().cast::<iovec>(), count as _);
-        if done > 0 {
-            // It went with the first bytes.
-            (message.msg_control, message.msg_controllen) = (ptr::null_mut(), 0);
+    // The kernel judges the message.
+    let first = send(message, flags);
+    if first <= 0 {
+        return first;
+    }
+    // SAFETY: the kernel has read it.
+    let mut rest = unsafe { *message };
+    // The rest went with the first bytes.
+    (rest.msg_control, rest.msg_controllen) = (ptr::null_mut(), 0);
+    all_parts(rest.msg_iov, rest.msg_iovlen as c_int, |done, parts, count| {
+        if done == 0 {
+            return first;
         }
-        // SAFETY: parts of what the caller passes.
-        let call = |flags| unsafe { next::sendmsg(fd, &raw const message, flags) };
-        descriptor::call(me, fd, Direction::Write, 0, || call(flags | NOW)).or_block(me, || call(flags))
+        (rest.msg_iov, rest.msg_iovlen) = (parts.cast_mut(), count as _);
+        send(&raw const rest, flags_after(done, flags))
     })
 }
 
@@ -264,9 +281,14 @@ fn accept_by(me: ThreadRef, fd: c_int, plain: impl Fn() -> c_int) -> c_int {
     if !descriptor::blocks(fd) {
         return plain();
     }
-    let attempt = || match descriptor::is_ready(fd, Direction::Read) {
-        true => backend::blocking(me, &plain),
-        false => fail(libc::EAGAIN),
+    let attempt = || {
+        // Of what does not listen, the kernel says so at once.
+        let listens = || descriptor::option(fd, libc::SO_ACCEPTCONN, 0) == Some(1);
+        if descriptor::is_ready(fd, Direction::Read) || !listens() {
+            backend::blocking(me, &plain)
+        } else {
+            fail(libc::EAGAIN)
+        }
     };
     descriptor::call(me, fd, Direction::Read, 0, attempt).or_block(me, &plain)
 }
@@ -299,8 +321,8 @@ pub(super) unsafe extern "C" fn accept4(
     // SAFETY: the caller's promise.
     let plain = || unsafe { next::accept4(fd, by, len, flags) };
     match green() {
-        Some(me) => accept_by(me, fd, plain),
-        None => plain(),
+        Some(me) if flags & !(libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK) == 0 => accept_by(me, fd, plain),
+        _ => plain(),
     }
 }
 
@@ -317,13 +339,8 @@ pub(super) unsafe extern "C" fn connect(fd: c_int, to: *const sockaddr, len: soc
     // SAFETY: the caller's promise.
     let plain = || unsafe { next::connect(fd, to, len) };
     let Some(me) = green() else { return plain() };
-    let family = if len as usize >= size_of::<sockaddr>() {
-        // SAFETY: the caller's promise.
-        c_int::from(unsafe { (*to).sa_family })
-    } else {
-        0
-    };
-    let internet = matches!(family, libc::AF_INET | libc::AF_INET6);
+    let family = descriptor::option(fd, libc::SO_DOMAIN, 0);
+    let internet = matches!(family, Some(libc::AF_INET | libc::AF_INET6));
     if !internet || !is_stream(fd) || !descriptor::blocks(fd) {
         return backend::blocking(me, plain);
     }
@@ -348,11 +365,12 @@ pub(super) unsafe extern "C" fn connect(fd: c_int, to: *const sockaddr, len: soc
             }
         }
     }
-    let (mut error, mut length) = (0, size_of::<c_int>() as socklen_t);
-    let at = (&raw mut error).cast();
-    // SAFETY: `error` has room for the option, and `length` says how much.
-    unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_ERROR, at, &raw mut length) };
-    if error == 0 { 0 } else { fail(error) }
+    match descriptor::option(fd, libc::SO_ERROR, 0) {
+        Some(0) => 0,
+        Some(error) => fail(error),
+        // It was closed meanwhile.
+        None => -1,
+    }
 }
 
 fn set_blocks(fd: c_int, blocks: bool) {
