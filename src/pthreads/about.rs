@@ -110,6 +110,9 @@ unsafe extern "C" fn pthread_kill(thread: pthread_t, signal: c_int) -> c_int {
     if signal == 0 {
         return if record.with_thread(|_| ()).is_some() { 0 } else { libc::ESRCH };
     }
+    if record.has_ended() {
+        return libc::ESRCH;
+    }
     let code = if record.is_own() {
         // The kernel thread that it runs on gets the signal before this returns.
         // SAFETY: no memory is involved.
@@ -128,9 +131,12 @@ unsafe extern "C" fn pthread_kill(thread: pthread_t, signal: c_int) -> c_int {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pthread_sigqueue(thread: pthread_t, signal: c_int, value: sigval) -> c_int {
     // SAFETY: the caller's promise.
-    if unsafe { Record::of(thread) }.is_none() {
+    let Some(record) = (unsafe { Record::of(thread) }) else {
         // SAFETY: the caller's promise.
         return unsafe { next::pthread_sigqueue(thread, signal, value) };
+    };
+    if record.has_ended() {
+        return libc::ESRCH;
     }
     // SAFETY: no memory is involved.
     if unsafe { libc::sigqueue(process(), signal, value) } == 0 { 0 } else { next::errno() }

@@ -124,6 +124,12 @@ impl Record {
         (!thread.is_done() && !thread.is_lost()).then(|| look(thread))
     }
 
+    /// Returns `true` if the thread runs no code of the program any more. Async-signal-safe.
+    pub(super) fn has_ended(&self) -> bool {
+        // Relaxed: a caller that knows of the end has it from the thread.
+        self.rounds.load(Ordering::Relaxed) >= ROUNDS
+    }
+
     /// Sets the name, of at most 15 bytes.
     pub(super) fn set_name(&self, name: &CStr) {
         let mut bytes = [0; NAME];
@@ -227,11 +233,12 @@ fn key() -> Option<libc::pthread_key_t> {
     })
 }
 
+/// `PTHREAD_DESTRUCTOR_ITERATIONS`.
+const ROUNDS: u32 = 4;
+
 /// The destructor of the key. The C library calls destructors again, a few times, while there are values. So
 /// this one stores the value again until the last time.
 unsafe extern "C" fn end(share: *mut c_void) {
-    /// `PTHREAD_DESTRUCTOR_ITERATIONS`.
-    const ROUNDS: u32 = 4;
     if share.cast_const() == KERNEL {
         return count_off();
     }

@@ -207,6 +207,25 @@ fn c_threads_tell_of_themselves() {
     });
 }
 
+/// The process has other threads, which a signal for a thread that has ended does not concern.
+#[test]
+fn c_threads_that_have_ended_get_no_signals() {
+    green("C threads that have ended get no signals", || {
+        let ended = create(None, sleeps, 0);
+        // SAFETY: a thread that is not joined yet.
+        while unsafe { libc::pthread_kill(ended, 0) } == 0 {
+            thread::yield_now();
+        }
+        let none = libc::sigval { sival_ptr: ptr::null_mut() };
+        // SAFETY: a thread that is not joined yet.
+        let codes = unsafe {
+            [libc::pthread_kill(ended, libc::SIGWINCH), libc::pthread_sigqueue(ended, libc::SIGWINCH, none)]
+        };
+        assert_eq!(codes, [libc::ESRCH; 2]);
+        join(ended).unwrap();
+    });
+}
+
 /// What only kernel threads have makes the thread one.
 #[test]
 fn c_threads_with_a_stack_of_their_own_are_kernel_threads() {
