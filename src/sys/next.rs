@@ -36,8 +36,17 @@ impl Next {
 
     /// Asks the loader. Returns null if no library has it.
     fn look(&self) -> *mut c_void {
-        // SAFETY: a C string, and a pseudo-handle.
-        let found = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
+        let mut found = ptr::null_mut();
+        // Before 2.36, the loader finds the oldest version of a function. Of these functions, that does not
+        // take the length of the set.
+        if cfg!(target_arch = "x86_64") && self.name.to_bytes().ends_with(b"affinity_np") {
+            // SAFETY: C strings, and a pseudo-handle.
+            found = unsafe { libc::dlvsym(libc::RTLD_NEXT, self.name.as_ptr(), c"GLIBC_2.3.4".as_ptr()) };
+        }
+        if found.is_null() {
+            // SAFETY: a C string, and a pseudo-handle.
+            found = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
+        }
         // Relaxed: as above.
         self.found.store(found, Ordering::Relaxed);
         found
