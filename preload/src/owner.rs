@@ -16,8 +16,31 @@ pub(crate) fn own() -> u32 {
     if own != 0 {
         return own;
     }
-    // Relaxed: only the number matters.
-    let fresh = NEXT.fetch_add(1, Ordering::Relaxed);
+    let fresh = fresh(&NEXT);
     OWN.set(fresh);
     fresh
+}
+
+/// Returns the next number of this count.
+fn fresh(next: &AtomicU32) -> u32 {
+    loop {
+        // Relaxed: only the number matters.
+        let fresh = next.fetch_add(1, Ordering::Relaxed);
+        // After four billion threads, they begin anew.
+        if fresh != 0 {
+            return fresh;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A lock without an owner would be the thread's own.
+    #[test]
+    fn no_thread_gets_the_number_of_none() {
+        let next = AtomicU32::new(u32::MAX);
+        assert_eq!([fresh(&next), fresh(&next)], [u32::MAX, 1]);
+    }
 }
