@@ -210,7 +210,7 @@ mod tests {
                 (wait.reason, wait.at, wait.asleep)
             };
             assert_eq!(seen(), (WaitReason::Condvar, from, true));
-            assert_eq!(wait_queue::requeue(from, to, || true), 1);
+            assert_eq!(wait_queue::requeue(from, to, |_| true), 1);
             assert_eq!(seen(), (WaitReason::Mutex, to, true));
             wait_queue::grant_one(to, |_| Token(1)).unwrap().wake();
             assert_eq!(waits.join().unwrap(), Ok(Woken::Granted(Token(1))));

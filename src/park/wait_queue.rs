@@ -358,9 +358,10 @@ pub(crate) fn wake_heirs() {
 }
 
 /// Moves the waiters of `from` to the back of the queue of `to`, in their order, if `f` returns `true`. `f`
-/// runs with both bucket locks held. Returns how many waiters were moved.
-pub(crate) fn requeue(from: usize, to: usize, f: impl FnOnce() -> bool) -> usize {
-    table::pair::with(from, to, |buckets| if f() { buckets.move_all() } else { 0 })
+/// runs with both bucket locks held, and is told whether any thread waits. Returns how many waiters were
+/// moved.
+pub(crate) fn requeue(from: usize, to: usize, f: impl FnOnce(bool) -> bool) -> usize {
+    table::pair::with(from, to, |buckets| if f(buckets.has_waiters()) { buckets.move_all() } else { 0 })
 }
 
 /// Takes at most `most` waiters off the queue of `key`. `accepts` says, by its demand, whether a waiter is

@@ -28,6 +28,11 @@ pub(in crate::park) struct Pair<'a> {
 }
 
 impl Pair<'_> {
+    /// Returns `true` if threads wait in the first queue.
+    pub(in crate::park) fn has_waiters(&self) -> bool {
+        !self.source.is_empty(self.from)
+    }
+
     /// Moves all waiters of one queue to the back of the other, in their order. Returns how many.
     pub(in crate::park) fn move_all(&mut self) -> usize {
         let taken = self.source.take_all(self.from);

@@ -233,7 +233,7 @@ fn a_requeue_keeps_the_order() {
         let (from, to) = (WaitPoint::default(), WaitPoint::default());
         std::thread::scope(|s| {
             (0..4).for_each(|name| from.queue(s, name, options(Order::Fifo, 1)));
-            let moved = wait_queue::requeue(from.key(), to.key(), || true);
+            let moved = wait_queue::requeue(from.key(), to.key(), |_| true);
             assert_eq!(moved, 4);
             assert!(wait_queue::grant_one(from.key(), |_| TOKEN).is_none());
             for rest in (0..4).rev() {
@@ -259,7 +259,7 @@ fn waiters_that_were_moved_are_granted_in_company() {
         std::thread::scope(|s| {
             to.queue(s, 0, options(Order::Fifo, 1));
             (0..5).for_each(|name| from.queue(s, name, options(Order::Fifo, 1)));
-            let moved = wait_queue::requeue(from.key(), to.key(), || true);
+            let moved = wait_queue::requeue(from.key(), to.key(), |_| true);
             assert_eq!(moved, 5);
             to.queue(s, 1, options(Order::Fifo, 1));
             // First the waiter that was there before. Then the first of those moved, if no others may go

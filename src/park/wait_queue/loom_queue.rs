@@ -284,7 +284,7 @@ fn a_move_and_a_deadline_have_one_winner() {
             })
         };
         let clock = loom::thread::spawn(strike);
-        let moved = requeue(point.key(), point.other_key(), || true);
+        let moved = requeue(point.key(), point.other_key(), |_| true);
         let granted = grant_one(point.other_key(), |_| TOKEN).map(super::Grant::wake).is_some();
         assert!(moved == 1 || !granted);
         let outcome = sleeper.join().unwrap();

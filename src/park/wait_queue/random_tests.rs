@@ -282,7 +282,7 @@ impl Pair {
     }
 
     fn requeue(&mut self, from: usize, to: usize, really: bool) {
-        let moved = super::requeue(self.keys[from], self.keys[to], || really);
+        let moved = super::requeue(self.keys[from], self.keys[to], |_| really);
         let list = if really { std::mem::take(&mut self.lists.queues[from]) } else { Vec::new() };
         assert_eq!(moved, list.len());
         for waits in list {

@@ -22,9 +22,13 @@
 //!   come, so the notifier takes it meanwhile. (So could a waiter, so this cannot be observed.)
 //!
 //! **Proof.** If a notifier changed the condition with the mutex held, it finds the waiter, which was queued
-//! before it unlocked. While waiters are queued, the companion is not null; it changes with the bucket lock
-//! held. A notifier may read null without that lock. The value is older than the waiter's unlock only if the
-//! notifier has not held the mutex since. A waiter that is queued here borrows the mutex, so it is alive.
+//! before it unlocked. While waiters are queued, the companion is their mutex; it changes with the bucket
+//! lock held. A notifier may read null without that lock. The value is older than the waiter's unlock only if
+//! the notifier has not held the mutex since. A waiter that is queued here borrows the mutex, so it is alive.
+//!
+//! *Lifetime.* A waiter that has left the queue touches the mutex only. So a C program may destroy the
+//! condition variable when it has notified all. A waiter whose time is over leaves the companion behind. The
+//! next thread that finds no thread in the queue clears it.
 
 mod companion;
 
@@ -35,7 +39,6 @@ use crate::park::current::is_kernel;
 use crate::park::reason::WaitReason;
 use crate::park::wait::{Wait, WaitError};
 use crate::park::wait_queue::{self, Options, Token, Woken};
-use crate::shim::fork;
 use crate::sync::mutex::raw::RawMutex;
 
 /// A grant by the condition variable itself; other tokens come from the mutex after a move.
@@ -80,9 +83,6 @@ impl Protocol {
 
     #[cold]
     fn notify_all_slow(&self) -> usize {
-        if fork::is_child() {
-            self.forget_lost();
-        }
         loop {
             let seen = self.waits_with.look();
             if seen.has_kernel_threads() {
@@ -105,16 +105,18 @@ impl Protocol {
     /// Notifies all waiters, if kernel threads may be among them.
     fn notify_herd(&self, seen: companion::Seen) -> usize {
         let mut taken = false;
-        let begin = || {
+        let begin = |waits| {
             if self.waits_with.look() != seen {
                 // All that waited at the call have been notified.
                 return false;
             }
             self.waits_with.clear();
-            // SAFETY: not null with the bucket lock held, and the waiters are this process's. So one has not
-            // returned from its wait, which borrows the mutex.
-            taken = unsafe { &*seen.mutex() }.announce_or_take();
-            true
+            if waits {
+                // SAFETY: a thread is queued, and the bucket lock is held. So that thread has not returned
+                // from its wait, which borrows the mutex.
+                taken = unsafe { &*seen.mutex() }.announce_or_take();
+            }
+            waits
         };
         let moved = wait_queue::requeue(self.key(), seen.mutex().addr(), begin);
         if taken {
@@ -146,36 +148,27 @@ impl Protocol {
                     mutex.acquire_after(token);
                     return Ok(());
                 }
-                Ok(Woken::Ended { why, moved }) => return self.left_queue(mutex, moved, why),
-                Err(_) => self.forget_other_mutex(),
+                Ok(Woken::Ended { why, moved }) => return Self::left_queue(mutex, moved, why),
+                Err(_) => self.forget_other_mutex(mutex),
             }
         }
     }
 
-    /// Forgets a parent's mutex, or panics.
+    /// Forgets the mutex of waiters that have left, or panics if threads wait with another mutex than this.
     #[cold]
-    fn forget_other_mutex(&self) {
-        assert!(self.forget_lost(), "attempted to use a condition variable with more than one mutex");
-    }
-
-    /// Forgets, in the child of a fork, the mutex of the parent's waiters. Returns `true` if there was one.
-    #[cold]
-    fn forget_lost(&self) -> bool {
-        let mut lost = false;
-        if fork::is_child() {
-            wait_queue::if_empty(self.key(), || {
-                lost = !self.waits_with.look().is_empty();
-                self.waits_with.clear();
-            });
-        }
-        lost
+    fn forget_other_mutex(&self, mutex: &RawMutex) {
+        let mut have_left = false;
+        wait_queue::if_empty(self.key(), || {
+            self.waits_with.clear();
+            have_left = true;
+        });
+        let now = self.waits_with.look();
+        let same = have_left || now.is_empty() || ptr::eq(now.mutex(), mutex);
+        assert!(same, "attempted to use a condition variable with more than one mutex");
     }
 
     /// Locks the mutex again for a waiter that left its queue without a grant. Returns how the wait ended.
-    fn left_queue(&self, mutex: &RawMutex, moved: bool, why: WaitError) -> Result<(), WaitError> {
-        if !moved {
-            wait_queue::if_empty(self.key(), || self.waits_with.clear());
-        }
+    fn left_queue(mutex: &RawMutex, moved: bool, why: WaitError) -> Result<(), WaitError> {
         mutex.acquire_after(NOTIFIED);
         // A waiter that has been moved has been notified.
         if moved { Ok(()) } else { Err(why) }

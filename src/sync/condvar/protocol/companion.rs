@@ -68,9 +68,27 @@ impl Seen {
 #[cfg(test)]
 mod tests {
     use std::thread;
+    use std::time::Duration;
 
     use crate::park::tests::watched;
     use crate::sync::{Condvar, Mutex};
+
+    /// A waiter whose time is over has gone, and so may its mutex be.
+    #[test]
+    fn nothing_is_done_for_a_waiter_that_has_left() {
+        let condvar = Condvar::new();
+        for _ in 0..2 {
+            let mutex = Mutex::new(());
+            assert!(condvar.wait_for(&mut mutex.lock(), Duration::from_millis(1)).timed_out());
+            let _guard = mutex.lock();
+            assert_eq!(condvar.notify_all(), 0);
+            // SAFETY: only a look.
+            assert!(!unsafe { mutex.raw() }.has_waiters());
+            // With each, there is another mutex.
+            let other = Mutex::new(());
+            assert!(condvar.wait_for(&mut other.lock(), Duration::from_millis(1)).timed_out());
+        }
+    }
 
     /// A broadcast that comes too late for the waiters it has seen leaves those that came since.
     #[test]

@@ -1,6 +1,7 @@
 //! Models of the condition variable: notification against queueing, broadcasts that move waiters,
 //! deadlines.
 
+use std::ptr;
 use std::sync::Arc;
 
 use lock_api::RawMutex as _;
@@ -214,7 +215,7 @@ fn negative_the_mutex_is_kept_for_no_thread() {
             return 0;
         }
         let mut taken = false;
-        let begin = || {
+        let begin = |_| {
             let same = room.changed.protocol.waits_with.look() == waiters;
             if same {
                 room.changed.protocol.waits_with.clear();
@@ -229,6 +230,63 @@ fn negative_the_mutex_is_kept_for_no_thread() {
         moved
     };
     model(move || a_deadline_and_a_broadcast_with_the_mutex_free(wrong, &Outcomes::default()));
+}
+
+/// A waiter with a deadline, and a thread that ends all waits. That thread then destroys the condition
+/// variable, and another one begins where it was. `wait` returns `true` if the time was over.
+fn the_last_to_notify_destroys_it(wait: fn(&Room) -> bool, seen: &Outcomes) {
+    let room = Room::new();
+    let seen = seen.clone();
+    let timed = move |room: &Room| {
+        room.lock();
+        let timed_out = !room.is_open() && wait(room);
+        seen.saw(timed_out);
+        room.unlock();
+    };
+    let next = Arc::new(RawMutex::new());
+    let mutex = Arc::clone(&next);
+    let destroys = move |room: &Room| {
+        room.lock();
+        // SAFETY: this thread has just locked it.
+        unsafe { *room.state.data_ptr() = 1 };
+        room.changed.notify_all();
+        room.changed.protocol.waits_with.clear();
+        assert!(room.changed.protocol.waits_with.join(&mutex, false));
+        room.unlock();
+    };
+    let clock = loom::thread::spawn(strike);
+    together([body(&room, timed), body(&room, destroys)]);
+    clock.join().unwrap();
+    assert!(ptr::eq(room.changed.protocol.waits_with.look().mutex(), &*next));
+}
+
+fn waits_for_long(room: &Room) -> bool {
+    room.changed.protocol.wait(room.raw(), Wait::by(deadline())) == Err(WaitError::TimedOut)
+}
+
+#[test]
+fn the_last_to_notify_may_destroy_it() {
+    let outcomes = Outcomes::default();
+    let seen = outcomes.clone();
+    model(move || the_last_to_notify_destroys_it(waits_for_long, &seen));
+    outcomes.are_both();
+}
+
+/// A waiter whose time is over tells the condition variable so.
+#[test]
+#[should_panic(expected = "ptr::eq")]
+fn negative_one_that_gives_up_touches_it() {
+    model(|| {
+        let wait = |room: &Room| {
+            let timed_out = waits_for_long(room);
+            if timed_out {
+                let protocol = &room.changed.protocol;
+                wait_queue::if_empty(protocol.key(), || protocol.waits_with.clear());
+            }
+            timed_out
+        };
+        the_last_to_notify_destroys_it(wait, &Outcomes::default());
+    });
 }
 
 /// Two threads wait until the room is open, and one of them is interrupted. `wait` returns `true` for an
@@ -396,7 +454,7 @@ fn negative_moved_to_a_free_mutex() {
         let room = Room::new();
         let wrong = |room: &Room| {
             room.open();
-            let plan = || {
+            let plan = |_| {
                 room.changed.protocol.waits_with.clear();
                 true
             };
@@ -416,7 +474,7 @@ fn negative_moved_without_announcement() {
             room.lock();
             // SAFETY: this thread has just locked it.
             unsafe { *room.state.data_ptr() = 1 };
-            let plan = || {
+            let plan = |_| {
                 room.changed.protocol.waits_with.clear();
                 true
             };

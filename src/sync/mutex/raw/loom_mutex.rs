@@ -295,7 +295,7 @@ impl Guarded {
 
     /// Moves the two threads that wait to be called to the lock, which the caller has.
     fn call(&self) {
-        let announce = || {
+        let announce = |_| {
             assert!(!self.mutex.announce_or_take());
             true
         };
