@@ -131,7 +131,7 @@ fn a_timeout_counts_for_the_whole_call() {
         let beside = {
             let over = Arc::clone(&over);
             std::thread::spawn(move || {
-                let mut bytes = [0; 4096];
+                let mut bytes = [0; 1024];
                 while !over.load(SeqCst) {
                     (&other).write_all(b"x").unwrap();
                     let _ = (&other).read(&mut bytes).unwrap();
@@ -144,18 +144,20 @@ fn a_timeout_counts_for_the_whole_call() {
         // SAFETY: the buffer is valid for its length.
         let sent = unsafe { libc::send(one.as_raw_fd(), bytes.as_ptr().cast(), MANY, 0) };
         assert!(0 < sent && sent < MANY as isize, "{sent}");
-        // What is left for the other side to read lets it go on.
-        let mut bytes = vec![0_u8; MANY];
+        // What is left for the other side to read lets it go on for longer than it takes to send so many.
+        let mut bytes = [0_u8; 1000];
         for with_address in [false, true] {
-            let (at, flags) = (bytes.as_mut_ptr().cast(), libc::MSG_WAITALL);
+            let (at, n, flags) = (bytes.as_mut_ptr().cast(), bytes.len(), libc::MSG_WAITALL);
             let received = if with_address {
                 // SAFETY: the buffer is valid for its length, and no address is asked for.
-                unsafe { libc::recvfrom(one.as_raw_fd(), at, MANY, flags, ptr::null_mut(), ptr::null_mut()) }
+                unsafe { libc::recvfrom(one.as_raw_fd(), at, n, flags, ptr::null_mut(), ptr::null_mut()) }
             } else {
                 // SAFETY: the buffer is valid for its length.
-                unsafe { libc::recv(one.as_raw_fd(), at, MANY, flags) }
+                unsafe { libc::recv(one.as_raw_fd(), at, n, flags) }
             };
-            assert!(0 < received && received < 10_000, "{received}");
+            // On a busy machine, nothing may come in time.
+            assert!(error(received).is_none_or(|error| error == libc::EAGAIN));
+            assert!(received < n as isize, "{received}");
         }
         over.store(true, SeqCst);
         drop(one);
