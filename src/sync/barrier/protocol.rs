@@ -31,6 +31,7 @@ use crate::park::reason::WaitReason;
 use crate::park::wait::{Wait, WaitError};
 use crate::park::wait_queue::{self, Options, Token, Woken};
 use crate::shim::atomic::{AtomicU64, Ordering};
+use crate::shim::fork;
 
 const RELEASED: Token = Token(0);
 
@@ -81,7 +82,7 @@ impl Protocol {
     }
 }
 
-/// An arrival that is taken back if the wait cannot begin, as in the child of a fork.
+/// An arrival that is taken back if the wait cannot begin. That is so only in the child of a fork.
 struct Arrived<'a> {
     word: &'a Word,
     round: u32,
@@ -89,7 +90,9 @@ struct Arrived<'a> {
 
 impl Drop for Arrived<'_> {
     fn drop(&mut self) {
-        self.word.withdraw(self.round);
+        if fork::is_child() {
+            self.word.withdraw(self.round);
+        }
     }
 }
 
