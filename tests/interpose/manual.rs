@@ -71,24 +71,28 @@ fn places_that_are_none_are_errors() {
         let nowhere = ptr::without_provenance::<c_void>(8);
         let byte = [0_u8];
         let long = iovec { iov_base: byte.as_ptr().cast_mut().cast(), iov_len: usize::MAX };
-        // SAFETY: the kernel finds that all is wrong.
-        let codes = unsafe {
-            let mut message: msghdr = mem::zeroed();
-            message.msg_iovlen = 1;
-            let mut many = message;
-            many.msg_iovlen = 1025;
-            [
-                error(libc::writev(socket, ptr::null(), 1)),
-                error(libc::writev(socket, nowhere.cast(), 1)),
-                error(libc::writev(socket, [long, long].as_ptr(), 2)),
-                error(libc::writev(socket, nowhere.cast(), 1025)),
-                error(libc::writev(socket, nowhere.cast(), -1)),
-                error(libc::sendmsg(socket, nowhere.cast(), 0)),
-                error(libc::sendmsg(socket, &raw const message, 0)),
-                error(libc::sendmsg(socket, &raw const many, 0)),
-                error(libc::connect(socket, nowhere.cast(), 16) as isize),
-            ]
-        };
+        // SAFETY: the kernel finds that it is wrong.
+        let write = |at: *const iovec, count| error(unsafe { libc::writev(socket, at, count) });
+        // SAFETY: the kernel finds that it is wrong.
+        let send = |message: *const msghdr| error(unsafe { libc::sendmsg(socket, message, 0) });
+        // SAFETY: the kernel finds that it is wrong.
+        let connect = |address| error(unsafe { libc::connect(socket, address, 16) } as isize);
+        // SAFETY: numbers and pointers, which may be null.
+        let mut message: msghdr = unsafe { mem::zeroed() };
+        message.msg_iovlen = 1;
+        let mut many = message;
+        many.msg_iovlen = 1025;
+        let codes = [
+            write(ptr::null(), 1),
+            write(nowhere.cast(), 1),
+            write([long, long].as_ptr(), 2),
+            write(nowhere.cast(), 1025),
+            write(nowhere.cast(), -1),
+            send(nowhere.cast()),
+            send(&raw const message),
+            send(&raw const many),
+            connect(nowhere.cast()),
+        ];
         let (fault, invalid) = (Some(libc::EFAULT), Some(libc::EINVAL));
         let much = Some(libc::EMSGSIZE);
         assert_eq!(codes, [fault, fault, invalid, invalid, invalid, fault, fault, much, fault]);
