@@ -150,6 +150,13 @@ fn a_thread_that_ends_in_a_child_drops_its_values<L: Leg>() {
 /// Its result is there, and its kernel thread is not. Another kernel thread may have the place of that one.
 fn a_thread_on_its_way_out_is_joined_in_a_child<L: Leg>() {
     static GO: AtomicBool = AtomicBool::new(false);
+    /// Lets the thread go, also if an assertion fails.
+    struct Goes;
+    impl Drop for Goes {
+        fn drop(&mut self) {
+            GO.store(true, SeqCst);
+        }
+    }
     if !is_child() {
         return assert_passed(&again());
     }
@@ -167,13 +174,14 @@ fn a_thread_on_its_way_out_is_joined_in_a_child<L: Leg>() {
     while !ended.is_finished() {
         std::thread::yield_now();
     }
+    let goes = Goes;
     if forks(0) {
         std::thread::spawn(std::thread::park);
         let result = ended.join();
         // SAFETY: no preconditions.
         unsafe { libc::_exit(libc::c_int::from(!matches!(result, Ok(7)))) };
     }
-    GO.store(true, SeqCst);
+    drop(goes);
     ended.join().unwrap();
 }
 
