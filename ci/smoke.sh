@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
-# Runs every example once, with little work, on both runtimes where it lets one choose. They are those that
-# `cargo test` runs: nothing is measured here.
+# Runs every example once, with little work, on both runtimes where it lets one choose.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-bin=target/debug/examples
+bin=target/release/examples
 
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
