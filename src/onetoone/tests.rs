@@ -2,6 +2,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::config::Settings;
 use super::*;
+#[cfg(unix)]
 use crate::park::core_pool;
 use crate::thread::{self, OnDeadlock};
 
