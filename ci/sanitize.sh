@@ -87,7 +87,7 @@ case $kind in
             --skip channel::tests::the_order_of_service --skip channel::tests::passed_green_threads
         # A forked child, as above. And destructors of keys that wait, after the sanitizer has left the thread.
         play conformance onetoone:: --skip limits:: --skip a_thread_on_its_way_out_is_joined_in_a_child \
-            --skip keys::
+            --skip a_destructor_of_a_key_may_
         # The switch of the trace, against kernel threads that record and others that read.
         play trace --exact switching::levels_change_under_kernel_threads
         ;;
