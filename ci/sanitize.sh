@@ -85,7 +85,8 @@ case $kind in
         # `park::fork`: a child of a process with threads may not start one under this sanitizer.
         play selvedge recorder:: trace:: park:: observe:: sync:: channel:: tsd:: --skip park::fork \
             --skip channel::tests::the_order_of_service --skip channel::tests::passed_green_threads
-        # A forked child, as above. And destructors of keys that wait, after the sanitizer has left the thread.
+        # A forked child, as above. And destructors of keys that wait, after the sanitizer has left the
+        # thread.
         play conformance onetoone:: --skip limits:: --skip a_thread_on_its_way_out_is_joined_in_a_child \
             --skip a_destructor_of_a_key_may_
         # The switch of the trace, against kernel threads that record and others that read.

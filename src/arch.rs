@@ -1,10 +1,10 @@
 //! What only the machine can do: leave one stack for another, move the thread register with it, and make
 //! interrupted code call a function.
 //!
-//! `context`, `inject` and `guarded` say what each instruction set does, and hold what is the same in all. There
-//! is one file and one folder for each set, all with the same names: assembly, its pictures and its reasons.
-//! This file only picks. If none fits, `unsupported` stands in. So `onetoone` builds everywhere, and `mxn`
-//! returns an error ([`SUPPORTED`]).
+//! `context`, `inject` and `guarded` say what each instruction set does, and hold what is the same in all.
+//! There is one file and one folder for each set, all with the same names: assembly, its pictures and its
+//! reasons. This file only picks. If none fits, `unsupported` stands in. So `onetoone` builds everywhere, and
+//! `mxn` returns an error ([`SUPPORTED`]).
 
 #[cfg(all(target_arch = "aarch64", target_pointer_width = "64", unix))]
 mod aarch64;

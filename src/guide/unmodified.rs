@@ -44,8 +44,8 @@
 //! # What is the same, and what is not
 //!
 //! - A descriptor keeps its mode. If calls on it do not block, they return `WouldBlock` as always. Timeouts
-//!   of sockets (`set_read_timeout`) end waits, and count for the whole call. The mode of a TCP socket is changed for the moment of its
-//!   `connect`.
+//!   of sockets (`set_read_timeout`) end waits, and count for the whole call. The mode of a TCP socket is
+//!   changed for the moment of its `connect`.
 //! - Errors are the kernel's. No wait ends with `EINTR`, because the kernel may give a signal to any thread.
 //! - If green threads and others wait for one futex, green ones are woken first, except at every 64th wake-up
 //!   of each waker.

@@ -54,8 +54,8 @@ pub(crate) fn set_current(thread: Option<ThreadRef>) {
     cache_hint(thread);
 }
 
-/// Notes that the running thread, a kernel thread, has ended. What it gets if it waits in its last destructors
-/// is another core.
+/// Notes that the running thread, a kernel thread, has ended. What it gets if it waits in its last
+/// destructors is another core.
 pub(crate) fn set_ended() {
     ENDED.with(|ended| ended.set(true));
     set_current(None);
@@ -241,8 +241,9 @@ local! {
 }
 
 local! {
-    // Set when the thread has given a core back. From then on, std may know nothing of the thread any more, and
-    // a destructor that is registered may never run: values of pthread keys are destroyed after all others.
+    // Set when the thread has given a core back. From then on, std may know nothing of the thread any more,
+    // and a destructor that is registered may never run: values of pthread keys are destroyed after all
+    // others.
     static ENDED: Cell<bool> = Cell::new(false);
 }
 

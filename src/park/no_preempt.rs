@@ -17,8 +17,8 @@
 //!
 //! **Protocol.** Each thread register has a count. Code of this crate that is in such a place runs under a
 //! [`NoPreempt`]. The handler runs on the same register, and does nothing while the count is not zero. The
-//! count of a thread that waits stays up until the thread runs again, so it need not be carried over a switch.
-//! For a kernel thread the count has no effect, but the code need not test what kind it is.
+//! count of a thread that waits stays up until the thread runs again, so it need not be carried over a
+//! switch. For a kernel thread the count has no effect, but the code need not test what kind it is.
 //!
 //! Cost: an increment and a decrement of a thread-local. Neither is a read-modify-write between processors.
 

@@ -167,9 +167,9 @@ impl Modules {
         if table.signature.load(Ordering::Relaxed) == table.signature_now(&self.slots) {
             return;
         }
-        // If a module moves at this moment, or there is no memory, the old table stays, fits nothing, and this
-        // is tried again. The lock is not held: in one version, the loader makes a block with its own lock.
-        // A module's constructor holds that one, and may come here.
+        // If a module moves at this moment, or there is no memory, the old table stays, fits nothing, and
+        // this is tried again. The lock is not held: in one version, the loader makes a block with its own
+        // lock. A module's constructor holds that one, and may come here.
         let watched = self.slots.to_watch();
         let Some(sum) = self.slots.settled_sum(watched) else { return };
         let Ok((fresh, _)) = Table::build(&self.slots, watched, sum, functions, shape) else { return };

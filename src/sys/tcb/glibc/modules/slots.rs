@@ -2,9 +2,9 @@
 //!
 //! The list (`dtv_slotinfo_list`, described for debuggers) has an element for each module: the module, and a
 //! generation. When a module comes to an element or leaves it, the loader stamps the element with the next
-//! generation. Elements are never freed, so they can be read without a lock. A new module takes a free element
-//! or the one after the last. So a look up to [`AHEAD`] past the last one in use misses nothing, and reads one
-//! or two cache lines.
+//! generation. Elements are never freed, so they can be read without a lock. A new module takes a free
+//! element or the one after the last. So a look up to [`AHEAD`] past the last one in use misses nothing, and
+//! reads one or two cache lines.
 //!
 //! **The sum** is over all elements: the generation, times a weight of its element, and the module's address.
 //! Without weights, the generations alone came back to an earlier sum. From glibc 2.39 on, an element that is
@@ -12,9 +12,9 @@
 //! get 4, and the next one to come has 0 at first: 2 and 2, as before. The address tells such an element from
 //! one that never had a module.
 //!
-//! An element without a stamp may have the same address and the same 0 again, for another module: if the first
-//! could not be loaded, and its memory was used again. So nothing is built while one waits for its stamp
-//! ([`Slots::settled_sum`]).
+//! An element without a stamp may have the same address and the same 0 again, for another module: if the
+//! first could not be loaded, and its memory was used again. So nothing is built while one waits for its
+//! stamp ([`Slots::settled_sum`]).
 //!
 //! A module with thread-locals apart from the block becomes *static* when a module is loaded that needs them
 //! in the block. No generation shows that. So for such modules, the place from the loader (`l_tls_offset`,
@@ -99,9 +99,9 @@ impl Slots {
     /// Returns the generation and the module of an element.
     #[inline]
     fn read(&self, slot: usize) -> (usize, usize) {
-        // Acquire: the module is read afterwards, since the loader writes it before it takes a stamp away. For
-        // the rest, these are numbers to compare. A thread that may use a module has it from the thread that
-        // loaded it, so it sees the module's stamp.
+        // Acquire: the module is read afterwards, since the loader writes it before it takes a stamp away.
+        // For the rest, these are numbers to compare. A thread that may use a module has it from the thread
+        // that loaded it, so it sees the module's stamp.
         let generation = load(slot + self.generation, Ordering::Acquire);
         (generation, load(slot + self.map, Ordering::Relaxed))
     }
