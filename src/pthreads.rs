@@ -18,7 +18,7 @@
 //! | `start` | `pthread_create` |
 //! | `end` | `pthread_exit`, `pthread_join` and its like, `pthread_detach` |
 //! | `about` | `pthread_self`, names, stacks, priorities, processors, signals |
-//! | `semaphore`, `gate` | for this crate's own `libselvedge_preload.so`: what its locks are made of |
+//! | `semaphore`, `barrier`, `gate` | for this crate's own `libselvedge_preload.so`: what its locks are made of |
 //!
 //! A new thread is green if the builder of the calling thread's runtime has said so. Then it belongs to that
 //! runtime. If no builder has said anything, `SELVEDGE_STD_THREADS` decides, and the thread belongs to the
@@ -29,12 +29,14 @@
 //! What is public here is for that library.
 
 mod about;
+mod barrier;
 mod end;
 mod gate;
 mod record;
 mod semaphore;
 mod start;
 
+pub use barrier::Barrier;
 pub use gate::Gate;
 pub use semaphore::Semaphore;
 pub use start::{announced, are_green, can_wait};

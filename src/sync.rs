@@ -87,6 +87,7 @@ mod semaphore;
 #[cfg(feature = "serde")]
 mod serde;
 pub mod stats;
+pub(crate) mod visitors;
 mod wait_group;
 
 pub use barrier::{Barrier, BarrierWaitResult};

@@ -3,23 +3,20 @@
 use std::ffi::{c_int, c_uint};
 
 use libc::{pthread_barrier_t, pthread_barrierattr_t};
-use selvedge::sync;
+use selvedge::pthreads;
 
 use crate::next::{next, wait_next};
 
 /// A barrier of the program. It has no static initializer.
 #[repr(C)]
 struct Barrier {
-    inner: sync::Barrier,
-    _unused: [u8; UNUSED],
+    inner: pthreads::Barrier,
     /// [`OURS`], or 0 in one of the C library's.
     mark: u64,
 }
 
 const _: () = assert!(size_of::<Barrier>() <= size_of::<pthread_barrier_t>());
 
-/// The bytes between the barrier and its mark.
-const UNUSED: usize = 24 - size_of::<sync::Barrier>();
 /// The mark of a barrier that was initialized here.
 const OURS: u64 = 0x5e1f_ed9e_ba22_1e20;
 
@@ -60,9 +57,9 @@ unsafe extern "C" fn pthread_barrier_init(
     if count == 0 || count > c_int::MAX as c_uint {
         return libc::EINVAL;
     }
-    let inner = sync::Barrier::new(count as usize);
+    let inner = pthreads::Barrier::new(count as usize);
     // SAFETY: the caller's place.
-    unsafe { ours.write(Barrier { inner, _unused: [0; UNUSED], mark: OURS }) };
+    unsafe { ours.write(Barrier { inner, mark: OURS }) };
     0
 }
 
@@ -77,7 +74,7 @@ unsafe extern "C" fn pthread_barrier_wait(barrier: *mut pthread_barrier_t) -> c_
     if this.mark != OURS {
         return wait_next!(pthread_barrier_wait(barrier: *mut pthread_barrier_t) -> c_int);
     }
-    if this.inner.wait().is_leader() { libc::PTHREAD_BARRIER_SERIAL_THREAD } else { 0 }
+    if this.inner.wait() { libc::PTHREAD_BARRIER_SERIAL_THREAD } else { 0 }
 }
 
 /// See `pthread_barrier_destroy(3)`.
@@ -87,9 +84,10 @@ unsafe extern "C" fn pthread_barrier_wait(barrier: *mut pthread_barrier_t) -> c_
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pthread_barrier_destroy(barrier: *mut pthread_barrier_t) -> c_int {
     // SAFETY: the caller's promise.
-    if unsafe { Barrier::of(barrier) }.mark != OURS {
+    let this = unsafe { Barrier::of(barrier) };
+    if this.mark != OURS {
         return next!(pthread_barrier_destroy(barrier: *mut pthread_barrier_t) -> c_int);
     }
-    // It owns nothing.
+    this.inner.close();
     0
 }

@@ -214,3 +214,17 @@ unsafe extern "C" fn pthread_cond_broadcast(condvar: *mut pthread_cond_t) -> c_i
     this.inner.notify_all();
     0
 }
+
+/// See `pthread_cond_destroy(3)`.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pthread_cond_destroy(condvar: *mut pthread_cond_t) -> c_int {
+    // SAFETY: the caller's promise.
+    let this = unsafe { Condvar::of(condvar) };
+    if !this.has(SHARED) {
+        this.gate.close();
+    }
+    next!(pthread_cond_destroy(condvar: *mut pthread_cond_t) -> c_int)
+}

@@ -22,9 +22,10 @@
 //!
 //! **The objects.** A lock lives in the program's memory, where the C library's own initializers have left
 //! it, static ones and functions. So a lock here lies over the first bytes of the C library's, which are zero
-//! in a free one. The kind of a lock is read where the C library keeps it. The functions that set attributes,
-//! initialize and destroy are the C library's. `barrier` and `semaphore` have no static initializers, so
-//! those are initialized here.
+//! in a free one. The kind of a lock is read where the C library keeps it. The functions that set attributes
+//! and initialize are the C library's. `barrier` and `semaphore` have no static initializers, so those are
+//! initialized here. Memory that a program destroys, it may use for something else at once. So to destroy a
+//! barrier or a condition variable is to wait until the threads have left it that have passed it.
 //!
 //! **No protocol is here.** What threads do with a word of a lock is in the crate `selvedge`, under models.
 //! Two words are not:

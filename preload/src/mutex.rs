@@ -262,3 +262,17 @@ pub(crate) unsafe extern "C" fn pthread_mutex_unlock(mutex: *mut pthread_mutex_t
     unsafe { this.raw().unlock() };
     0
 }
+
+/// See `pthread_mutex_destroy(3)`.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pthread_mutex_destroy(mutex: *mut pthread_mutex_t) -> c_int {
+    // SAFETY: the caller's promise.
+    let this = unsafe { Mutex::of(mutex) };
+    if this.kind() != Kind::Other && this.raw().is_locked() {
+        return libc::EBUSY;
+    }
+    next!(pthread_mutex_destroy(mutex: *mut pthread_mutex_t) -> c_int)
+}

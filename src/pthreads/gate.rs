@@ -29,4 +29,11 @@ impl Gate {
     pub fn pass(&self) {
         self.0.pass();
     }
+
+    /// Waits until each thread that has been notified has left. Called before the condition variable is
+    /// destroyed.
+    #[inline]
+    pub fn close(&self) {
+        self.0.close();
+    }
 }

@@ -251,7 +251,7 @@ static void mutexes(void)
         count = 0;
         crowd(counts, all[i]);
         EXPECT(count == 500L * CROWD);
-        EXPECT(pthread_mutex_lock(all[i]) == 0);
+        EXPECT(pthread_mutex_lock(all[i]) == 0 && pthread_mutex_destroy(all[i]) == EBUSY);
         finish(start(tries, all[i]));
         EXPECT(pthread_mutex_unlock(all[i]) == 0);
     }
@@ -466,6 +466,103 @@ static void *meets(void *argument)
     return argument;
 }
 
+/* Objects that a thread destroys as soon as it may, and whose memory is gone then: one a page. */
+
+enum { PAGE = 4096, OBJECTS = 1000, PARTIES = 5 };
+
+static char *pages;
+
+static void make_pages(void)
+{
+    pages = mmap(NULL, (size_t)OBJECTS * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    EXPECT(pages != MAP_FAILED);
+}
+
+static void drop_page(void *object)
+{
+    EXPECT(mprotect(object, PAGE, PROT_NONE) == 0);
+}
+
+static void *passes_and_destroys(void *argument)
+{
+    for (int i = 0; i < OBJECTS; i++) {
+        pthread_barrier_t *door = (pthread_barrier_t *)(pages + (size_t)i * PAGE);
+        int code = pthread_barrier_wait(door);
+
+        EXPECT(code == 0 || code == PTHREAD_BARRIER_SERIAL_THREAD);
+        if (code != 0) {
+            EXPECT(pthread_barrier_destroy(door) == 0);
+            drop_page(door);
+        }
+    }
+    return argument;
+}
+
+static pthread_mutex_t around;
+static int called, waiting;
+
+static void *waits_to_be_called(void *argument)
+{
+    EXPECT(pthread_mutex_lock(&around) == 0);
+    for (int i = 0; i < OBJECTS; i++) {
+        pthread_cond_t *call = (pthread_cond_t *)(pages + (size_t)i * PAGE);
+
+        waiting++;
+        while (called <= i)
+            EXPECT(pthread_cond_wait(call, &around) == 0);
+    }
+    EXPECT(pthread_mutex_unlock(&around) == 0);
+    return argument;
+}
+
+static void *calls_and_destroys(void *argument)
+{
+    for (int i = 0; i < OBJECTS; i++) {
+        pthread_cond_t *call = (pthread_cond_t *)(pages + (size_t)i * PAGE);
+
+        EXPECT(pthread_mutex_lock(&around) == 0);
+        while (waiting < (i + 1) * PARTIES) {
+            EXPECT(pthread_mutex_unlock(&around) == 0);
+            sched_yield();
+            EXPECT(pthread_mutex_lock(&around) == 0);
+        }
+        called++;
+        EXPECT(pthread_cond_broadcast(call) == 0);
+        EXPECT(pthread_mutex_unlock(&around) == 0);
+        EXPECT(pthread_cond_destroy(call) == 0);
+        drop_page(call);
+    }
+    return argument;
+}
+
+static void destroyed_at_once(void)
+{
+    pthread_mutexattr_t attributes;
+    pthread_t caller;
+
+    make_pages();
+    for (int i = 0; i < OBJECTS; i++)
+        EXPECT(pthread_barrier_init((pthread_barrier_t *)(pages + (size_t)i * PAGE), NULL, PARTIES) == 0);
+    several(PARTIES, passes_and_destroys, NULL);
+    EXPECT(munmap(pages, (size_t)OBJECTS * PAGE) == 0);
+
+    pthread_mutexattr_init(&attributes);
+    for (int robust = 0; robust < 2; robust++) {
+        if (robust)
+            EXPECT(pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST) == 0);
+        EXPECT(pthread_mutex_init(&around, &attributes) == 0);
+        called = waiting = 0;
+        make_pages();
+        for (int i = 0; i < OBJECTS; i++)
+            EXPECT(pthread_cond_init((pthread_cond_t *)(pages + (size_t)i * PAGE), NULL) == 0);
+        caller = start(calls_and_destroys, NULL);
+        several(PARTIES, waits_to_be_called, NULL);
+        finish(caller);
+        EXPECT(munmap(pages, (size_t)OBJECTS * PAGE) == 0);
+        EXPECT(pthread_mutex_destroy(&around) == 0);
+    }
+}
+
 static pthread_spinlock_t spin;
 
 static void *spins(void *argument)
@@ -607,6 +704,7 @@ static void the_others(void)
     EXPECT(pthread_barrier_init(&barrier, &attributes, 1) == 0);
     EXPECT(pthread_barrier_wait(&barrier) == PTHREAD_BARRIER_SERIAL_THREAD);
     EXPECT(pthread_barrier_destroy(&barrier) == 0);
+    destroyed_at_once();
 
     count = 0;
     EXPECT(pthread_spin_init(&spin, PTHREAD_PROCESS_PRIVATE) == 0);

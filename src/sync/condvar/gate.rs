@@ -8,29 +8,31 @@
 //! **Protocol** (C++'s `condition_variable_any`). Beside the condition variable is a mutex of this crate: the
 //! *gate*.
 //!
-//! 1. *Wait*: say that there have been such waiters. Lock the gate, unlock the mutex, and wait with the gate.
-//!    Unlock the gate, and lock the mutex.
-//! 2. *Notify*: if there have been such waiters, lock the gate and unlock it. Then notify.
+//! 1. *Wait*: enter as a visitor (`visitors.rs`). Lock the gate, unlock the mutex, and wait with the gate.
+//!    Unlock the gate, leave, and lock the mutex.
+//! 2. *Notify*: if there are visitors, lock the gate and unlock it. Then notify.
+//! 3. *Destroy*: wait until the visitors have left. They have been notified.
 //!
 //! **Proof** that no notification is lost. Let a notifier change the condition with the mutex held, after the
-//! waiter has unlocked it. So it sees that there have been such waiters, and it locks the gate after the
-//! waiter has locked it. The waiter has been queued when it unlocks the gate, so the notifier finds it. A
-//! thread that has the gate never waits for the mutex.
+//! waiter has unlocked it. So it sees the visitor, and it locks the gate after the waiter has locked it. The
+//! waiter has been queued when it unlocks the gate, so the notifier finds it. A thread that has the gate never
+//! waits for the mutex.
 
 use lock_api::RawMutex as _;
 
 use super::Condvar;
+use crate::park::reason::WaitReason;
 use crate::park::wait::{Wait, WaitError};
-use crate::shim::atomic::{AtomicU32, Ordering};
 use crate::sync::RawMutex;
+use crate::sync::visitors::Visitors;
 
 /// See the header. A zeroed one is new.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(crate) struct Gate {
     lock: RawMutex,
-    /// 1 if a thread has waited.
-    used: AtomicU32,
+    /// The threads that wait, or return from a wait.
+    visitors: Visitors,
 }
 
 impl Gate {
@@ -44,24 +46,31 @@ impl Gate {
         wait: Wait,
         unlock: impl FnOnce() -> Result<(), E>,
     ) -> Result<Result<(), WaitError>, E> {
-        // Relaxed: the mutex orders it.
-        self.used.store(1, Ordering::Relaxed);
+        self.visitors.enter();
         self.lock.lock();
         let waited = unlock().map(|()| condvar.wait_raw(&self.lock, wait));
         // SAFETY: locked above, and again when a wait has ended.
         unsafe { self.lock.unlock() };
+        self.visitors.leave();
         waited
     }
 
     /// Returns when all threads are queued that have unlocked their mutex. Called before a notification.
     #[inline]
     pub(crate) fn pass(&self) {
-        // Relaxed: as in `wait`.
-        if self.used.load(Ordering::Relaxed) == 1 {
+        // Ordered by the mutex.
+        if self.visitors.are_some() {
             self.lock.lock();
             // SAFETY: locked above.
             unsafe { self.lock.unlock() };
         }
+    }
+
+    /// Waits until each thread that has been notified has left the gate. Called before the memory is used for
+    /// something else.
+    #[inline]
+    pub(crate) fn close(&self) {
+        self.visitors.until_none(WaitReason::Condvar);
     }
 }
 

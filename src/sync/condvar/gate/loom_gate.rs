@@ -9,7 +9,6 @@ use loom::sync::Mutex;
 use super::{Gate, Wait};
 use crate::park::tests::loom_model::{body, deadline, model, model_within, together};
 use crate::shim::MODEL_STRIDE;
-use crate::shim::atomic::Ordering;
 use crate::sync::Condvar;
 
 /// A condition, its mutex, and what threads wait by.
@@ -59,9 +58,9 @@ fn room() -> Arc<Room> {
     };
     // Creates all of loom's objects before the threads start.
     room.condvar.notify_one();
-    room.gate.used.store(1, Ordering::Relaxed);
+    room.gate.visitors.enter();
     room.gate.pass();
-    room.gate.used.store(0, Ordering::Relaxed);
+    room.gate.visitors.leave();
     Arc::new(room)
 }
 
@@ -109,7 +108,7 @@ fn negative_the_gate_is_not_passed() {
 #[should_panic(expected = "deadlock")]
 fn negative_looked_before_the_mutex() {
     let looked_early = |room: &Room| {
-        let used = room.gate.used.load(Ordering::Relaxed) == 1;
+        let used = room.gate.visitors.are_some();
         *room.ready.lock().unwrap() += 1;
         if used {
             room.gate.pass();
