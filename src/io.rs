@@ -134,6 +134,9 @@ impl<T: AsFd> Async<T> {
     /// Calls `read` until it does not return `WouldBlock`, and waits until the descriptor can be read in
     /// between. For calls that this type does not know.
     ///
+    /// `read` may return `WouldBlock` only if the system did so for this descriptor. If it does so on its own
+    /// while there is something to read, the wait may not end.
+    ///
     /// # Errors
     ///
     /// Those of `read`.
@@ -151,7 +154,7 @@ impl<T: AsFd> Async<T> {
     }
 
     /// Calls `write` until it does not return `WouldBlock`, and waits until the descriptor can be written to
-    /// in between.
+    /// in between. As for [`when_readable`](Self::when_readable), `WouldBlock` must be the system's.
     ///
     /// # Errors
     ///

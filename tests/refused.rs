@@ -1,6 +1,7 @@
 //! The monitor in a process that may not see its own kernel threads, has no descriptors left, or closes all
-//! of them. It still finds the threads that sleep in the kernel, and does not interrupt them. The tests run
-//! in processes of their own, because they change the process for good.
+//! of them. It still finds the threads that sleep in the kernel, and does not interrupt them. And waits for
+//! descriptors where the kernel or a sandbox refuses a call. The tests run in processes of their own, because
+//! they change the process for good.
 #![cfg(target_os = "linux")]
 
 #[allow(dead_code, reason = "shared; no role here ends by an abort")]
@@ -138,6 +139,38 @@ fn descriptors() {
     sleep_beside_another(&rt);
 }
 
+/// Threads wait for bytes, and for their deadlines, without the call that has nanoseconds. Old kernels do not
+/// have it (`ENOSYS`), and old sandboxes do not know it (`EPERM`).
+#[cfg(feature = "net")]
+fn waits_to_the_millisecond(error: libc::c_int) {
+    use selvedge::os::unix::net::UnixStream;
+    use std::io::{ErrorKind, Write};
+    use std::time::Duration;
+
+    for (rung, builder) in rungs() {
+        let rt = builder.build().expect("a runtime");
+        refuse::call(libc::SYS_epoll_pwait2, error);
+        let (mut one, mut other) = UnixStream::pair().expect("a pair");
+        let reader = rt.spawn(move || {
+            let mut byte = [0];
+            one.set_read_timeout(Some(Duration::from_millis(3))).expect("a limit");
+            let late = one.read(&mut byte).expect_err("nothing to read");
+            assert_eq!(late.kind(), ErrorKind::WouldBlock);
+            one.set_read_timeout(None).expect("no limit");
+            selvedge::thread::scope(|s| {
+                // The only slot is idle meanwhile.
+                s.spawn(|| {
+                    selvedge::thread::sleep(Duration::from_millis(20));
+                    other.write_all(&[7]).expect("room for a byte");
+                });
+                one.read_exact(&mut byte).expect("a byte");
+            });
+            byte[0]
+        });
+        assert_eq!(reader.join().expect("the reader"), 7, "{rung}");
+    }
+}
+
 fn sleep_beside_another(rt: &Mxn) {
     let pipe = Arc::new(Pipe::new());
     let reader = rt.spawn({
@@ -179,6 +212,13 @@ fn the_monitor_has_descriptors_of_its_own() {
 }
 
 #[test]
+#[cfg(feature = "net")]
+fn descriptors_are_waited_for_without_nanoseconds() {
+    run("no nanoseconds");
+    run("nanoseconds refused");
+}
+
+#[test]
 #[ignore = "the other side of the tests above"]
 fn child() {
     child::play(&[
@@ -187,5 +227,9 @@ fn child() {
         ("either", without_either),
         ("descriptors used up", without_descriptors),
         ("descriptors", descriptors),
+        #[cfg(feature = "net")]
+        ("no nanoseconds", || waits_to_the_millisecond(libc::ENOSYS)),
+        #[cfg(feature = "net")]
+        ("nanoseconds refused", || waits_to_the_millisecond(libc::EPERM)),
     ]);
 }

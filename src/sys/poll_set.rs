@@ -130,7 +130,8 @@ impl PollSet {
         count >= 0 || io::Error::last_os_error().kind() == io::ErrorKind::Interrupted
     }
 
-    /// Waits with nanoseconds. Returns `None` if this kernel (before Linux 5.11) cannot.
+    /// Waits with nanoseconds. Returns `None` if this kernel (before Linux 5.11) cannot, or a sandbox that does
+    /// not know the call refuses it.
     fn wait_exactly(&self, events: &mut Events, timeout: Option<Duration>) -> Option<i32> {
         static ABSENT: AtomicBool = AtomicBool::new(false);
         // Relaxed: a fact that does not change.
@@ -148,7 +149,8 @@ impl PollSet {
         let rc = unsafe {
             libc::syscall(libc::SYS_epoll_pwait2, set, events.room(), BATCH as i32, timeout, mask, 0_usize)
         };
-        if rc < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::ENOSYS) {
+        let refused = || io::Error::last_os_error().raw_os_error();
+        if rc < 0 && matches!(refused(), Some(libc::ENOSYS | libc::EPERM)) {
             // Relaxed: as above.
             ABSENT.store(true, Ordering::Relaxed);
             return None;

@@ -14,8 +14,14 @@ const LONGEST: usize = 107;
 
 /// Returns the directory of all sockets of this user.
 fn directory() -> PathBuf {
-    match settings::process("XDG_RUNTIME_DIR").filter(|it| !it.is_empty()) {
-        Some(private) => PathBuf::from(private).join("selvedge"),
+    directory_in(settings::process("XDG_RUNTIME_DIR").map(PathBuf::from))
+}
+
+/// Returns the same, by what the variable says. A relative path does not count: it would be another directory
+/// for each process (XDG Base Directory Specification).
+fn directory_in(private: Option<PathBuf>) -> PathBuf {
+    match private.filter(|it| it.is_absolute()) {
+        Some(private) => private.join("selvedge"),
         None => std::env::temp_dir().join(format!("selvedge-{}", poll::user())),
     }
 }
@@ -142,6 +148,16 @@ mod tests {
             assert!(check(&other).unwrap_err().to_string().contains("belongs to another user"));
         }
         assert_eq!(check(&room.path().join("none")).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn every_process_has_the_same_directory() {
+        let none = directory_in(None);
+        assert!(none.is_absolute());
+        for relative in ["", ".", "run/user"] {
+            assert_eq!(directory_in(Some(relative.into())), none);
+        }
+        assert_eq!(directory_in(Some("/run/user/7".into())), Path::new("/run/user/7/selvedge"));
     }
 
     #[test]
