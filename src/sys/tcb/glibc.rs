@@ -151,7 +151,16 @@ impl Library {
         let resolver = descriptor + shape.resolver;
         // SAFETY: a thread-local of the library in the block.
         unsafe { poke(tp.wrapping_add_signed(shape.resolver_pointer), resolver) };
-        if let Some(cpu_id) = shape.cpu_id {
+        // SAFETY: the block is the caller's.
+        unsafe { self.refuse_area(tp) };
+    }
+
+    /// Says in block `tp` that the kernel knows no area for restartable sequences there.
+    ///
+    /// # Safety
+    /// The caller alone uses the block.
+    unsafe fn refuse_area(&self, tp: usize) {
+        if let Some(cpu_id) = self.shape.cpu_id {
             // "Registration failed": code that asks for the processor then asks the kernel. Zero would say
             // processor 0.
             // SAFETY: calibration has checked that it lies in the block.
@@ -231,6 +240,9 @@ impl Library {
         }
         // SAFETY: the loader has just made the block's thread-locals, at the same place.
         unsafe { self.give_library(tp, &library) };
+        // Since glibc 2.41, it lies among the thread-locals.
+        // SAFETY: the block is the caller's.
+        unsafe { self.refuse_area(tp) };
         Ok(())
     }
 
