@@ -307,10 +307,7 @@ impl Library {
         // SAFETY: the descriptor is the calling thread's own.
         if unsafe { self.shape.keys.any(descriptor) } {
             // SAFETY: the descriptor is the calling thread's own.
-            unsafe { self.shape.keys.run_destructors(descriptor) };
-            // A destructor of a key may have used a thread-local that has one.
-            // SAFETY: this is the end of the thread.
-            unsafe { (self.functions.run_destructors)() };
+            unsafe { self.end_values(descriptor) };
         }
         // The next thread must not read through a locale that this one's owner may free.
         // SAFETY: changes the calling thread's locale, to one that always exists.
@@ -339,6 +336,29 @@ impl Library {
             // SAFETY: takes nothing. Returns null, or a text that stays until the next call.
             while !unsafe { libc::dlerror() }.is_null() {}
         }
+    }
+
+    /// Ends the values of pthread keys. A destructor of one may use a thread-local that has a destructor, too.
+    /// That may set a value again.
+    ///
+    /// # Safety
+    /// `descriptor` is the calling thread's, which is about to end.
+    #[cold]
+    unsafe fn end_values(&self, descriptor: usize) {
+        let keys = &self.shape.keys;
+        for _ in 0..keys::ROUNDS {
+            // SAFETY: the caller's promise.
+            unsafe { keys.run_destructors(descriptor) };
+            // SAFETY: this is the end of the thread.
+            unsafe { (self.functions.run_destructors)() };
+            // SAFETY: the caller's promise.
+            if !unsafe { keys.any(descriptor) } {
+                return;
+            }
+        }
+        // The next thread must not find them.
+        // SAFETY: the caller's promise.
+        unsafe { keys.drop_values(descriptor) };
     }
 
     /// Closes the state of name lookups, and resets it.
