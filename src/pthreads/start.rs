@@ -262,11 +262,14 @@ fn start(
     argument: *mut c_void,
 ) -> io::Result<()> {
     let argument = Value(argument);
+    // As POSIX has it.
+    let inherited = arch::float_modes();
     let body = {
         let record = Arc::clone(&record);
         move || {
             let argument = argument;
             record::begin(Arc::clone(&record));
+            arch::set_float_modes(inherited);
             let mut landing = Landing {
                 set: next::set_jump,
                 register: next::register_landing,
