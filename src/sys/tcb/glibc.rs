@@ -235,6 +235,8 @@ impl Library {
         note.signature = self.modules.signature();
         // SAFETY: the loader takes the address that the thread register will hold.
         if unsafe { (self.functions.allocate)(at(tp)) }.is_null() {
+            // SAFETY: no thread runs on the block, or will.
+            unsafe { self.shape.keys.free_blocks(layout::descriptor(tp, &self.shape.sizes)) };
             self.estates.leave(Estate { tid: note.tid, library: Some(library) });
             return Err(io::ErrorKind::OutOfMemory.into());
         }
