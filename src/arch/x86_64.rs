@@ -227,7 +227,7 @@ macro_rules! exchange {
 
 pub(super) use exchange;
 
-/// Returns how the calling thread computes: MXCSR, and above it the x87 control word.
+/// Returns how the calling thread computes: MXCSR without its status, and above it the x87 control word.
 #[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
 pub(crate) fn float_modes() -> usize {
     let mut modes = 0_usize;
@@ -240,7 +240,7 @@ pub(crate) fn float_modes() -> usize {
             options(nostack, preserves_flags),
         );
     }
-    modes
+    modes & !0x3f
 }
 
 /// Makes the calling thread compute as one whose [`float_modes`] these are.

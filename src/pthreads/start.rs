@@ -271,7 +271,9 @@ fn start(
         move || {
             let argument = argument;
             record::begin(Arc::clone(&record));
-            arch::set_float_modes(inherited);
+            if arch::float_modes() != inherited {
+                arch::set_float_modes(inherited);
+            }
             let mut landing = Landing {
                 set: next::set_jump,
                 register: next::register_landing,
