@@ -89,6 +89,8 @@ pub(crate) use context::{Entry, SavedSp, init, is_start, switch, switch_tp, swit
 pub(crate) use guarded::{Landing, LandingBuffer, call_landed, checked_load, load_checked};
 pub(crate) use inject::Injected;
 pub(crate) use isa::{FRAME_BELOW, SUPPORTED, counter, fetch_to_write, suspended};
+#[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
+pub(crate) use isa::{float_modes, set_float_modes};
 
 /// `true` if there is a [`counter`]: each instruction set with contexts has one.
 pub(crate) const HAS_COUNTER: bool = SUPPORTED;

@@ -153,6 +153,15 @@ fn a_program_ends_with_its_last_thread() {
     }
 }
 
+#[test]
+fn a_program_ends_after_the_values_of_its_threads() {
+    let Some(program) = compile("late_keys") else { return };
+    for model in [None, Some(MODELS[0]), Some(MODELS[1])] {
+        let said = run(on(model, &program), &format!("late_keys, {model:?}"));
+        assert_eq!(String::from_utf8_lossy(&said), "destroyed\n".repeat(2), "{model:?}");
+    }
+}
+
 /// The ten tests of the paper's appendix C, with fewer moves.
 #[test]
 fn pingpong_plays_its_ten_tests_on_both_models() {

@@ -222,6 +222,22 @@ macro_rules! exchange {
 
 pub(super) use exchange;
 
+/// Returns how the calling thread computes: how it rounds.
+#[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
+pub(crate) fn float_modes() -> usize {
+    let modes;
+    // SAFETY: reads one register.
+    unsafe { asm!("frrm {}", out(reg) modes, options(nomem, nostack, preserves_flags)) };
+    modes
+}
+
+/// Makes the calling thread compute as one whose [`float_modes`] these are.
+#[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
+pub(crate) fn set_float_modes(modes: usize) {
+    // SAFETY: a thread of the program has had these modes, and the caller runs its code next.
+    unsafe { asm!("fsrm {}", in(reg) modes, options(nomem, nostack)) };
+}
+
 /// Reads the real-time counter. The processor may do so earlier or later than the program says, by some
 /// instructions.
 #[inline(always)]

@@ -58,6 +58,16 @@ pub(super) unsafe fn call_landed(_landing: *mut super::Landing) {
     unreachable!("no green threads on this machine")
 }
 
+/// Returns a number without a meaning: there are no green threads.
+#[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
+pub(crate) fn float_modes() -> usize {
+    0
+}
+
+/// Does nothing.
+#[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
+pub(crate) fn set_float_modes(_modes: usize) {}
+
 /// # Safety
 /// Not to be called where [`SUPPORTED`] is false.
 pub(super) unsafe fn never<T>(_operands: T) -> usize {

@@ -227,6 +227,37 @@ macro_rules! exchange {
 
 pub(super) use exchange;
 
+/// Returns how the calling thread computes: MXCSR without its status, and above it the x87 control word.
+#[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
+pub(crate) fn float_modes() -> usize {
+    let mut modes = 0_usize;
+    // SAFETY: writes six bytes of a local variable.
+    unsafe {
+        asm!(
+            "stmxcsr [{modes}]",
+            "fnstcw [{modes} + 4]",
+            modes = in(reg) &raw mut modes,
+            options(nostack, preserves_flags),
+        );
+    }
+    modes & !0x3f
+}
+
+/// Makes the calling thread compute as one whose [`float_modes`] these are.
+#[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
+pub(crate) fn set_float_modes(modes: usize) {
+    // SAFETY: a thread of the program has had these modes, and the caller runs its code next.
+    unsafe {
+        asm!(
+            "ldmxcsr [{modes}]",
+            "fnclex", // exceptions of another thread are not to trap where these are unmasked
+            "fldcw [{modes} + 4]",
+            modes = in(reg) &raw const modes,
+            options(nostack, preserves_flags, readonly),
+        );
+    }
+}
+
 /// Reads the time-stamp counter. The processor may do so earlier or later than the program says, by some
 /// instructions.
 #[inline(always)]

@@ -141,6 +141,14 @@ fn is_main() -> bool {
     record::was_any() && start::is_default() && kthread::gettid() == unsafe { libc::getpid() }
 }
 
+/// Ends the program after its last thread. What the main thread has pushed by `pthread_cleanup_push` may be
+/// what the others wait for, so another thread calls this.
+fn end_with_the_last() {
+    record::until_none_is_alive();
+    // SAFETY: no thread of the program is left.
+    unsafe { libc::exit(0) }
+}
+
 /// See `pthread_exit(3)`. The C library unwinds the stack, and runs what the thread has pushed by
 /// `pthread_cleanup_push`. Then it jumps to where the thread's function was called (`start.rs`).
 ///
@@ -149,10 +157,13 @@ fn is_main() -> bool {
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn pthread_exit(value: *mut c_void) -> ! {
     if record::with_own(|own| own.exit.set(value)).is_none() && is_main() {
-        // The program ends with its last thread. LWPs are none of the program's.
-        record::until_none_is_alive();
-        // SAFETY: the main thread, which has nothing left to do.
-        unsafe { libc::exit(0) }
+        // The program ends with its last thread, which may be this one. LWPs are none of the program's.
+        record::count();
+        record::begin_kernel();
+        if start::start_helper("selvedge-end", None, end_with_the_last).is_err() {
+            record::count_off();
+            end_with_the_last();
+        }
     }
     // SAFETY: the caller's promise.
     unsafe { next::pthread_exit(value) }

@@ -220,8 +220,21 @@ pub(super) fn begin_kernel() {
     }
 }
 
-/// What a kernel thread that was counted has in the place of a share.
+/// What a kernel thread that was counted has in the place of a share, at first: the number of the round in
+/// which its keys are destroyed next. No share is at an address like these.
 const KERNEL: *const c_void = ptr::without_provenance(1);
+
+/// Counts off the running thread, which is a kernel thread, in the last round. The program may end then.
+fn end_kernel(round: usize) {
+    if round < ROUNDS as usize
+        && let Some(key) = key()
+        // SAFETY: the key exists, and its destructor knows this value.
+        && unsafe { libc::pthread_setspecific(key, ptr::without_provenance(round + 1)) } == 0
+    {
+        return;
+    }
+    count_off();
+}
 
 /// Returns the key under which each thread keeps its share of its record.
 fn key() -> Option<libc::pthread_key_t> {
@@ -239,8 +252,8 @@ const ROUNDS: u32 = 4;
 /// The destructor of the key. The C library calls destructors again, a few times, while there are values. So
 /// this one stores the value again until the last time.
 unsafe extern "C" fn end(share: *mut c_void) {
-    if share.cast_const() == KERNEL {
-        return count_off();
+    if share.addr() <= ROUNDS as usize {
+        return end_kernel(share.addr());
     }
     // SAFETY: the share that `begin` stored.
     let record = unsafe { &*share.cast::<Record>().cast_const() };

@@ -77,6 +77,9 @@ impl Semaphore {
     }
 }
 
+/// The stack of the helper, in bytes.
+const HELPER_STACK: usize = 128 << 10;
+
 /// Starts the helper, if this process has none.
 fn help() {
     let this = process::this().id;
@@ -90,7 +93,7 @@ fn help() {
             LEFT.sleep(rung);
         }
     };
-    if start_helper("selvedge-post", body).is_err() {
+    if start_helper("selvedge-post", Some(HELPER_STACK), body).is_err() {
         // The next thread that waits tries again.
         HELPED.store(0, Ordering::Relaxed);
     }

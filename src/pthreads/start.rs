@@ -180,17 +180,19 @@ pub fn announced<R>(call: impl FnOnce() -> R) -> R {
     interpose::announced(call)
 }
 
-/// Starts a kernel thread of that name, in which no signals are handled. It is not waited for.
+/// Starts a kernel thread of that name, in which no signals are handled. It is not waited for. Its stack has
+/// this many bytes, or as many as the C library gives one.
 ///
 /// # Errors
 /// If there may be no more threads.
-pub(super) fn start_helper(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    let options = kthread::Options { name, stack_size: Some(HELPER_STACK), block_signals: true };
+pub(super) fn start_helper(
+    name: &str,
+    stack_size: Option<usize>,
+    body: impl FnOnce() + Send + 'static,
+) -> io::Result<()> {
+    let options = kthread::Options { name, stack_size, block_signals: true };
     kthread::KernelThread::start(&options, body).map(drop)
 }
-
-/// The stack of a helper, in bytes.
-const HELPER_STACK: usize = 128 << 10;
 
 /// Returns what `attributes` ask for, or `None` if only a kernel thread can have that.
 ///
@@ -262,11 +264,16 @@ fn start(
     argument: *mut c_void,
 ) -> io::Result<()> {
     let argument = Value(argument);
+    // As POSIX has it.
+    let inherited = arch::float_modes();
     let body = {
         let record = Arc::clone(&record);
         move || {
             let argument = argument;
             record::begin(Arc::clone(&record));
+            if arch::float_modes() != inherited {
+                arch::set_float_modes(inherited);
+            }
             let mut landing = Landing {
                 set: next::set_jump,
                 register: next::register_landing,

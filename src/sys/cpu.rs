@@ -38,10 +38,11 @@ pub(crate) type Word = AtomicU32;
 /// Only for kernel threads that run on their own thread register: a green thread's block has no registered
 /// area.
 pub(crate) fn word() -> Option<NonNull<Word>> {
+    // Asked on every machine: see `leave_area_of`.
+    let offset = (*rseq_offset())?;
     if !cfg!(target_arch = "x86_64") {
         return None;
     }
-    let offset = (*rseq_offset())?;
     // On x86-64, the C library's handle of a thread is the address of its control block, from which offsets
     // count.
     // SAFETY: no arguments, no memory.
@@ -121,6 +122,13 @@ mod tests {
         // A migration between the reads makes them differ: rare, so some try must agree.
         // SAFETY: this thread's own area, which lives as long as the thread.
         assert!((0..100).any(|_| unsafe { word.as_ref() }.load(Ordering::Relaxed) == current()));
+    }
+
+    /// Otherwise a child would not know which area to leave.
+    #[test]
+    fn to_ask_for_the_word_is_to_learn_of_the_area() {
+        let _ = word();
+        assert!(OFFSET.get().is_some());
     }
 
     #[test]

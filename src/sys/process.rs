@@ -20,20 +20,26 @@ pub(crate) fn abort() -> ! {
 }
 
 /// Sends `SIGABRT` to the calling kernel thread. Async-signal-safe.
+pub(super) fn send_abort() {
+    send_here(libc::SIGABRT);
+}
+
+/// Sends a signal to the calling kernel thread. Async-signal-safe.
 ///
 /// The C library addresses that to the id in the calling thread's block. For a green thread, the kernel has
-/// no thread with that id. glibc asks the kernel; musl would crash by another signal.
-pub(super) fn send_abort() {
+/// no thread with that id. glibc asks the kernel. musl sends nothing, and `abort` would crash by another
+/// signal.
+pub(super) fn send_here(signal: libc::c_int) {
     #[cfg(target_os = "linux")]
     {
         let (process, thread) = (std::process::id(), super::system::gettid());
         // SAFETY: no memory is involved.
-        unsafe { libc::syscall(libc::SYS_tgkill, process, thread, libc::SIGABRT) };
+        unsafe { libc::syscall(libc::SYS_tgkill, process, thread, signal) };
     }
     #[cfg(not(target_os = "linux"))]
     // SAFETY: no memory is involved.
     unsafe {
-        libc::raise(libc::SIGABRT)
+        libc::raise(signal)
     };
 }
 

@@ -233,8 +233,8 @@ fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::
         // SAFETY: the previous action came from the kernel.
         let _ = unsafe { sigaction::set(signal, previous) };
         if by_a_process {
-            // SAFETY: no memory is involved. It is blocked in the handler, and delivered when that returns.
-            unsafe { libc::raise(signal) };
+            // It is blocked in the handler, and delivered when that returns.
+            super::process::send_here(signal);
         }
         // Otherwise the instruction faults again when this returns, with the default action.
     }

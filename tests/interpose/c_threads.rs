@@ -247,3 +247,38 @@ fn c_threads_with_a_stack_of_their_own_are_kernel_threads() {
         assert_eq!(create(Some(&detached), sleeps, 1) & 1, 1);
     });
 }
+
+#[link(name = "m")]
+unsafe extern "C" {
+    fn fegetround() -> c_int;
+    fn fesetround(way: c_int) -> c_int;
+}
+
+/// `FE_TOWARDZERO`; to the nearest is 0.
+const TOWARDS_ZERO: c_int = if cfg!(target_arch = "x86_64") {
+    0xc00
+} else if cfg!(target_arch = "aarch64") {
+    3 << 22
+} else {
+    1
+};
+
+extern "C" fn how_it_rounds(_: *mut c_void) -> *mut c_void {
+    // SAFETY: no arguments.
+    ptr::without_provenance_mut(unsafe { fegetround() } as usize)
+}
+
+/// POSIX: "The floating-point environment shall be inherited from the creating thread."
+#[test]
+fn c_threads_compute_as_their_creators_do() {
+    green("C threads compute as their creators do", || {
+        for way in [0, TOWARDS_ZERO, 0] {
+            // SAFETY: a way that there is.
+            assert_eq!(unsafe { fesetround(way) }, 0);
+            let id = create(None, how_it_rounds, 0);
+            // SAFETY: a way that there is.
+            assert_eq!(unsafe { fesetround(0) }, 0);
+            assert_eq!(join(id), Ok(way as usize));
+        }
+    });
+}

@@ -1,13 +1,23 @@
 /*
- * The main thread leaves by pthread_exit. The program ends with its last thread, with 0.
+ * The main thread leaves by pthread_exit. The program ends with its last thread, with 0. The others need
+ * what the main thread gives up in its cleanup.
  */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
+static pthread_mutex_t held = PTHREAD_MUTEX_INITIALIZER;
+
+static void gives_up(void *mutex)
+{
+    pthread_mutex_unlock(mutex);
+}
+
 static void *works(void *argument)
 {
+    pthread_mutex_lock(&held);
+    pthread_mutex_unlock(&held);
     usleep(20000);
     printf("worked\n");
     return argument;
@@ -18,8 +28,11 @@ int main(void)
     pthread_t thread;
 
     setvbuf(stdout, NULL, _IONBF, 0);
+    pthread_mutex_lock(&held);
     for (int i = 0; i < 3; i++)
         if (pthread_create(&thread, NULL, works, NULL) != 0)
             abort();
+    pthread_cleanup_push(gives_up, &held);
     pthread_exit(NULL);
+    pthread_cleanup_pop(0);
 }

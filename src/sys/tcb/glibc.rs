@@ -151,7 +151,16 @@ impl Library {
         let resolver = descriptor + shape.resolver;
         // SAFETY: a thread-local of the library in the block.
         unsafe { poke(tp.wrapping_add_signed(shape.resolver_pointer), resolver) };
-        if let Some(cpu_id) = shape.cpu_id {
+        // SAFETY: the block is the caller's.
+        unsafe { self.refuse_area(tp) };
+    }
+
+    /// Says in block `tp` that the kernel knows no area for restartable sequences there.
+    ///
+    /// # Safety
+    /// The caller alone uses the block.
+    unsafe fn refuse_area(&self, tp: usize) {
+        if let Some(cpu_id) = self.shape.cpu_id {
             // "Registration failed": code that asks for the processor then asks the kernel. Zero would say
             // processor 0.
             // SAFETY: calibration has checked that it lies in the block.
@@ -226,11 +235,16 @@ impl Library {
         note.signature = self.modules.signature();
         // SAFETY: the loader takes the address that the thread register will hold.
         if unsafe { (self.functions.allocate)(at(tp)) }.is_null() {
+            // SAFETY: no thread runs on the block, or will.
+            unsafe { self.shape.keys.free_blocks(layout::descriptor(tp, &self.shape.sizes)) };
             self.estates.leave(Estate { tid: note.tid, library: Some(library) });
             return Err(io::ErrorKind::OutOfMemory.into());
         }
         // SAFETY: the loader has just made the block's thread-locals, at the same place.
         unsafe { self.give_library(tp, &library) };
+        // Since glibc 2.41, it lies among the thread-locals.
+        // SAFETY: the block is the caller's.
+        unsafe { self.refuse_area(tp) };
         Ok(())
     }
 
@@ -295,10 +309,7 @@ impl Library {
         // SAFETY: the descriptor is the calling thread's own.
         if unsafe { self.shape.keys.any(descriptor) } {
             // SAFETY: the descriptor is the calling thread's own.
-            unsafe { self.shape.keys.run_destructors(descriptor) };
-            // A destructor of a key may have used a thread-local that has one.
-            // SAFETY: this is the end of the thread.
-            unsafe { (self.functions.run_destructors)() };
+            unsafe { self.end_values(descriptor) };
         }
         // The next thread must not read through a locale that this one's owner may free.
         // SAFETY: changes the calling thread's locale, to one that always exists.
@@ -327,6 +338,29 @@ impl Library {
             // SAFETY: takes nothing. Returns null, or a text that stays until the next call.
             while !unsafe { libc::dlerror() }.is_null() {}
         }
+    }
+
+    /// Ends the values of pthread keys. A destructor of one may use a thread-local that has a destructor, too.
+    /// That may set a value again.
+    ///
+    /// # Safety
+    /// `descriptor` is the calling thread's, which is about to end.
+    #[cold]
+    unsafe fn end_values(&self, descriptor: usize) {
+        let keys = &self.shape.keys;
+        for _ in 0..keys::ROUNDS {
+            // SAFETY: the caller's promise.
+            unsafe { keys.run_destructors(descriptor) };
+            // SAFETY: this is the end of the thread.
+            unsafe { (self.functions.run_destructors)() };
+            // SAFETY: the caller's promise.
+            if !unsafe { keys.any(descriptor) } {
+                return;
+            }
+        }
+        // The next thread must not find them.
+        // SAFETY: the caller's promise.
+        unsafe { keys.drop_values(descriptor) };
     }
 
     /// Closes the state of name lookups, and resets it.

@@ -14,7 +14,7 @@ use super::symbols::{field, number, symbol};
 use super::words::{peek, poke};
 
 /// `PTHREAD_DESTRUCTOR_ITERATIONS`.
-const ROUNDS: usize = 4;
+pub(super) const ROUNDS: usize = 4;
 
 /// Where keys and values are.
 #[derive(Debug)]
@@ -78,7 +78,6 @@ impl Keys {
     ///
     /// # Safety
     /// `descriptor` is the calling thread's, which is about to end.
-    #[cold]
     pub(super) unsafe fn run_destructors(&self, descriptor: usize) {
         for _ in 0..ROUNDS {
             // SAFETY: a byte of the descriptor. A destructor that sets a value sets it again.
@@ -98,6 +97,15 @@ impl Keys {
             }
         }
         // POSIX: if a thread sets values forever, they are dropped.
+        // SAFETY: the caller's promise.
+        unsafe { self.drop_values(descriptor) };
+    }
+
+    /// Leaves the calling thread without values.
+    ///
+    /// # Safety
+    /// As [`Self::run_destructors`].
+    pub(super) unsafe fn drop_values(&self, descriptor: usize) {
         // SAFETY: the caller's promise.
         unsafe { self.take_values(descriptor) }.for_each(drop);
         // SAFETY: a byte of the descriptor.

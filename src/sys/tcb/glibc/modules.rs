@@ -57,7 +57,7 @@ pub(super) struct Table {
     /// What this table is right for. It changes only if the table's module set goes and comes back.
     signature: AtomicUsize,
     spans: Vec<Span>,
-    /// The modules with thread-locals apart from the block.
+    /// The modules with thread-locals apart from the block, and those of other namespaces.
     apart: Vec<Apart>,
     /// What the places of the other modules add to a signature.
     placed: usize,
@@ -65,7 +65,7 @@ pub(super) struct Table {
     watched: usize,
 }
 
-/// A module with thread-locals apart from the block.
+/// A module with thread-locals that only the loader can make again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Apart {
     /// Its index in a block's vector.
@@ -236,16 +236,23 @@ impl Table {
         let mut table =
             Self { signature: AtomicUsize::new(0), spans: Vec::new(), apart: Vec::new(), placed: 0, watched };
         let (mut library, library_code) = (None, functions.init_ctype as usize);
-        objects::each(|object| match table.add(object, tp, slots, shape) {
-            Some(span) if object.code().any(|part| part.contains(&library_code)) => {
-                library = Some((span.offset, span.image.len() + span.zeros));
+        let mut shown = Vec::new();
+        objects::each(|object| {
+            shown.push(object.module());
+            match table.add(object, tp, slots, shape) {
+                Some(span) if object.code().any(|part| part.contains(&library_code)) => {
+                    library = Some((span.offset, span.image.len() + span.zeros));
+                }
+                span => table.spans.extend(span),
             }
-            span => table.spans.extend(span),
         });
+        // Those of other namespaces (`dlmopen`) are not shown, so their first values are the loader's affair.
+        let hidden = slots.modules().filter(|(module, _)| !shown.contains(module));
+        table.apart.extend(hidden.map(|(module, slot)| Apart { module, slot }));
         // SAFETY: allocated above, and no thread uses it.
         unsafe { (functions.deallocate)(block, true) };
-        // The modules apart have no place yet. If one has got a place since the block was made, the table
-        // fits nothing, and is made again.
+        // The modules apart have no place yet. If one has got a place since the block was made, or has one in
+        // another namespace, the table fits nothing, and is made again.
         *table.signature.get_mut() = sum.wrapping_add(table.placed);
         Ok((table, library.ok_or(Unfit::Unexpected("the thread-locals of the C library"))?))
     }

@@ -122,8 +122,11 @@ unsafe extern "C" fn handler(signal: c_int, info: *mut libc::siginfo_t, context:
     let relay = unsafe { &*relay };
     let own = own_descriptor();
     let me = kthread::gettid();
+    // The library ignores another sender's signal. The lists may change during one.
+    // SAFETY: the kernel passes a complete siginfo.
+    let stays = !is_setxid(unsafe { &*info }) || relay.id(own) == me;
     // SAFETY: the library's lists hold still until this handler has answered.
-    let lend = if relay.id(own) == me { None } else { unsafe { relay.find(me) } };
+    let lend = if stays { None } else { unsafe { relay.find(me) } };
     if let Some(descriptor) = lend {
         // SAFETY: this kernel thread's own register. Every signal is blocked until the handler returns.
         unsafe { (relay.write)(layout::register(descriptor, &relay.sizes)) };
@@ -135,6 +138,12 @@ unsafe extern "C" fn handler(signal: c_int, info: *mut libc::siginfo_t, context:
         // SAFETY: the value that the register had.
         unsafe { (relay.write)(layout::register(own, &relay.sizes)) };
     }
+}
+
+/// Returns `true` for a signal of this process's `setuid`, as the library itself judges.
+fn is_setxid(info: &libc::siginfo_t) -> bool {
+    // SAFETY: signals with that code have the field, and otherwise it is ignored.
+    info.si_code == libc::SI_TKILL && unsafe { info.si_pid() }.cast_unsigned() == std::process::id()
 }
 
 impl Relay {

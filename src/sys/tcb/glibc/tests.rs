@@ -249,6 +249,9 @@ fn the_c_library_works_on_a_block() {
 fn the_processor_is_asked_of_the_kernel() {
     // Zero in the block would say processor 0, whichever it is.
     let slot = Slot::new();
+    let rebuilt = Slot::new();
+    // SAFETY: no thread has used the block.
+    unsafe { glibc().rebuild(rebuilt.tp) }.unwrap();
     let mut seen = std::collections::BTreeSet::new();
     // SAFETY: plain data.
     let mut old: libc::cpu_set_t = unsafe { std::mem::zeroed() };
@@ -264,7 +267,9 @@ fn the_processor_is_asked_of_the_kernel() {
         // SAFETY: as long as the argument says.
         assert_eq!(unsafe { libc::sched_setaffinity(0, size_of_val(&one), &one) }, 0);
         // SAFETY: takes nothing.
-        seen.insert(slot.with(|| unsafe { libc::sched_getcpu() }) as usize);
+        let ask = || unsafe { libc::sched_getcpu() };
+        seen.insert(slot.with(ask) as usize);
+        assert_eq!(rebuilt.with(ask), cpu as i32);
     }
     // SAFETY: the mask that was read above.
     unsafe { libc::sched_setaffinity(0, size_of_val(&old), &old) };

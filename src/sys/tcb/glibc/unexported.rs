@@ -60,9 +60,9 @@ impl Loaded {
 }
 
 /// Returns `true` if notes have a build id among them: `NT_GNU_BUILD_ID`, of any length.
-fn is_build_id(notes: &[u8]) -> bool {
-    notes.windows(12).any(|window| window == b"\x04\0\0\0\x14\0\0\0\x03\0\0\0")
-        && notes.windows(4).any(|window| window == b"GNU\0")
+pub(super) fn is_build_id(notes: &[u8]) -> bool {
+    let is_head = |head: &[u8]| head.starts_with(b"\x04\0\0\0") && head.ends_with(b"\x03\0\0\0GNU\0");
+    notes.windows(16).any(is_head)
 }
 
 /// Returns the value of the symbol with this name and the zero after it, in a file of the ELF format.

@@ -96,6 +96,11 @@ impl Slots {
         self.each().nth(module)
     }
 
+    /// Returns the modules, by number, with the addresses of their elements.
+    pub(super) fn modules(&self) -> impl Iterator<Item = (usize, usize)> {
+        self.each().enumerate().filter(|&(_, slot)| self.read(slot).1 != 0)
+    }
+
     /// Returns the generation and the module of an element.
     #[inline]
     fn read(&self, slot: usize) -> (usize, usize) {

@@ -95,6 +95,39 @@ fn a_destructor_of_a_key_may_use_a_thread_local_with_a_destructor() {
     }
 }
 
+/// The last to run is a destructor of a thread-local, which sets a value. The next thread must not find that.
+#[test]
+fn a_value_does_not_outlive_its_thread() {
+    static LAST: AtomicU32 = AtomicU32::new(0);
+    struct Late;
+    impl Drop for Late {
+        fn drop(&mut self) {
+            set(LAST.load(Ordering::Relaxed), 7);
+        }
+    }
+    thread_local!(static LATE: Late = const { Late });
+    unsafe extern "C" fn touch(_: *mut c_void) {
+        LATE.with(|_| ());
+    }
+    unsafe extern "C" fn count(value: *mut c_void) {
+        RUNS.fetch_add(value.addr(), Ordering::Relaxed);
+    }
+    if !alone("holes::a_value_does_not_outlive_its_thread") {
+        return;
+    }
+    let (first, last) = (new_key(Some(touch)), new_key(Some(count)));
+    LAST.store(last, Ordering::Relaxed);
+    let slot = Slot::new();
+    for life in 1..=3 {
+        slot.life(|| {
+            assert_eq!(get(last), 0);
+            set(first, 1);
+        });
+        assert_eq!(RUNS.load(Ordering::Relaxed), 7 * life);
+        slot.renew();
+    }
+}
+
 /// Otherwise `isalpha` reads through a locale that its owner has freed.
 #[test]
 fn a_locale_does_not_outlive_its_thread() {

@@ -50,11 +50,31 @@ fn compile_source(name: &str, source: &str) -> Option<Compiled> {
     }
 }
 
+impl Compiled {
+    fn name(&self) -> CString {
+        CString::new(self.file.to_str().unwrap()).unwrap()
+    }
+}
+
 impl Module {
     fn load(file: &Compiled) -> Self {
-        let name = CString::new(file.file.to_str().unwrap()).unwrap();
         // SAFETY: a module of this test, without constructors.
-        let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL) };
+        Self::of(unsafe { libc::dlopen(file.name().as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL) })
+    }
+
+    /// Loads it into a namespace of its own, with a C library of its own. Returns `None`, and prints that, if
+    /// the loader finds none that fits.
+    fn load_apart(file: &Compiled) -> Option<Self> {
+        // SAFETY: a module of this test, without constructors.
+        let handle = unsafe { libc::dlmopen(libc::LM_ID_NEWLM, file.name().as_ptr(), libc::RTLD_NOW) };
+        if handle.is_null() {
+            println!("skipped: no second C library");
+            return None;
+        }
+        Some(Self::of(handle))
+    }
+
+    fn of(handle: *mut c_void) -> Self {
         assert!(!handle.is_null());
         // SAFETY: the module has it.
         let bump = unsafe { libc::dlsym(handle, c"bump".as_ptr()) };
@@ -100,6 +120,30 @@ fn a_plain_module() {
     assert_eq!(new.renew(), Renewed::Reset);
     assert_eq!(old.renew(), Renewed::Rebuilt);
     old.life(|| module.is_fresh());
+}
+
+/// The loader does not show modules of other namespaces.
+#[test]
+fn a_module_of_another_namespace() {
+    if !alone("modules::a_module_of_another_namespace") {
+        return;
+    }
+    let Some(path) = compile("another", "global-dynamic") else { return };
+    let old = Slot::new();
+    let Some(module) = Module::load_apart(&path) else { return };
+    let new = Slot::new();
+    for slot in [&old, &new] {
+        for _ in 0..3 {
+            slot.life(|| module.is_fresh());
+            assert_eq!(slot.renew(), Renewed::Rebuilt);
+        }
+    }
+    drop(module);
+    for slot in [&old, &new] {
+        assert_eq!(slot.renew(), Renewed::Rebuilt);
+        slot.life(|| assert_eq!(check_library(), Ok(())));
+        assert_eq!(slot.renew(), Renewed::Reset);
+    }
 }
 
 /// Static thread-locals of a module that comes later. Blocks made or renewed after it have its first values.
@@ -168,9 +212,8 @@ fn a_plain_module_that_becomes_static() {
     let (Some(owner), Some(user)) = (compile_source("owner", &owner), compile_source("user", &user)) else {
         return;
     };
-    let name = CString::new(owner.file.to_str().unwrap()).unwrap();
     // SAFETY: a module of this test, without constructors.
-    let owner = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL) };
+    let owner = unsafe { libc::dlopen(owner.name().as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL) };
     assert!(!owner.is_null());
     let [old, used] = [(); 2].map(|()| Slot::new());
     for slot in [&old, &used] {

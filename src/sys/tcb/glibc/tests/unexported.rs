@@ -2,7 +2,7 @@
 //! versions of glibc only (`ci/glibcs.sh`).
 
 use crate::sys::objects;
-use crate::sys::tcb::glibc::unexported::value;
+use crate::sys::tcb::glibc::unexported::{is_build_id, value};
 
 #[used]
 #[unsafe(export_name = "selvedge_test_of_unexported_symbols")]
@@ -21,4 +21,13 @@ fn a_symbol_is_found_in_a_whole_file_only() {
     for part in 0..64 {
         assert_eq!(value(&file[..file.len() / 64 * part], NAME), None, "{part}");
     }
+}
+
+#[test]
+fn a_build_id_may_have_any_length() {
+    for len in [8, 16, 20] {
+        let id = [&[4, 0, 0, 0, len, 0, 0, 0, 3, 0, 0, 0], &b"GNU\0"[..], &[7; 20]].concat();
+        assert!(is_build_id(&id), "{len}");
+    }
+    assert!(!is_build_id(b"\x04\0\0\0\x10\0\0\0\x01\0\0\0GNU\0"), "the version of the kernel");
 }
