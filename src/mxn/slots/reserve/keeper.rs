@@ -193,7 +193,7 @@ impl Reserve {
     fn fire_orphaned(&self) -> Option<Instant> {
         let scheduler = self.scheduler;
         let mut next = NEVER;
-        // This thread has joined the last kernel thread of each. So it sees all that were armed there.
+        // On a vacant LWP, no more are armed. One that is still about to be vacant has the monitor's looks.
         for lwp in scheduler.pool.all().filter(|lwp| !lwp.life.lives()) {
             if lwp.timers.next() == NEVER {
                 continue;
