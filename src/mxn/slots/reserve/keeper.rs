@@ -101,8 +101,6 @@ impl Reserve {
             // How many LWPs and slots there are has changed here, if it has.
             registry::note(scheduler);
         }
-        // The monitor stops the runtime, and cannot.
-        scheduler.ring();
     }
 
     /// Makes as many slots as are wanted. If there are not as many then, returns the pause before the next
