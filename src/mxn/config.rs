@@ -215,6 +215,7 @@ impl Builder {
     /// [`build`](Self::build) returns an error, which says what is allowed, if the signal does not exist. It
     /// also does so if the signal has a meaning of its own (faults, job control, SIGKILL, SIGCHLD and the
     /// like). That is so even if no signal would be used, without time slices or [pinned](Self::pinned).
+    /// All runtimes of a process that use a signal use the same one: another is an error, too.
     ///
     /// # Examples
     ///

@@ -229,7 +229,11 @@ impl Scheduler {
                     drop(share);
                     kernel_threads.leave(helper);
                 }
-                Helper::Reserve => kernel_threads.await_left(Helper::Monitor),
+                Helper::Reserve => {
+                    kernel_threads.await_left(Helper::Monitor);
+                    // The monitor has told all LWPs to end, and cannot ring. One may sleep in the set.
+                    share.ring();
+                }
             }
         })
     }

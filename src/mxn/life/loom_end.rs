@@ -2,12 +2,16 @@
 
 use std::sync::Arc;
 
+use loom::thread::JoinHandle;
+
 use crate::mxn::lwp::Lwp;
 use crate::mxn::sched::Scheduler;
 use crate::mxn::tests::Model;
+use crate::mxn::timer::NEVER;
 use crate::park::tests::loom_model::model;
 use crate::shim::UnsafeCell;
 use crate::shim::atomic::{Ordering, fence};
+use crate::shim::poll_set::{self, Events};
 
 /// What is freed when a runtime ends: read by threads that touch it, written by the one that frees it.
 struct Memory(UnsafeCell<()>);
@@ -129,5 +133,51 @@ fn negative_spawns_are_counted_before_ends() {
         let spawned = spawned + scheduler.life.spawned_elsewhere.load(Ordering::Acquire);
         fence(Ordering::SeqCst);
         spawned.saturating_sub(sum(|lwp| lwp.counters.ended.get()))
+    });
+}
+
+/// Models two idle LWPs after their last look, and a monitor that ends the runtime and cannot ring. `ring` is
+/// the reserve's part. One LWP may go to the set when the other has left it.
+fn two_that_may_sleep_in_the_set(ring: fn(&'static Scheduler, JoinHandle<()>)) {
+    model(move || {
+        let model = Model::new(2, 0, 0);
+        let scheduler = model.scheduler;
+        // All atomics come into being before the threads do.
+        scheduler.poller.watch_anew(0, 0).unwrap();
+        assert!(scheduler.poller.enter().is_some() && scheduler.poller.take_asked() == 0);
+        scheduler.poller.leave();
+        scheduler.poller.set().unwrap().look(&mut Events::new());
+        let lwps = [0, 1].map(|index| {
+            let lwp = model.lwp(index);
+            lwp.sleep.prepare();
+            scheduler.idle.enter(index, false);
+            loom::thread::spawn(move || scheduler.sleep_in_set(lwp, NEVER, &mut Events::new()))
+        });
+        let monitor = loom::thread::spawn(move || {
+            poll_set::leave_table();
+            scheduler.stop();
+        });
+        ring(scheduler, monitor);
+        lwps.into_iter().for_each(|lwp| _ = lwp.join().unwrap());
+    });
+}
+
+#[test]
+fn the_bell_is_rung_after_all_lwps_were_told() {
+    two_that_may_sleep_in_the_set(|scheduler, monitor| {
+        monitor.join().unwrap();
+        scheduler.ring();
+    });
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn negative_the_bell_is_rung_while_lwps_are_told() {
+    two_that_may_sleep_in_the_set(|scheduler, monitor| {
+        while !scheduler.life.is_stopping() {
+            loom::thread::yield_now();
+        }
+        scheduler.ring();
+        monitor.join().unwrap();
     });
 }

@@ -22,15 +22,15 @@ impl LwpLife {
     /// Where the id stands, for debuggers.
     pub(super) const TID: usize = offset_of!(Self, tid);
 
-    /// Returns `true` if the LWP is not vacant.
+    /// Returns `true` if the LWP is not vacant. The caller that finds it vacant sees all that was done on it.
     pub(crate) fn lives(&self) -> bool {
-        // Relaxed: the lists of the pool order it.
-        self.lives.load(Ordering::Relaxed)
+        // Acquire: pairs with `end`.
+        self.lives.load(Ordering::Acquire)
     }
 
     /// Notes that the LWP is not vacant any more.
     pub(crate) fn begin(&self) {
-        // Relaxed: see `lives`.
+        // Relaxed: the lists of the pool order it.
         self.lives.store(true, Ordering::Relaxed);
     }
 
@@ -38,8 +38,8 @@ impl LwpLife {
     pub(crate) fn end(&self) {
         self.show_tid(0);
         self.show_awaited(false);
-        // Relaxed: see `lives`.
-        self.lives.store(false, Ordering::Relaxed);
+        // Release: pairs with `lives`.
+        self.lives.store(false, Ordering::Release);
     }
 
     /// Returns the kernel thread's id; 0 if there is none.

@@ -24,19 +24,20 @@ const EVERY: u64 = 1_000_000_000;
 
 /// What the last look has found.
 pub(super) struct Cpus {
-    grant: Grant,
+    /// `None`: the first look holds forever.
+    grant: Option<Grant>,
     processors: f64,
     /// When to look again, by the runtime's clock.
     next: u64,
 }
 
 impl Cpus {
-    /// Takes the first look. The others need files that stay open: without a table of descriptors of the
-    /// monitor's own, the first holds forever.
+    /// Takes the first look. The others need files that stay open. Without a table of descriptors of the
+    /// monitor's own, these would be in the program's way, and the first look holds forever.
     pub(super) fn look_first(scheduler: &Scheduler, tasks: &Tasks) -> Self {
         let grant = Grant::find();
-        let next = if tasks.are_private() { EVERY } else { u64::MAX };
-        Self { processors: grant.processors(scheduler.settings.cpus.as_deref()), grant, next }
+        let processors = grant.processors(scheduler.settings.cpus.as_deref());
+        Self { grant: tasks.are_private().then_some(grant), processors, next: EVERY }
     }
 
     /// Returns the processors' time that the process can have.
@@ -47,17 +48,36 @@ impl Cpus {
     /// Looks again if it is time. Unless the program has set the concurrency, the runtime follows. Allocates
     /// nothing.
     pub(super) fn look(&mut self, scheduler: &Scheduler, time: u64) {
-        if time < self.next {
-            return;
-        }
+        let Some(grant) = self.grant.as_ref().filter(|_| time >= self.next) else { return };
         self.next = time + EVERY;
         let set = scheduler.settings.cpus.as_deref();
-        self.processors = self.grant.processors(set);
+        self.processors = grant.processors(set);
         scheduler.set_on_one_cpu(affinity::is_single());
         let slots = at_once(self.processors).min(scheduler.pool.most());
         let changed = scheduler.pool.follow(u32::try_from(slots).unwrap_or(u32::MAX));
         if changed || set.is_some_and(affinity::strays_from) {
             scheduler.reserve_state.ask();
         }
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::mxn::tests::Model;
+    use crate::sys::child_tests as child;
+
+    /// A program may close what it does not know, and open a file of its own under that number.
+    #[test]
+    fn no_file_stays_open_in_the_table_of_the_process() {
+        child::isolated(concat!(module_path!(), "::no_file_stays_open_in_the_table_of_the_process"), || {
+            let model = Model::new(1, 0, 0);
+            let open = || fs::read_dir("/proc/self/fd").unwrap().count();
+            let before = open();
+            let cpus = Cpus::look_first(model.scheduler, &Tasks::SHARED);
+            assert!(open() == before && cpus.processors() > 0.0);
+        });
     }
 }

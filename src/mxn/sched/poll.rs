@@ -96,7 +96,7 @@ impl Scheduler {
     }
 
     /// Sleeps as an idle LWP does, in the set of descriptors if there is one and no other LWP is in it.
-    pub(super) fn sleep_in_set(&'static self, lwp: &Lwp, deadline: u64, events: &mut Events) -> bool {
+    pub(in crate::mxn) fn sleep_in_set(&'static self, lwp: &Lwp, deadline: u64, events: &mut Events) -> bool {
         let deadline = self.clock.instant(deadline);
         match self.poller.enter() {
             Some(set) => {

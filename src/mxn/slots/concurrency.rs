@@ -61,8 +61,8 @@ impl Mxn {
     /// ```
     ///
     /// # Errors
-    /// `InvalidInput` if `slots` is 0 or more than [`max_lwps`](crate::mxn::Builder::max_lwps), and always in
-    /// a fork of the process that built the runtime.
+    /// `InvalidInput` if `slots` is 0 or more than [`max_lwps`](crate::mxn::Builder::max_lwps). Another error
+    /// in a fork of the process that built the runtime.
     pub fn set_concurrency(&self, slots: usize) -> io::Result<()> {
         let scheduler = &self.scheduler;
         let most = scheduler.pool.most();

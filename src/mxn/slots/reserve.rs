@@ -10,8 +10,9 @@
 //! - on `Pinned` all, since threads come home to them
 //!
 //! Deadlines that were armed on an LWP stay in its wheel. Once the LWP has ended, this thread wakes for them,
-//! and ends the sleeps. It can see all of them, because it has joined the LWP. If the LWP begins another
-//! life, they are that life's.
+//! and ends the sleeps. If the runtime was dropped meanwhile, this thread may not be the one that joins the
+//! LWP. Then the monitor sees to the deadlines until this thread next looks. If the LWP begins another life,
+//! they are that life's.
 //!
 //! Rejected: to keep such an LWP. A server that gives each read a limit kept up to twelve kernel threads for
 //! as long as its connections were idle. It looked at them some times a second.

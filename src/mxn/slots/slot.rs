@@ -12,8 +12,8 @@
 //! - HELD: it runs green threads, or sleeps idle.
 //!   - `enter_blocking` -> BLOCKING, `enter_brief` -> BRIEF: by the owner.
 //!   - `rest_held` -> RESTING: by the monitor.
-//!   - `retake` -> NONE: by the monitor, if the LWP sleeps in the kernel.
-//!   - `retake` -> NONE: by the owner, if its slot was lent.
+//!   - `retake` -> NONE: by the monitor, if the LWP sleeps in the kernel, or its thread does not leave.
+//!   - `retake` -> NONE: by the owner, if its slot was lent, or its kernel thread ends.
 //!   - `retake` -> NONE: by a thread that lowers `concurrency`, if there is one slot too many.
 //! - BLOCKING: it announced that it may block.
 //!   - `exit_blocking` -> HELD: by the owner.
@@ -218,8 +218,9 @@ impl SlotWord {
         self.take_from(BLOCKING)
     }
 
-    /// Takes the slot of an LWP that holds it. Called by the monitor if the LWP sleeps in the kernel with
-    /// work waiting, by a thread that lowers `concurrency`, or by the owner.
+    /// Takes the slot of an LWP that holds it. Called by the monitor if the LWP sleeps in the kernel, or its
+    /// thread does not leave, with work waiting. Also called by a thread that lowers `concurrency`, and by
+    /// the owner.
     #[must_use]
     pub(crate) fn retake_unannounced(&self) -> Option<InHand> {
         self.take_from(HELD)

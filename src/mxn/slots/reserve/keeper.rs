@@ -22,6 +22,8 @@ const TRIM_PAUSE: Duration = Duration::from_millis(1);
 const RETRY: Duration = Duration::from_millis(1);
 /// The longest such pause.
 const LONGEST_RETRY: Duration = Duration::from_secs(1);
+/// How long, in ns, an LWP that may not end is not asked about again. To ask reads a file.
+const ASK_AGAIN: u64 = 1_000_000_000;
 
 /// What the thread remembers.
 struct Reserve {
@@ -99,8 +101,6 @@ impl Reserve {
             // How many LWPs and slots there are has changed here, if it has.
             registry::note(scheduler);
         }
-        // The monitor stops the runtime, and cannot.
-        scheduler.ring();
     }
 
     /// Makes as many slots as are wanted. If there are not as many then, returns the pause before the next
@@ -179,8 +179,8 @@ impl Reserve {
                         scheduler.reserve_state.aged.add();
                     }
                 }
-                // As if it had become a spare only now.
-                Aged::One(lwp, _) => lwp.life.show_spare_since(now),
+                // As if it had become a spare only now, or later if spares end soon.
+                Aged::One(lwp, _) => lwp.life.show_spare_since(now + ASK_AGAIN.saturating_sub(age)),
             }
         }
         scheduler.pool.forget_vacant();
@@ -191,7 +191,7 @@ impl Reserve {
     fn fire_orphaned(&self) -> Option<Instant> {
         let scheduler = self.scheduler;
         let mut next = NEVER;
-        // This thread has joined the last kernel thread of each. So it sees all that were armed there.
+        // On a vacant LWP, no more are armed. One that is still about to be vacant has the monitor's looks.
         for lwp in scheduler.pool.all().filter(|lwp| !lwp.life.lives()) {
             if lwp.timers.next() == NEVER {
                 continue;
@@ -219,6 +219,8 @@ fn earlier(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc;
+
     use super::super::is_refused;
     use super::*;
     use crate::mxn::Builder;
@@ -253,6 +255,23 @@ mod tests {
         assert!(late > soon + Duration::from_secs(1_000) && scheduler.inject.len() == BATCH - 1);
         entries.iter().for_each(|entry| vacant.timers.disarm(entry));
         assert_eq!(reserve.fire_orphaned(), None);
+    }
+
+    /// A thread that ends spares at once must not ask about one forever that may not end.
+    #[test]
+    fn an_lwp_that_may_not_end_is_left_alone_for_a_while() {
+        let (tell, told) = mpsc::channel();
+        std::thread::spawn(move || {
+            let model = Model::with(1, 3, 0, |it| it.settings.lwp_age = Some(Duration::ZERO));
+            let (scheduler, spares) = (model.scheduler, [1, 2, 3].map(|index| model.lwp(index)));
+            // These have no kernel threads, so the kernel cannot tell that they have no children.
+            spares.iter().for_each(|lwp| assert!(scheduler.pool.enter_spares(lwp) > 0));
+            let next = Reserve::new(scheduler).end_aged();
+            let later = next.is_some_and(|next| next > Instant::now() + Duration::from_millis(1));
+            tell.send((later, scheduler.pool.spares())).unwrap();
+        });
+        let (later, spares) = told.recv_timeout(Duration::from_secs(40)).expect("it asks again and again");
+        assert!(later && spares == 3);
     }
 
     /// A single failure must not waive the reserve for good.
