@@ -208,10 +208,10 @@ fn end(thread: ThreadRef) {
     if observed::is_traced() {
         traced::ends(thread);
     }
-    if thread.leaves_robust() {
+    let dies = thread.leaves_robust();
+    LAST_ID.with(|id| id.set(if dies { 0 } else { thread.known_id() }));
+    if dies {
         thread.dies_with_robust();
-    } else {
-        LAST_ID.with(|id| id.set(thread.known_id()));
     }
     thread.finish_without_handle();
     set_ended();
@@ -279,6 +279,8 @@ fn adopt() -> ThreadRef {
 #[cfg(test)]
 mod tests {
     use super::*;
+    #[cfg(unix)]
+    use crate::park::robust;
 
     #[test]
     fn a_foreign_thread_is_adopted_once() {
@@ -329,6 +331,25 @@ mod tests {
         };
         let name = "::threads_that_wait_in_their_last_destructors_leave_no_core_behind";
         crate::sys::child_tests::isolated(&[module_path!(), name].concat(), body);
+    }
+
+    /// A thread goes on under its id, unless it has left locks: these pass on from that id to others, and so
+    /// would those that it locks next.
+    #[cfg(unix)]
+    #[test]
+    fn an_id_that_counts_as_dead_is_given_up() {
+        std::thread::spawn(|| {
+            let id = current().id();
+            end(ADOPTED.with(|adopted| adopted.0.take()).expect("it was adopted"));
+            let me = current();
+            assert_eq!(me.id(), id);
+            me.holds_robust();
+            end(me);
+            assert_ne!(current().id(), id);
+            robust::passed_on(id.get());
+        })
+        .join()
+        .unwrap();
     }
 
     /// std knows nothing of a thread any more when the values of its pthread keys are destroyed.
