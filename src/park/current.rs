@@ -44,6 +44,11 @@ pub(crate) fn try_current() -> Option<ThreadRef> {
     unsafe { core.as_ref() }.map(ThreadRef::new)
 }
 
+/// Returns the id that the running thread has, or will have if it gave its core back; 0 if it has none yet.
+pub(super) fn known_id() -> u64 {
+    try_current().map_or_else(|| LAST_ID.with(Cell::get), |me| me.known_id())
+}
+
 /// Sets the thread that runs on this thread register.
 #[inline]
 pub(crate) fn set_current(thread: Option<ThreadRef>) {
@@ -382,6 +387,22 @@ mod tests {
         };
         let name = "::threads_that_wait_in_destructors_of_keys_leave_no_core_behind";
         crate::sys::child_tests::isolated(&[module_path!(), name].concat(), body);
+    }
+
+    /// In the child of a fork, threads of the parent count as dead, but not the one that forked.
+    #[cfg(unix)]
+    #[test]
+    fn a_thread_that_forks_in_its_last_destructors_is_not_lost() {
+        use crate::sys::child_tests as child;
+        let name = "::a_thread_that_forks_in_its_last_destructors_is_not_lost";
+        child::isolated(&[module_path!(), name].concat(), || {
+            let id = current().id();
+            end(ADOPTED.with(|adopted| adopted.0.take()).expect("it was adopted"));
+            child::forked(|| {
+                assert_eq!(current().id(), id);
+                assert!(!robust::is_dead(id.get()));
+            });
+        });
     }
 
     /// A thread that is not known has no hint. While owners are recorded, all kinds of threads have the same

@@ -52,7 +52,7 @@ fn in_child() {
     unsafe { name::forget_holder() };
     let me = current::try_current();
     // SAFETY: in the child of a fork, by its only thread, which holds none of the runtime's locks.
-    unsafe { dead::parents_died(last_id(), me.map_or(0, |me| me.known_id())) };
+    unsafe { dead::parents_died(last_id(), current::known_id()) };
     all_threads::each(&mut |thread, _| {
         let id = thread.known_id();
         if dead::is_lost(id) {
