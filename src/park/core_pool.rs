@@ -122,6 +122,16 @@ pub(super) fn keep_survivor() {
     }
 }
 
+/// Adapts what the caller of `fork`, a kernel thread, has beyond its core. Its end must not wait for a thread
+/// of the parent.
+///
+/// # Safety
+/// Called in the child of a fork, by its only thread, which has this core.
+pub(super) unsafe fn survive_fork(me: ThreadRef) {
+    // SAFETY: the caller's promise.
+    unsafe { KernelThread::of(me).join_state.survive_fork() };
+}
+
 /// Returns the core for a child's thread that was a green one. Called in the child, once for each green
 /// thread that forks.
 pub(super) fn survivor(spawner: Option<&'static dyn Spawner>) -> Option<ThreadRef> {

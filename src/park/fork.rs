@@ -71,6 +71,8 @@ fn survive(me: ThreadRef) -> Option<ThreadRef> {
     if me.backend().sleeps_in_kernel() {
         // SAFETY: in the child of a fork, by its only thread, which has this core.
         unsafe { me.core().survive_fork() };
+        // SAFETY: in the child of a fork, by its only thread, which is `me`.
+        unsafe { core_pool::survive_fork(me) };
         Some(me)
     } else {
         me.backend().forked(&me);
@@ -133,12 +135,14 @@ pub(crate) const LOST: &str = "the thread is one of the parent process, which th
 #[cfg(all(test, unix))]
 mod tests {
     use std::panic::catch_unwind;
+    use std::sync::atomic::AtomicBool;
     use std::sync::mpsc;
     use std::thread;
     use std::time::Duration;
 
     use super::*;
     use crate::park::endless::check;
+    use crate::park::reaper;
     use crate::sys::child_tests as child;
     use crate::time;
 
@@ -158,6 +162,28 @@ mod tests {
                 assert!(!new.is_lost() && !dead::is_dead(new.id().get()));
             });
             assert!(!me.is_lost() && !other.is_lost() && !dead::is_dead(theirs));
+        });
+    }
+
+    /// Another thread may be looking at the kernel thread of the one that forks.
+    #[test]
+    fn the_end_of_a_thread_that_forked_waits_for_no_other() {
+        static LOOKS: AtomicBool = AtomicBool::new(false);
+        let name = "::the_end_of_a_thread_that_forked_waits_for_no_other";
+        child::isolated(&[module_path!(), name].concat(), || {
+            let me = current::current();
+            reaper::started(me, thread::spawn(|| ()));
+            let look = |_: &_| {
+                LOOKS.store(true, Ordering::Relaxed);
+                loop {
+                    thread::park();
+                }
+            };
+            thread::spawn(move || reaper::look(me, look));
+            while !LOOKS.load(Ordering::Relaxed) {
+                thread::yield_now();
+            }
+            child::forked(|| assert!(reaper::give_away(me).is_none()));
         });
     }
 
