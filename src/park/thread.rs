@@ -185,10 +185,7 @@ impl ThreadCore {
         // Relaxed: the code that passes the first reference on publishes the core.
         self.refs.store(refs, Ordering::Relaxed);
         self.wait_state.begin(spawner.map_or(0, |spawner| std::ptr::from_ref(spawner).addr()));
-        // Before the exit word: a look from outside that finds this life alive must not find the id of the
-        // last life.
         self.id.store(id, Ordering::Relaxed);
-        self.exit.begin();
         self.interrupt.reset();
         self.priority.begin(Priority::Normal);
         self.specific.begin();
@@ -199,6 +196,9 @@ impl ThreadCore {
         });
         // SAFETY: the caller has the core to itself.
         unsafe { self.name.begin(name) };
+        // Last: a look from outside that finds this life alive must not find the id or the name of the last
+        // life.
+        self.exit.begin();
     }
 
     #[inline]
