@@ -213,4 +213,25 @@ mod tests {
             assert!(core_pool::survivor(None).is_some());
         });
     }
+
+    /// The allocator's lock may be held by a thread of the parent.
+    #[cfg(debug_assertions)]
+    #[test]
+    fn the_core_of_a_green_thread_that_forks_takes_no_memory_and_frees_none() {
+        use crate::park::observed;
+        use crate::park::queue_lock::{QueueLock, Rank};
+        use crate::park::tests::heap::allocates_without_locks;
+        let name = "::the_core_of_a_green_thread_that_forks_takes_no_memory_and_frees_none";
+        child::isolated(&[module_path!(), name].concat(), || {
+            let last = core_pool::take(1, None, Some("one".into()));
+            last.release();
+            observed::trace(true, true);
+            expect_green_threads();
+            assert_eq!(last.name(), None, "what its last life has left is freed before the fork");
+            let lock = QueueLock::new(Rank::Outer, ());
+            // With a lock held, allocations are noticed.
+            let survives = || lock.with(|()| core_pool::survivor(None));
+            assert!(allocates_without_locks(survives).is_some());
+        });
+    }
 }
