@@ -83,7 +83,11 @@ global! {
 /// Returns a core for a kernel thread that is about to start, with `refs` counted references. The thread
 /// says that it has this core by [`set_current`](super::current::set_current).
 pub(crate) fn take(refs: u32, spawner: Option<&'static dyn Spawner>, name: Option<Box<str>>) -> ThreadRef {
-    begin(recycled().unwrap_or_else(fresh), refs, spawner, name)
+    let thread = begin(recycled().unwrap_or_else(fresh), refs, spawner, name);
+    if observed::is_traced() {
+        traced::kernel_thread_spawned(thread);
+    }
+    thread
 }
 
 /// Starts a life of a core that the caller has to itself.
@@ -101,11 +105,7 @@ fn begin(
     thread.core.owner_hint.set(OwnerHint::OF_KERNEL_THREAD);
     // SAFETY: fresh, or out of the free list, so nothing else has it.
     unsafe { thread.core.begin(refs, NO_ID, &KERNEL_PARK, spawner, name) };
-    let thread = ThreadRef::new(&thread.core);
-    if observed::is_traced() {
-        traced::kernel_thread_spawned(thread);
-    }
-    thread
+    ThreadRef::new(&thread.core)
 }
 
 /// Makes sure that there is a core for the one thread of a child, which cannot allocate one.
@@ -113,13 +113,28 @@ pub(super) fn keep_survivor() {
     // Acquire and Release: a thread that finds the core sees what is behind it. Only a child takes it, in
     // its own copy.
     if SURVIVOR.load(Ordering::Acquire).is_null() {
-        let fresh = ptr::from_ref(recycled().unwrap_or_else(fresh)).cast_mut();
+        let fresh = recycled().unwrap_or_else(fresh);
+        // The child cannot free what the last life has left either.
+        fresh.core.specific.begin();
+        // SAFETY: created or taken above, and not shared.
+        unsafe { fresh.core.name.begin(None) };
+        let fresh = ptr::from_ref(fresh).cast_mut();
         let kept = SURVIVOR.compare_exchange(ptr::null_mut(), fresh, Ordering::Release, Ordering::Relaxed);
         if kept.is_err() {
             // SAFETY: created or taken above, not shared, and type-stable.
             give_back(ThreadRef::new(&unsafe { &*fresh }.core));
         }
     }
+}
+
+/// Adapts what the caller of `fork`, a kernel thread, has beyond its core. Its end must not wait for a thread
+/// of the parent.
+///
+/// # Safety
+/// Called in the child of a fork, by its only thread, which has this core.
+pub(super) unsafe fn survive_fork(me: ThreadRef) {
+    // SAFETY: the caller's promise.
+    unsafe { KernelThread::of(me).join_state.survive_fork() };
 }
 
 /// Returns the core for a child's thread that was a green one. Called in the child, once for each green

@@ -44,6 +44,11 @@ pub(crate) fn try_current() -> Option<ThreadRef> {
     unsafe { core.as_ref() }.map(ThreadRef::new)
 }
 
+/// Returns the id that the running thread has, or will have if it gave its core back; 0 if it has none yet.
+pub(super) fn known_id() -> u64 {
+    try_current().map_or_else(|| LAST_ID.with(Cell::get), |me| me.known_id())
+}
+
 /// Sets the thread that runs on this thread register.
 #[inline]
 pub(crate) fn set_current(thread: Option<ThreadRef>) {
@@ -208,10 +213,10 @@ fn end(thread: ThreadRef) {
     if observed::is_traced() {
         traced::ends(thread);
     }
-    if thread.leaves_robust() {
+    let dies = thread.leaves_robust();
+    LAST_ID.with(|id| id.set(if dies { 0 } else { thread.known_id() }));
+    if dies {
         thread.dies_with_robust();
-    } else {
-        LAST_ID.with(|id| id.set(thread.known_id()));
     }
     thread.finish_without_handle();
     set_ended();
@@ -279,6 +284,8 @@ fn adopt() -> ThreadRef {
 #[cfg(test)]
 mod tests {
     use super::*;
+    #[cfg(unix)]
+    use crate::park::robust;
 
     #[test]
     fn a_foreign_thread_is_adopted_once() {
@@ -331,6 +338,25 @@ mod tests {
         crate::sys::child_tests::isolated(&[module_path!(), name].concat(), body);
     }
 
+    /// A thread goes on under its id, unless it has left locks: these pass on from that id to others, and so
+    /// would those that it locks next.
+    #[cfg(unix)]
+    #[test]
+    fn an_id_that_counts_as_dead_is_given_up() {
+        std::thread::spawn(|| {
+            let id = current().id();
+            end(ADOPTED.with(|adopted| adopted.0.take()).expect("it was adopted"));
+            let me = current();
+            assert_eq!(me.id(), id);
+            me.holds_robust();
+            end(me);
+            assert_ne!(current().id(), id);
+            robust::passed_on(id.get());
+        })
+        .join()
+        .unwrap();
+    }
+
     /// std knows nothing of a thread any more when the values of its pthread keys are destroyed.
     #[cfg(unix)]
     #[test]
@@ -361,6 +387,22 @@ mod tests {
         };
         let name = "::threads_that_wait_in_destructors_of_keys_leave_no_core_behind";
         crate::sys::child_tests::isolated(&[module_path!(), name].concat(), body);
+    }
+
+    /// In the child of a fork, threads of the parent count as dead, but not the one that forked.
+    #[cfg(unix)]
+    #[test]
+    fn a_thread_that_forks_in_its_last_destructors_is_not_lost() {
+        use crate::sys::child_tests as child;
+        let name = "::a_thread_that_forks_in_its_last_destructors_is_not_lost";
+        child::isolated(&[module_path!(), name].concat(), || {
+            let id = current().id();
+            end(ADOPTED.with(|adopted| adopted.0.take()).expect("it was adopted"));
+            child::forked(|| {
+                assert_eq!(current().id(), id);
+                assert!(!robust::is_dead(id.get()));
+            });
+        });
     }
 
     /// A thread that is not known has no hint. While owners are recorded, all kinds of threads have the same

@@ -52,7 +52,7 @@ fn in_child() {
     unsafe { name::forget_holder() };
     let me = current::try_current();
     // SAFETY: in the child of a fork, by its only thread, which holds none of the runtime's locks.
-    unsafe { dead::parents_died(last_id(), me.map_or(0, |me| me.known_id())) };
+    unsafe { dead::parents_died(last_id(), current::known_id()) };
     all_threads::each(&mut |thread, _| {
         let id = thread.known_id();
         if dead::is_lost(id) {
@@ -71,6 +71,8 @@ fn survive(me: ThreadRef) -> Option<ThreadRef> {
     if me.backend().sleeps_in_kernel() {
         // SAFETY: in the child of a fork, by its only thread, which has this core.
         unsafe { me.core().survive_fork() };
+        // SAFETY: in the child of a fork, by its only thread, which is `me`.
+        unsafe { core_pool::survive_fork(me) };
         Some(me)
     } else {
         me.backend().forked(&me);
@@ -133,12 +135,14 @@ pub(crate) const LOST: &str = "the thread is one of the parent process, which th
 #[cfg(all(test, unix))]
 mod tests {
     use std::panic::catch_unwind;
+    use std::sync::atomic::AtomicBool;
     use std::sync::mpsc;
     use std::thread;
     use std::time::Duration;
 
     use super::*;
     use crate::park::endless::check;
+    use crate::park::reaper;
     use crate::sys::child_tests as child;
     use crate::time;
 
@@ -158,6 +162,28 @@ mod tests {
                 assert!(!new.is_lost() && !dead::is_dead(new.id().get()));
             });
             assert!(!me.is_lost() && !other.is_lost() && !dead::is_dead(theirs));
+        });
+    }
+
+    /// Another thread may be looking at the kernel thread of the one that forks.
+    #[test]
+    fn the_end_of_a_thread_that_forked_waits_for_no_other() {
+        static LOOKS: AtomicBool = AtomicBool::new(false);
+        let name = "::the_end_of_a_thread_that_forked_waits_for_no_other";
+        child::isolated(&[module_path!(), name].concat(), || {
+            let me = current::current();
+            reaper::started(me, thread::spawn(|| ()));
+            let look = |_: &_| {
+                LOOKS.store(true, Ordering::Relaxed);
+                loop {
+                    thread::park();
+                }
+            };
+            thread::spawn(move || reaper::look(me, look));
+            while !LOOKS.load(Ordering::Relaxed) {
+                thread::yield_now();
+            }
+            child::forked(|| assert!(reaper::give_away(me).is_none()));
         });
     }
 
@@ -185,6 +211,27 @@ mod tests {
             assert!(core_pool::survivor(None).is_none());
             expect_green_threads();
             assert!(core_pool::survivor(None).is_some());
+        });
+    }
+
+    /// The allocator's lock may be held by a thread of the parent.
+    #[cfg(debug_assertions)]
+    #[test]
+    fn the_core_of_a_green_thread_that_forks_takes_no_memory_and_frees_none() {
+        use crate::park::observed;
+        use crate::park::queue_lock::{QueueLock, Rank};
+        use crate::park::tests::heap::allocates_without_locks;
+        let name = "::the_core_of_a_green_thread_that_forks_takes_no_memory_and_frees_none";
+        child::isolated(&[module_path!(), name].concat(), || {
+            let last = core_pool::take(1, None, Some("one".into()));
+            last.release();
+            observed::trace(true, true);
+            expect_green_threads();
+            assert_eq!(last.name(), None, "what its last life has left is freed before the fork");
+            let lock = QueueLock::new(Rank::Outer, ());
+            // With a lock held, allocations are noticed.
+            let survives = || lock.with(|()| core_pool::survivor(None));
+            assert!(allocates_without_locks(survives).is_some());
         });
     }
 }

@@ -33,7 +33,7 @@ use std::cell::Cell;
 use super::reason::WaitReason;
 use super::wait::{Wait, WaitError};
 use super::wait_queue::{self, Invalid, Options, Order, Token, Woken};
-use crate::shim::atomic::{AtomicBool, Ordering, fence};
+use crate::shim::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 use crate::shim::{global, local};
 
 /// How often a thread that wakes others asks the kernel before the queue. The kernel is asked at one wake-up
@@ -58,8 +58,14 @@ global! {
 }
 
 local! {
-    // How often this thread has woken others.
-    static WAKES: Cell<u32> = Cell::new(0);
+    // The number of this thread's next wake-up, from 1 to `KERNEL_FIRST`; 0: it has not woken others yet.
+    static NEXT_WAKE: Cell<u32> = Cell::new(0);
+}
+
+global! {
+    // How many threads have woken others. Each begins to count where the last one did, plus one. So threads
+    // that wake others only once ask the kernel, too.
+    static WAKERS: AtomicU32 = AtomicU32::new(0);
 }
 
 /// Why a wait ended without a wake-up.
@@ -171,10 +177,17 @@ pub(super) fn in_order(
     if woken < most { woken + kernel(most - woken) } else { woken }
 }
 
-/// Returns `true` every [`KERNEL_FIRST`]th time.
+/// Returns `true` every [`KERNEL_FIRST`]th time for a thread, and for threads that ask once.
 pub(super) fn is_kernel_first() -> bool {
-    let wakes = WAKES.with(|wakes| wakes.replace(wakes.get().wrapping_add(1)));
-    wakes % KERNEL_FIRST == KERNEL_FIRST - 1
+    NEXT_WAKE.with(|next| {
+        let wake = match next.get() {
+            // Relaxed: only the number matters.
+            0 => WAKERS.fetch_add(1, Ordering::Relaxed) % KERNEL_FIRST + 1,
+            wake => wake,
+        };
+        next.set(wake % KERNEL_FIRST + 1);
+        wake == KERNEL_FIRST
+    })
 }
 
 /// Wakes at most `wake.1` green waiters of the first word, and moves at most `moved.1` others to the queue of
@@ -193,3 +206,17 @@ pub(crate) fn requeue(
 
 #[cfg(all(test, loom))]
 mod loom_futex;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A kernel thread does not wait for as long as green threads come that wake each other once, and end.
+    #[test]
+    fn the_kernel_is_asked_first_however_short_threads_live() {
+        let asks = |wakes| std::thread::spawn(move || (0..wakes).filter(|_| is_kernel_first()).count());
+        assert_eq!(asks(3 * KERNEL_FIRST).join().unwrap(), 3);
+        let asked: usize = (0..4 * KERNEL_FIRST).map(|_| asks(1).join().unwrap()).sum();
+        assert!(asked > 0);
+    }
+}

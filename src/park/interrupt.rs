@@ -148,6 +148,10 @@ impl ThreadRef {
     /// have the core. The [`Spawner::interrupts_all`](super::backend::Spawner) of that runtime already
     /// returns `true`.
     pub(crate) fn interrupt_one_of_all(self, home: usize) {
+        if !self.lives_at(home) {
+            // It may be a lost thread, with its record locked forever.
+            return;
+        }
         // As in `permit::unpark`: no preemption between winning the sleep and the wake-up.
         let _no_preempt = NoPreempt::hold();
         // While the thread sleeps here and the lock is held, the core cannot change its life.
@@ -228,6 +232,31 @@ mod tests {
         fn interrupts_all(&self) -> bool {
             true
         }
+    }
+
+    /// A runtime that ends in a child asks all cores, and the fork may have found one of them with its record
+    /// locked.
+    #[cfg(unix)]
+    #[test]
+    fn a_lost_thread_that_was_going_to_sleep_is_left_alone() {
+        use crate::sys::child_tests as child;
+        use std::{sync::mpsc, thread};
+        let name = "::a_lost_thread_that_was_going_to_sleep_is_left_alone";
+        child::isolated(&[module_path!(), name].concat(), || {
+            let lost = core_pool::take(1, None, None);
+            let (enter, entered) = mpsc::channel();
+            thread::spawn(move || {
+                let sleep = Counting(AtomicU32::new(0), Cell::new(0));
+                lost.core().interrupt.enter(&SleepRef(&sleep), || {
+                    enter.send(()).unwrap();
+                    loop {
+                        thread::park();
+                    }
+                });
+            });
+            entered.recv().unwrap();
+            child::forked(|| lost.interrupt_one_of_all(8));
+        });
     }
 
     #[test]

@@ -15,9 +15,9 @@
 //! **Protocol.**
 //!
 //! 1. Look at the word, as often as this thread's own record allows. A spin that saw the end of the sleep
-//!    restores the record. A spin that was for nothing halves it, down to [`LEAST_LOOKS`]. Then some sleeps
-//!    have no spin ([`RESTS`]), and the next spin finds out if the thread is served fast again. If the
-//!    caller knows better, it forbids the spin; a mutex that has spun already does so.
+//!    restores the record. A spin that was for nothing halves it. From [`RESTS`] down, the record is a number
+//!    of sleeps without a spin. After these, [`LEAST_LOOKS`] find out if the thread is served fast again. If
+//!    the caller knows better, it forbids the spin; a mutex that has spun already does so.
 //! 2. Commit: from now on the winner must wake this thread. The commit compares, so a winner that came first
 //!    is seen.
 //! 3. Wait on the futex with the committed value, until the word says that the sleep is over.
@@ -66,8 +66,8 @@ const EAGER: u16 = 5;
 /// How long the yields may take in total.
 const MAX_YIELDED: Duration = Duration::from_micros(100);
 
-/// Sleeps without a spin, after the shortest spin was for nothing. At least 0, and below the looks of a full
-/// spin.
+/// The most sleeps without a spin: after the shortest spin was for nothing. At least 0, and below the looks
+/// of a full spin.
 const RESTS: u16 = if FULL_LOOKS > 32 { 32 } else { 0 };
 
 /// The backend of all kernel threads.

@@ -109,7 +109,7 @@ impl<T> QueueLock<T> {
     /// Does what [`with`](Self::with) does, unless the lock is held at this moment.
     pub(crate) fn try_with<R>(&self, f: impl FnOnce(&mut T) -> R) -> Option<R> {
         let _no_preempt = NoPreempt::hold();
-        if !self.word.try_lock() {
+        if !self.word.lock_if_free() {
             return None;
         }
         ranks::change(self.rank, 1);
@@ -223,10 +223,17 @@ impl Word {
         Self(AtomicU8::new(FREE))
     }
 
+    /// May fail for nothing on processors whose read-modify-writes are loops.
     #[inline]
     fn try_lock(&self) -> bool {
         // Acquire: pairs with the release store of `unlock`, so that the last holder's writes are visible.
         self.0.compare_exchange_weak(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    }
+
+    /// Fails only if the lock is held.
+    fn lock_if_free(&self) -> bool {
+        // Acquire: as in `try_lock`.
+        self.0.compare_exchange(FREE, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
     #[inline]

@@ -11,8 +11,8 @@ pub(crate) trait Sleep {
     /// Returns the word that holds the state of the sleep. A kernel thread waits on it as a futex.
     fn word(&self) -> &AtomicU32;
 
-    /// Returns `true` if the word still says asleep. The load has acquire ordering: after `false`, what the
-    /// winner wrote is visible.
+    /// Returns `true` if the word still says asleep. Only a look: what the winner wrote is visible to a
+    /// sleeper that has then read how its sleep ended.
     fn is_asleep(&self) -> bool;
 
     /// Returns `true` if it may pay to watch the word for a while before the futex wait. Kernel threads

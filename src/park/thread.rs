@@ -185,10 +185,7 @@ impl ThreadCore {
         // Relaxed: the code that passes the first reference on publishes the core.
         self.refs.store(refs, Ordering::Relaxed);
         self.wait_state.begin(spawner.map_or(0, |spawner| std::ptr::from_ref(spawner).addr()));
-        // Before the exit word: a look from outside that finds this life alive must not find the id of the
-        // last life.
         self.id.store(id, Ordering::Relaxed);
-        self.exit.begin();
         self.interrupt.reset();
         self.priority.begin(Priority::Normal);
         self.specific.begin();
@@ -199,6 +196,9 @@ impl ThreadCore {
         });
         // SAFETY: the caller has the core to itself.
         unsafe { self.name.begin(name) };
+        // Last: a look from outside that finds this life alive must not find the id or the name of the last
+        // life.
+        self.exit.begin();
     }
 
     #[inline]
@@ -271,10 +271,15 @@ impl ThreadCore {
     /// Continues the thread that was `from` in the parent. Called in the child of a fork.
     ///
     /// # Safety
-    /// Called in the child of a fork, by its only thread, which has both cores.
+    /// Called in the child of a fork, by its only thread, which has both cores. The other one has no further
+    /// life in this process.
     pub(super) unsafe fn go_on_as(&self, from: &Self) {
         self.id.store(from.known_id(), Ordering::Relaxed);
+        self.permit.inherit(&from.permit);
+        self.interrupt.inherit(&from.interrupt);
+        self.priority.begin(from.priority.get());
         self.robust.inherit(&from.robust);
+        self.name.inherit(&from.name);
         // SAFETY: the caller's promise.
         unsafe { self.specific.inherit(&from.specific) };
     }
@@ -396,22 +401,37 @@ mod loom_references;
 
 #[cfg(test)]
 mod tests {
-    use crate::park::core_pool;
+    use std::time::Duration;
+
+    use crate::park::priority::Priority;
+    use crate::park::reason::WaitReason;
+    use crate::park::wait::Wait;
+    use crate::park::{core_pool, current, permit};
 
     #[test]
     fn a_thread_goes_on_with_another_core() {
-        let (thread, heir) = (core_pool::take(1, None, None), core_pool::take(1, None, None));
+        // They have no other life, as in a child.
+        let (thread, heir) = (core_pool::take(1, None, Some("one".into())), core_pool::take(1, None, None));
         assert_eq!((thread.known_id(), heir.known_id()), (0, 0));
         let id = thread.id();
         assert_eq!(thread.known_id(), id.get());
         thread.holds_robust();
+        thread.priority.begin(Priority::High);
+        thread.interrupt();
+        permit::unpark(thread);
         // SAFETY: this test has both cores, and neither has values.
         unsafe { heir.go_on_as(&thread) };
-        assert_eq!(heir.id(), id);
-        assert!(heir.leaves_robust(), "it has what it had");
+        assert_eq!((heir.id(), heir.name()), (id, Some("one")));
+        assert_eq!(heir.priority.get(), Priority::High);
+        assert!(heir.leaves_robust() && heir.is_interrupted(), "it has what it had");
+        let before = current::try_current();
+        current::set_current(Some(heir));
+        assert_eq!(permit::park(|| Wait::timeout(Duration::ZERO), WaitReason::Park), Ok(()));
+        current::set_current(before);
         let last = core_pool::take(1, None, None);
         last.go_on_with_id(id.get());
         assert_eq!(last.id(), id);
-        [thread, heir, last].into_iter().for_each(|thread| thread.release());
+        last.release();
+        let _ = (thread.finish(), heir.finish());
     }
 }

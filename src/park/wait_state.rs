@@ -197,6 +197,8 @@ impl ThreadRef {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use super::*;
     use crate::park::backend::{SpawnOptions, Spawner, TaskRef};
     use crate::park::core_pool;
@@ -222,6 +224,33 @@ mod tests {
         assert!(thread.snapshot().is_none() && !thread.lives_as(thread.id()));
         thread.release();
     }
+
+    /// A core gets its next life while another thread looks at it.
+    #[test]
+    fn a_look_at_a_core_in_other_hands_finds_the_name_of_the_life_that_it_finds() {
+        let thread = core_pool::take(1, None, None);
+        let over = AtomicBool::new(false);
+        std::thread::scope(|s| {
+            s.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    if let Some((Snapshot { id, name: Some(name), .. }, ())) = thread.snapshot_with(0, |_| ())
+                    {
+                        assert_eq!(name, id.to_string());
+                    }
+                }
+            });
+            for id in u64::MAX - LIVES..u64::MAX {
+                let _ = thread.finish();
+                // SAFETY: this test has the core to itself.
+                unsafe { thread.core().begin(1, id, &KERNEL_PARK, None, Some(id.to_string().into())) };
+            }
+            over.store(true, Ordering::Relaxed);
+        });
+        thread.release();
+    }
+
+    /// Enough for the looks to find a life that begins.
+    const LIVES: u64 = 50_000;
 
     struct Home(u8);
 

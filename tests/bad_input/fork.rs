@@ -437,6 +437,22 @@ pub(crate) const ROLES: &[(&str, fn())] = &[
         over.store(true, SeqCst);
         starter.join().expect("it only starts threads");
     }),
+    ("goes_on", || {
+        let rt = mxn();
+        let forks = Builder::new().name("forks".into()).priority(Priority::High);
+        let forks = rt.spawn_with(forks, || {
+            let me = thread::current();
+            me.unpark();
+            me.interrupt();
+            in_child(|| {
+                let me = thread::current();
+                assert_eq!((me.name(), me.priority()), (Some("forks"), Priority::High));
+                assert!(thread::take_interrupt());
+                thread::park();
+            });
+        });
+        forks.expect("a thread").join().expect("its child ends well");
+    }),
     ("ambient", || {
         let rt = Mxn::builder().concurrency(2).build().expect("the runtime starts");
         rt.run(|| {
@@ -468,5 +484,6 @@ played!(
     child_with_green_threads,
     owners,
     others_start_and_end,
+    goes_on,
     ambient,
 );

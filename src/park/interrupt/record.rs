@@ -68,6 +68,12 @@ impl Interrupt {
         self.flag.0.store(false, Ordering::Relaxed);
     }
 
+    /// Takes over the flag of another core, when the same thread goes on with this one.
+    pub(in crate::park) fn inherit(&self, from: &Self) {
+        // Relaxed: there is no other thread.
+        self.flag.0.store(from.flag.look(), Ordering::Relaxed);
+    }
+
     /// # Safety
     /// Called in the child of a fork, by its only thread, which has the core that contains this.
     pub(in crate::park) unsafe fn survive_fork(&self) {

@@ -45,6 +45,12 @@ impl Permit {
         self.0.store(EMPTY, Ordering::Relaxed);
     }
 
+    /// Takes over the token of another core, when the same thread goes on with this one.
+    pub(in crate::park) fn inherit(&self, from: &Self) {
+        // Relaxed, both: there is no other thread. The thread runs, so the word says only if it has a token.
+        self.0.store(from.0.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+
     /// Returns `true` if this word says that the thread is asleep. A look from outside.
     pub(crate) fn is_parked(&self) -> bool {
         self.0.load(Ordering::Acquire) == PARKED

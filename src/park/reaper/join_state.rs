@@ -53,6 +53,21 @@ impl JoinState {
         })
     }
 
+    /// Frees the lock from a holder that does not exist in this process, which may have left the state half
+    /// changed. Called for the caller of `fork`, which no thread joins here.
+    ///
+    /// # Safety
+    /// Called in the child of a fork, by its only thread.
+    pub(in crate::park) unsafe fn survive_fork(&self) {
+        let forget = |state: &mut Joining, held| {
+            if held {
+                mem::forget(mem::take(state));
+            }
+        };
+        // SAFETY: the caller's promise.
+        unsafe { self.0.mend(forget) };
+    }
+
     /// Resets the state for the next life. A kernel thread that is left was a parent process's: it is not
     /// detached.
     pub(in crate::park) fn reset(&self) {

@@ -81,6 +81,14 @@ impl Name {
         }
     }
 
+    /// Shares the name of another core, when the same thread goes on with this one. The other core has no
+    /// further life in this process, so the text is freed once at most.
+    pub(in crate::park) fn inherit(&self, from: &Self) {
+        // Relaxed, all: there is no other thread.
+        self.len.store(from.len.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.text.store(from.text.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+
     /// # Safety
     /// The caller has the core to itself.
     #[cold]

@@ -18,8 +18,8 @@
 //!   free. In a chain of grants, each waits for a turn of the thread before it. All LWPs but one are idle
 //!   (10,000 waiters, two LWPs: 75 ms, not 53). Each costs a bucket lock (a barrier of 4: 234 ns, not 186).
 //! - *Notify all with kernel threads*: move all to the mutex's queue, with both bucket locks held. There an
-//!   unlock grants a few at a time (`WAKE_BATCH` in `mutex/raw.rs`). If the mutex is free, no unlock would
-//!   come, so the notifier takes it meanwhile. (So could a waiter, so this cannot be observed.)
+//!   unlock grants a few at a time (`park/company.rs`). If the mutex is free, no unlock would come, so the
+//!   notifier takes it meanwhile. (So could a waiter, so this cannot be observed.)
 //!
 //! **Proof.** If a notifier changed the condition with the mutex held, it finds the waiter, which was queued
 //! before it unlocked. While waiters are queued, the companion is their mutex; it changes with the bucket
