@@ -307,10 +307,14 @@ impl Scheduler {
         self.inject.pop(0, |_| ())
     }
 
-    /// Puts back a thread, to wait its turn again, because an LWP still stands on its stack.
+    /// Puts back a thread, to wait its turn again, because an LWP still stands on its stack, or because only
+    /// a dispatcher can continue it.
     #[cold]
     fn put_back(&self, lwp: &'static Lwp, green: &'static Green) {
-        if !green.core.priority.is_normal() || lwp.queue.ring.push(green.ptr()).is_err() {
+        if green.fiber.mounted.is_preempted() {
+            // In the ring, it might never be the one that the dispatcher finds.
+            self.queue_preempted(green);
+        } else if !green.core.priority.is_normal() || lwp.queue.ring.push(green.ptr()).is_err() {
             self.queue_shared(green);
         }
     }
