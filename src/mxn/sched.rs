@@ -255,7 +255,8 @@ impl Scheduler {
             let green = (0..3).find_map(|queue| match (turn + queue) % 3 {
                 0 => lwp.queue.ring.pop(),
                 1 => self.pop_injected(lwp),
-                _ => lwp.pinned.pop(Priority::Normal),
+                // A low one, too: beside new threads, it has no other turn.
+                _ => lwp.pinned.pop(Priority::Low),
             });
             if green.is_some() {
                 return green;

@@ -8,6 +8,7 @@ use super::super::{Aging, OWED};
 use crate::mxn::green::Green;
 use crate::mxn::lwp::{HighRun, Lwp};
 use crate::mxn::sched::Scheduler;
+use crate::mxn::sched::placement::Placement;
 use crate::mxn::sched::policy::{FAIR_TICK, HEAD_START, HIGH_RUN, LOW_AGE};
 use crate::mxn::tests::Model;
 use crate::mxn::visit::Visit;
@@ -285,6 +286,24 @@ fn a_low_thread_goes_first_only_if_it_is_owed_a_turn() {
     assert_eq!(scheduler.pick_urgent(lwp), Ok(model.green(0).ptr()));
     assert_eq!(scheduler.pick_urgent(lwp), Ok(model.green(1).ptr()));
     assert_eq!(scheduler.pick_urgent(lwp), Err(false));
+}
+
+#[test]
+fn a_low_thread_at_home_has_a_turn_beside_new_threads() {
+    let model = Model::with(1, 0, 2, |scheduler| scheduler.placement = Placement::Home);
+    let (scheduler, lwp, new, low) =
+        (model.scheduler, model.lwp(0), model.green(0), set(model.green(1), Low));
+    low.lwp.set(Some(lwp));
+    scheduler.ready_at_home(low);
+    let has_its_turn = (0..3).any(|_| {
+        // Each new thread starts another, and ends.
+        lwp.queue.next.fill(new.ptr());
+        while !lwp.tick.bump().is_multiple_of(FAIR_TICK) {}
+        let picked = scheduler.pick(lwp);
+        let _ = lwp.queue.next.take();
+        picked.is_some_and(|green| std::ptr::eq(green, low))
+    });
+    assert!(has_its_turn, "it waits forever");
 }
 
 /// It is in a ring, because it was raised together with others. As many threads yield there as lie between two
