@@ -5,7 +5,7 @@
 # Left out, and why:
 # - refused, storms, progress, one_cpu, fairness, idle, concurrency, blocked_lwp, cpus, timer_slack: what the
 #   monitor and the kernel do, which no C library changes. They take minutes.
-# - bad_input, stack, memory, alloc_free_*, java_threads, million, creation: limits of memory, which they know
+# - bad_input, stack, memory, alloc_*, java_threads, million, creation: limits of memory, which they know
 #   for glibc's allocator and stacks.
 # - barriers, contention, echo, pingpong, nt_solaris, papers_alone, programs, servers: programs of benches and
 #   examples. `cargo clippy` compiles them for musl.

@@ -272,14 +272,19 @@ impl Spawner for Scheduler {
             None => self.stack_class,
             Some(size) => SizeClass::of(size)?,
         };
-        let here = scheduler.here();
-        let green = match here {
-            Some((_, lwp)) => {
-                prepare(lwp.stacks.take(class)?, scheduler, || lwp.greens.take(scheduler, &Greens))?
-            }
-            None => prepare(stack::take(class)?, scheduler, || green::take_global(scheduler, &Greens))?,
+        let me = scheduler.here().map(|(me, _)| me);
+        // Looked up again after each step that may allocate. The allocator may have locks of this crate, and a
+        // thread that waits for one may go on on another LWP.
+        let lwp = || me.map(Self::lwp_of);
+        let stack = match lwp() {
+            Some(lwp) => lwp.stacks.take(class)?,
+            None => stack::take(class)?,
         };
-        let id = here.map_or(NO_ID, |(_, lwp)| lwp.ids.take());
+        let green = prepare(stack, scheduler, || {
+            let cached = lwp().and_then(|lwp| lwp.greens.take());
+            cached.unwrap_or_else(|| green::take_global(scheduler, &Greens))
+        })?;
+        let id = lwp().map_or(NO_ID, |lwp| lwp.ids.take());
         // One reference, which the thread shares with its handle.
         // SAFETY: the thread is free, and the caller owns it.
         unsafe { green.core.begin(1, id, scheduler, Some(scheduler), options.name.take()) };
@@ -290,8 +295,8 @@ impl Spawner for Scheduler {
         green.task.set(Some(unsafe { task.into_room(&green.room) }));
         green.set_ran(self.shares.fair());
         green.set_slice(options.time_slice.unwrap_or(self.slice));
-        match here {
-            Some((_, lwp)) => lwp.counters.spawned.add_alone(),
+        match lwp() {
+            Some(lwp) => lwp.counters.spawned.add_alone(),
             None => self.life.count_spawn(),
         }
         scheduler.ready_new(green);

@@ -223,34 +223,29 @@ impl List {
 }
 
 impl Cache {
-    /// Takes a free thread. May allocate: for spawners only.
+    /// Takes a free thread, if there is one. Allocates none: the caller might go on on another LWP.
     #[inline(always)]
-    pub(crate) fn take(&self, backend: &'static dyn Backend, pool: &'static dyn CorePool) -> &'static Green {
+    pub(crate) fn take(&self) -> Option<&'static Green> {
         match self.0.pop() {
-            Some(green) if green.fiber.mounted.wait_clear() => green,
-            Some(green) => self.take_another(green, backend, pool),
-            None => self.refill(backend, pool),
+            Some(green) if green.fiber.mounted.wait_clear() => Some(green),
+            Some(green) => self.take_another(green),
+            None => self.refill(),
         }
     }
 
     /// Takes another thread, because the LWP that `green` ended on was held up before it left its stack.
     #[cold]
-    fn take_another(
-        &self,
-        green: &'static Green,
-        backend: &'static dyn Backend,
-        pool: &'static dyn CorePool,
-    ) -> &'static Green {
+    fn take_another(&self, green: &'static Green) -> Option<&'static Green> {
         // There is at most one such thread for each LWP, so this ends.
-        let another = self.take(backend, pool);
+        let another = self.take();
         self.0.push(green);
         another
     }
 
     #[cold]
-    fn refill(&self, backend: &'static dyn Backend, pool: &'static dyn CorePool) -> &'static Green {
+    fn refill(&self) -> Option<&'static Green> {
         FREE.with(|free| free.move_to(&self.0, BATCH));
-        if self.0.first.get().is_none() { make(&self.0, backend, pool) } else { self.take(backend, pool) }
+        if self.0.first.get().is_none() { None } else { self.take() }
     }
 
     /// Takes an ended thread back. Never allocates or frees (I4).
@@ -292,7 +287,7 @@ pub(super) fn give_back_global(green: &'static Green) {
     FREE.with(|free| free.push(green));
 }
 
-/// Takes a free thread, for a spawner that is on no LWP.
+/// Takes a free thread, for a spawner that is on no LWP, or whose LWP has none. May allocate.
 pub(crate) fn take_global(backend: &'static dyn Backend, pool: &'static dyn CorePool) -> &'static Green {
     if let Some(green) = FREE.with(|free| free.pop()) {
         if green.fiber.mounted.wait_clear() {
@@ -454,15 +449,15 @@ mod tests {
     #[test]
     fn a_thread_with_a_stack_in_use_is_not_taken() {
         let cache = Cache::default();
-        let first = cache.take(&Never, &Greens);
-        let second = cache.take(&Never, &Greens);
+        let take = || cache.take().unwrap_or_else(|| take_global(&Never, &Greens));
+        let (first, second) = (take(), take());
         assert!(!std::ptr::eq(first, second));
         cache.give_back(second);
         first.fiber.mounted.set();
         cache.give_back(first);
-        assert!(std::ptr::eq(cache.take(&Never, &Greens), second), "the other one");
+        assert!(std::ptr::eq(take(), second), "the other one");
         first.fiber.mounted.clear();
-        assert!(std::ptr::eq(cache.take(&Never, &Greens), first), "kept");
+        assert!(std::ptr::eq(take(), first), "kept");
         cache.give_back(first);
         cache.give_back(second);
         cache.flush();

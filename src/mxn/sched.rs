@@ -255,7 +255,8 @@ impl Scheduler {
             let green = (0..3).find_map(|queue| match (turn + queue) % 3 {
                 0 => lwp.queue.ring.pop(),
                 1 => self.pop_injected(lwp),
-                _ => lwp.pinned.pop(Priority::Normal),
+                // A low one, too: beside new threads, it has no other turn.
+                _ => lwp.pinned.pop(Priority::Low),
             });
             if green.is_some() {
                 return green;
@@ -307,10 +308,14 @@ impl Scheduler {
         self.inject.pop(0, |_| ())
     }
 
-    /// Puts back a thread, to wait its turn again, because an LWP still stands on its stack.
+    /// Puts back a thread, to wait its turn again, because an LWP still stands on its stack, or because only
+    /// a dispatcher can continue it.
     #[cold]
     fn put_back(&self, lwp: &'static Lwp, green: &'static Green) {
-        if !green.core.priority.is_normal() || lwp.queue.ring.push(green.ptr()).is_err() {
+        if green.fiber.mounted.is_preempted() {
+            // In the ring, it might never be the one that the dispatcher finds.
+            self.queue_preempted(green);
+        } else if !green.core.priority.is_normal() || lwp.queue.ring.push(green.ptr()).is_err() {
             self.queue_shared(green);
         }
     }

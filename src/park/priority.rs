@@ -25,7 +25,7 @@ use crate::shim::atomic::{AtomicU8, Ordering};
 /// next look, the `Low` thread that has waited longest gets one. So with *n* `Low` threads, each gets a turn
 /// every *n* times 60 ms. If `High` threads follow each other on an LWP for 50 ms, a `Normal` thread that
 /// waits there gets a turn. Threads that are pinned to their LWP count turns instead: one in 64 goes to a
-/// thread of lower priority.
+/// thread of lower priority. Beside threads that have not run yet, it is one in several hundred.
 ///
 /// **Which waiter is served** (all threads, of either runtime or none). Of the threads that wait for one
 /// lock or condition variable, the one of the highest priority is granted first. When 16 have been granted

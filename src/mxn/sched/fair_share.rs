@@ -35,12 +35,12 @@
 //! the one that has run least is next. The dispatcher takes a fresh thread, unless the next preempted thread
 //! has run for less by more than [`HEAD_START`] ([`FairShare::goes_behind`]).
 //!
-//! A thread that wakes up waits among the preempted threads if it is ahead of the mean by more than
-//! [`AHEAD`]. The mean is that of the run times of the threads that run, at the end of each portion of
-//! [`GRAIN`](super::policy::GRAIN). (All LWPs write it. To move it at each dispatch took a fifth of the time
-//! of threads that hand off.) The thread is not compared with `fair`, which itself runs ahead if many threads
-//! wait for a lock. (With `fair`, 16 threads with a contended lock differed by 17 % after 1.5 s instead of
-//! 9 %.)
+//! A thread that another thread of its runtime wakes up waits among the preempted threads if it is ahead of
+//! the mean by more than [`AHEAD`]. The mean is that of the run times of the threads that run, at the end of
+//! each portion of [`GRAIN`](super::policy::GRAIN). (All LWPs write it. To move it at each dispatch took a
+//! fifth of the time of threads that hand off.) The thread is not compared with `fair`, which itself runs
+//! ahead if many threads wait for a lock. (With `fair`, 16 threads with a contended lock differed by 17 %
+//! after 1.5 s instead of 9 %.)
 //!
 //! **Why no thread starves.** Let a thread compute without end while others come and go. In any period,
 //! `fair` gains what is the thread's share.

@@ -5,8 +5,9 @@
 //! (`sys/poll_set.rs`): it asks in its rounds. If all LWPs are idle or at rest, the monitor does not sleep
 //! before one is in the set.
 //!
-//! The threads of one look go into the ring of the LWP that looked, in the order of the events. Other LWPs
-//! are woken for them as for all that is put into a ring (rule 4 of `wake`).
+//! The threads of one look go into the ring of the LWP that looked, in the order of the events. The sleeper
+//! that watches finds them there by their age (rule 6 of `wake`). If none watches, an LWP that was idle wakes
+//! one (`found` in `search`).
 
 use super::Scheduler;
 use crate::mxn::green::Green;

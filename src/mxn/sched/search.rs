@@ -462,7 +462,7 @@ impl Scheduler {
             if !woken {
                 lwp.sleep.wait(None);
             }
-            if lwp.slot.is_held() {
+            if lwp.slot.is_held() || self.end_rest(lwp) {
                 return true;
             }
             if self.life.is_stopping() || lwp.sleep.is_retired() {

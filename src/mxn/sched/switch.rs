@@ -226,7 +226,8 @@ impl Scheduler {
         }
     }
 
-    /// Returns the LWP that runs the calling green thread.
+    /// Returns the LWP that runs the calling green thread, until that waits. To allocate may be to wait: the
+    /// allocator may have locks of this crate.
     #[inline]
     pub(crate) fn lwp_of(me: &'static Green) -> &'static Lwp {
         me.lwp.get().expect("a running green thread has an LWP")

@@ -267,3 +267,20 @@ fn a_spare_that_gets_a_slot_at_its_deadline_waits_for_that() {
     assert!(end(spare));
     lwp.timers.disarm(&entry);
 }
+
+#[test]
+fn a_spare_that_is_given_a_slot_and_taken_for_asleep_goes_on_with_it() {
+    let model = Model::new(0, 1, 0);
+    let (scheduler, lwp) = (model.scheduler, model.lwp(0));
+    let spare = wait_for_slot(&model);
+    wait_until(|| scheduler.pool.leave_spares(lwp));
+    scheduler.pool.give(lwp, InHand::first_of_its_life());
+    // It is woken, but has to wait for a CPU.
+    scheduler.rest(lwp, false);
+    assert!(lwp.slot.is_resting());
+    assert!(!lwp.sleep.wake(), "no set");
+    wait_until(|| spare.is_finished() || scheduler.pool.spares() == 1);
+    assert_eq!((scheduler.pool.spares(), lwp.slot.is_held()), (0, true));
+    assert!(end(spare));
+    assert_eq!((scheduler.slots.resting(), scheduler.slots.is_any_open()), (0, false));
+}

@@ -8,7 +8,8 @@ use super::super::{Aging, OWED};
 use crate::mxn::green::Green;
 use crate::mxn::lwp::{HighRun, Lwp};
 use crate::mxn::sched::Scheduler;
-use crate::mxn::sched::policy::{HIGH_RUN, LOW_AGE};
+use crate::mxn::sched::placement::Placement;
+use crate::mxn::sched::policy::{FAIR_TICK, HEAD_START, HIGH_RUN, LOW_AGE};
 use crate::mxn::tests::Model;
 use crate::mxn::visit::Visit;
 use crate::park::priority::Priority::{self, High, Low, Normal};
@@ -285,6 +286,53 @@ fn a_low_thread_goes_first_only_if_it_is_owed_a_turn() {
     assert_eq!(scheduler.pick_urgent(lwp), Ok(model.green(0).ptr()));
     assert_eq!(scheduler.pick_urgent(lwp), Ok(model.green(1).ptr()));
     assert_eq!(scheduler.pick_urgent(lwp), Err(false));
+}
+
+#[test]
+fn a_low_thread_at_home_has_a_turn_beside_new_threads() {
+    let model = Model::with(1, 0, 2, |scheduler| scheduler.placement = Placement::Home);
+    let (scheduler, lwp, new, low) =
+        (model.scheduler, model.lwp(0), model.green(0), set(model.green(1), Low));
+    low.lwp.set(Some(lwp));
+    scheduler.ready_at_home(low);
+    let has_its_turn = (0..3).any(|_| {
+        // Each new thread starts another, and ends.
+        lwp.queue.next.fill(new.ptr());
+        while !lwp.tick.bump().is_multiple_of(FAIR_TICK) {}
+        let picked = scheduler.pick(lwp);
+        let _ = lwp.queue.next.take();
+        picked.is_some_and(|green| std::ptr::eq(green, low))
+    });
+    assert!(has_its_turn, "it waits forever");
+}
+
+/// It is in a ring, because it was raised together with others. As many threads yield there as lie between two
+/// fair ticks, so these always find the same one. All have run for more.
+#[test]
+fn a_raised_thread_that_was_preempted_has_a_turn_beside_threads_that_yield() {
+    let yielding = FAIR_TICK as usize;
+    let model = Model::new(1, 0, yielding + 1);
+    let (scheduler, lwp, raised) = (model.scheduler, model.lwp(0), model.green(yielding));
+    raised.fiber.mounted.clear_preempted();
+    while !lwp.tick.bump().is_multiple_of(FAIR_TICK) {}
+    (0..=yielding).for_each(|index| scheduler.queue_behind(lwp, model.green(index)));
+    (0..yielding).for_each(|index| model.green(index).set_ran(2 * HEAD_START));
+    let mut runs = scheduler.pick_next(lwp).expect("the first");
+    for _ in 0..10 * yielding {
+        scheduler.queue_behind(lwp, runs);
+        // As `leave_after` does.
+        runs = match scheduler.pick_next(lwp) {
+            Some(next) if next.fiber.mounted.wait_clear() => next,
+            next => {
+                next.into_iter().for_each(|next| scheduler.put_back(lwp, next));
+                scheduler.pick(lwp).expect("one that yields")
+            }
+        };
+        if std::ptr::eq(runs, raised) {
+            return;
+        }
+    }
+    panic!("it was put back again and again");
 }
 
 #[test]

@@ -1,0 +1,93 @@
+//! An allocator may have locks of this crate. A thread that starts another may then wait for one of them in
+//! the middle of that, and go on on another LWP.
+
+#[path = "support/watchdog.rs"]
+mod watchdog;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::hint::black_box;
+
+use selvedge::sync::Mutex;
+use selvedge::thread::{self, JoinHandle};
+use selvedge::{Mxn, Runtime};
+use watchdog::Watchdog;
+
+struct Locked;
+
+#[global_allocator]
+static HEAP: Locked = Locked;
+
+static LOCK: Mutex<()> = Mutex::new(());
+
+thread_local! {
+    /// The thread starts another, and the allocator locks.
+    static SPAWNS: Cell<bool> = const { Cell::new(false) };
+}
+
+impl Locked {
+    fn lock(&self) {
+        if SPAWNS.replace(false) {
+            // As if another thread held it.
+            thread::yield_now();
+            drop(LOCK.lock());
+            SPAWNS.set(true);
+        }
+    }
+}
+
+// SAFETY: all of it is the system's allocator.
+unsafe impl GlobalAlloc for Locked {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        self.lock();
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, start: *mut u8, layout: Layout) {
+        self.lock();
+        // SAFETY: the caller's promise.
+        unsafe { System.dealloc(start, layout) }
+    }
+}
+
+/// Starts a thread, and waits for memory meanwhile. The closure is larger than the room that a thread has.
+fn start_one() -> JoinHandle<u64> {
+    let large = black_box([1_u64; 64]);
+    SPAWNS.set(true);
+    let handle = thread::spawn(move || large.iter().sum());
+    SPAWNS.set(false);
+    handle
+}
+
+/// Returns the number of the LWP that the calling thread is on, and how many threads were started there.
+fn started_here(rt: &Mxn) -> (usize, u64) {
+    let stats = rt.stats();
+    let me = thread::current().id();
+    let here = stats.lwps.iter().find(|lwp| lwp.thread == Some(me)).expect("it runs on an LWP");
+    (here.number, here.spawned)
+}
+
+#[test]
+fn a_thread_that_waits_for_memory_to_start_another_may_move() {
+    const ROUNDS: usize = 200;
+    let _watchdog = Watchdog::start("a thread that waits for memory to start another may move");
+    // A thread of this runtime goes on on another LWP whenever it waits.
+    let rt = Mxn::builder().concurrency(2).time_slice(None).migrate_always(true).build().unwrap();
+    let moves = rt.run(|| {
+        let (mut started, mut moves) = (BTreeMap::new(), 0);
+        for _ in 0..ROUNDS {
+            let (before, _) = started_here(&rt);
+            let handle = start_one();
+            let (number, spawned) = started_here(&rt);
+            let started = started.entry(number).or_insert(0);
+            *started += 1;
+            assert_eq!(spawned, *started, "another LWP has counted it");
+            assert_eq!(handle.join().unwrap(), 64);
+            moves += usize::from(before != number);
+        }
+        moves
+    });
+    assert!(moves > 0, "it has not moved");
+}
