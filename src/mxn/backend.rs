@@ -284,21 +284,26 @@ impl Spawner for Scheduler {
             let cached = lwp().and_then(|lwp| lwp.greens.take());
             cached.unwrap_or_else(|| green::take_global(scheduler, &Greens))
         })?;
-        let id = lwp().map_or(NO_ID, |lwp| lwp.ids.take());
+        // SAFETY: the thread is free, and owned here. It is free again only when its references are released.
+        green.task.set(Some(unsafe { task.into_room(&green.room) }));
+        let id = match lwp() {
+            Some(lwp) => {
+                lwp.counters.spawned.add_alone();
+                lwp.ids.take()
+            }
+            None => {
+                self.life.count_spawn();
+                NO_ID
+            }
+        };
         // One reference, which the thread shares with its handle.
         // SAFETY: the thread is free, and the caller owns it.
         unsafe { green.core.begin(1, id, scheduler, Some(scheduler), options.name.take()) };
         if options.priority != Priority::Normal {
             green.core.priority.begin(options.priority);
         }
-        // SAFETY: the thread is free, and owned here. It is free again only when its references are released.
-        green.task.set(Some(unsafe { task.into_room(&green.room) }));
         green.set_ran(self.shares.fair());
         green.set_slice(options.time_slice.unwrap_or(self.slice));
-        match lwp() {
-            Some(lwp) => lwp.counters.spawned.add_alone(),
-            None => self.life.count_spawn(),
-        }
         scheduler.ready_new(green);
         Ok(green.thread())
     }
