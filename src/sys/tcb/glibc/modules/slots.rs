@@ -137,7 +137,8 @@ impl Slots {
         self.used() + AHEAD
     }
 
-    /// Returns the sum of so many elements.
+    /// Returns the sum of so many elements. (Four elements a step make a spawn longer by 41 instructions: the
+    /// compiler then calls this.)
     #[inline]
     pub(super) fn sum(&self, watched: usize) -> usize {
         // Acquire: as in `each`.
