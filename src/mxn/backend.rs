@@ -273,7 +273,7 @@ impl Spawner for Scheduler {
             Some(size) => SizeClass::of(size)?,
         };
         let me = scheduler.here().map(|(me, _)| me);
-        // Looked up again after each step that may allocate. The allocator may have locks of this crate, and a
+        // Looked up again after each step that may allocate. The allocator may have locks of this crate. A
         // thread that waits for one may go on on another LWP.
         let lwp = || me.map(Self::lwp_of);
         let stack = match lwp() {

@@ -1,8 +1,8 @@
 //! Threads that are inside an object, and a thread that destroys the object.
 //!
 //! **Problem.** A C program may destroy a barrier as soon as one thread has passed it, and a condition
-//! variable as soon as it has notified its waiters. Other threads have passed too, but may not have left: they
-//! still look at the object's words. Then the program uses that memory for something else.
+//! variable as soon as it has notified its waiters. Other threads have passed too, but may not have left:
+//! they still look at the object's words. Then the program uses that memory for something else.
 //!
 //! **Rejected.** *To touch the table only, once a thread may have passed* (as a mutex does). A barrier would
 //! have to count each arrival with the bucket lock held, also for Rust programs, where borrows keep the
@@ -76,8 +76,8 @@ impl Visitors {
         }
     }
 
-    /// Waits until all visitors have left. Called once, by the thread that destroys the object. A forked child
-    /// does not wait: visitors may have been left in its parent.
+    /// Waits until all visitors have left. Called once, by the thread that destroys the object. A forked
+    /// child does not wait: visitors may have been left in its parent.
     #[inline]
     pub(crate) fn until_none(&self, reason: WaitReason) {
         // Acquire: pairs with `leave`, of all visitors.

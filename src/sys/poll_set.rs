@@ -130,8 +130,8 @@ impl PollSet {
         count >= 0 || io::Error::last_os_error().kind() == io::ErrorKind::Interrupted
     }
 
-    /// Waits with nanoseconds. Returns `None` if this kernel (before Linux 5.11) cannot, or a sandbox that does
-    /// not know the call refuses it.
+    /// Waits with nanoseconds. Returns `None` if this kernel (before Linux 5.11) cannot, or if a sandbox that
+    /// does not know the call refuses it.
     fn wait_exactly(&self, events: &mut Events, timeout: Option<Duration>) -> Option<i32> {
         static ABSENT: AtomicBool = AtomicBool::new(false);
         // Relaxed: a fact that does not change.

@@ -15,8 +15,8 @@
 //!
 //! **Proof** that no notification is lost. Let a notifier change the condition with the mutex held, after the
 //! waiter has unlocked it. So it sees the visitor, and it locks the gate after the waiter has locked it. The
-//! waiter has been queued when it unlocks the gate, so the notifier finds it. A thread that has the gate never
-//! waits for the mutex.
+//! waiter has been queued when it unlocks the gate, so the notifier finds it. A thread that has the gate
+//! never waits for the mutex.
 
 use lock_api::RawMutex as _;
 

@@ -340,8 +340,8 @@ impl Library {
         }
     }
 
-    /// Ends the values of pthread keys. A destructor of one may use a thread-local that has a destructor, too.
-    /// That may set a value again.
+    /// Ends the values of pthread keys. A destructor of one may use a thread-local that has a destructor,
+    /// too. That may set a value again.
     ///
     /// # Safety
     /// `descriptor` is the calling thread's, which is about to end.

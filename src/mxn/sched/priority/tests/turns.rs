@@ -306,8 +306,8 @@ fn a_low_thread_at_home_has_a_turn_beside_new_threads() {
     assert!(has_its_turn, "it waits forever");
 }
 
-/// It is in a ring, because it was raised together with others. As many threads yield there as lie between two
-/// fair ticks, so these always find the same one. All have run for more.
+/// It is in a ring, because it was raised together with others. As many threads yield there as lie between
+/// two fair ticks, so these always find the same one. All have run for more.
 #[test]
 fn a_raised_thread_that_was_preempted_has_a_turn_beside_threads_that_yield() {
     let yielding = FAIR_TICK as usize;
