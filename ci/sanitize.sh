@@ -14,7 +14,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 kind=${1:?address or thread}
-limit=${SANITIZE_SECONDS:-240} # for one test program
+limit=${SANITIZE_SECONDS:-480} # for one test program
 
 skip() {
     echo "skipped: $1"
