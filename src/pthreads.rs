@@ -18,7 +18,7 @@
 //! | `start` | `pthread_create` |
 //! | `end` | `pthread_exit`, `pthread_join` and its like, `pthread_detach` |
 //! | `about` | `pthread_self`, names, stacks, priorities, processors, signals |
-//! | `semaphore`, `barrier`, `gate` | for this crate's own `libselvedge_preload.so`: what its locks are made of |
+//! | `semaphore`, `barrier`, `gate` | what the locks of `libselvedge_preload.so` are made of |
 //!
 //! A new thread is green if the builder of the calling thread's runtime has said so. Then it belongs to that
 //! runtime. If no builder has said anything, `SELVEDGE_STD_THREADS` decides, and the thread belongs to the

@@ -42,5 +42,5 @@
 //! mask, but no more than the control group's quota allows, rounded up. If the runtime has [CPUs of its
 //! own](crate::mxn::Builder::cpus), only these count. While a runtime is in use, the number follows changes
 //! of the mask and of the quota. (Not before Linux 5.9, or where a sandbox refuses `close_range`: the monitor
-//! then has no descriptors of its own to look with.) [`concurrency`](crate::mxn::Builder::concurrency) sets another number, and
-//! [`set_concurrency`](crate::Mxn::set_concurrency) changes it at any time.
+//! then has no descriptors of its own to look with.) [`concurrency`](crate::mxn::Builder::concurrency) sets
+//! another number, and [`set_concurrency`](crate::Mxn::set_concurrency) changes it at any time.
