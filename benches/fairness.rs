@@ -31,7 +31,8 @@ fn main() -> ExitCode {
     for per_cpu in [2, 8] {
         let (threads, about) = (per_cpu * cpus, format!("{per_cpu} threads for each CPU"));
         let ask = |name: &str, unit, turns| {
-            Question::new(format!("{name}, {about}"), unit, parallel_threads(turns)).fixed(TIME)
+            let question = Question::new(format!("{name}, {about}"), unit, parallel_threads(turns));
+            question.fixed(TIME).only_measured(per_cpu != 2)
         };
         questions.extend([
             ask("gap", Unit::Percent("behind"), Turns::gap(threads)),
@@ -40,13 +41,15 @@ fn main() -> ExitCode {
     }
     for threads in [400, 2_000] {
         let (name, cases) = (format!("throughput, {threads} threads"), Turns::throughput(threads));
-        questions.push(Question::new(name, Unit::NanosEach("a turn"), parallel_threads(cases)).fixed(100));
+        let question = Question::new(name, Unit::NanosEach("a turn"), parallel_threads(cases));
+        questions.push(question.fixed(100).only_measured(threads != 400));
     }
     for (long, short, length) in [(4, 1, (1, 40)), (2, 8, (20, 20)), (2, 20, (1, 4)), (2, 100, (1, 40))] {
         let (least, most) = length;
         let about = format!("{short} of {least} to {most} ms arriving beside {long}");
         let ask = |name: &str, unit, open| {
-            Question::new(format!("{name}, {about}"), unit, some_threads(&OPEN, open)).fixed(OPEN_TIME)
+            let question = Question::new(format!("{name}, {about}"), unit, some_threads(&OPEN, open));
+            question.fixed(OPEN_TIME).only_measured(short != 8)
         };
         questions.extend([
             ask("long ones", Unit::Percent("behind"), Open::behind(long, short, length)),

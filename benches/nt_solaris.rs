@@ -41,31 +41,34 @@ fn main() -> ExitCode {
     ]);
     questions.extend([1, 2, 3, 4, 8, 16, 32, 64, 128].map(|threads| {
         let cases = all(Computing { threads });
-        Question::new(format!("computing, {threads} threads"), Unit::MillisInAll, cases).fixed(TASK)
+        let question = Question::new(format!("computing, {threads} threads"), Unit::MillisInAll, cases);
+        question.fixed(TASK).only_measured(threads != 4)
     }));
     for threads in [1, 2, 4, 8, 32, 128] {
-        let unit = || Unit::NanosEach("an entry");
         let (local, shared) = (all(Locks { threads }), shared_locks(threads));
-        questions.extend([
-            Question::new(format!("locks, {threads} threads, local mutex"), unit(), local)
-                .per_operation(threads.into()),
-            Question::new(format!("locks, {threads} threads, process-shared mutex"), unit(), shared)
-                .per_operation(threads.into()),
-        ]);
+        let of = |which, cases| {
+            let name = format!("locks, {threads} threads, {which} mutex");
+            let question = Question::new(name, Unit::NanosEach("an entry"), cases);
+            question.per_operation(threads.into()).only_measured(threads != 4)
+        };
+        questions.extend([of("local", local), of("process-shared", shared)]);
     }
     questions.extend([1, 2, 4, 8, 16].map(|threads| {
         let cases = parallel_threads(Search::by(threads));
-        Question::new(format!("search, {threads} threads"), Unit::MillisInAll, cases).fixed(1)
+        let question = Question::new(format!("search, {threads} threads"), Unit::MillisInAll, cases);
+        question.fixed(1).only_measured(threads != 2)
     }));
     for micros in [250, 1_000, 4_000] {
         for threads in [2, 8, 32, 128] {
             let about = format!("{micros} us, 1000 us idle, {threads} threads");
             let cases = |read| parallel_threads(Bursty::by(threads, micros, read));
-            let (all, each) = (cases(elapsed), cases(turn_around));
+            let of = |what, unit, cases| {
+                let question = Question::new(format!("{what}, {about}"), unit, cases);
+                question.fixed(BURSTS).only_measured((micros, threads) != (250, 8))
+            };
             questions.extend([
-                Question::new(format!("bursts of {about}"), Unit::MillisInAll, all).fixed(BURSTS),
-                Question::new(format!("turn-around, {about}"), Unit::NanosEach("a burst"), each)
-                    .fixed(BURSTS),
+                of("bursts", Unit::MillisInAll, cases(elapsed)),
+                of("turn-around", Unit::NanosEach("a burst"), cases(turn_around)),
             ]);
         }
     }

@@ -13,8 +13,9 @@ count() {
     sed -E 's/^[0-9]+ +//; s/^<\.\.\. ([a-z0-9_]+) resumed.*/ /' "$folder/calls" | grep -oE '^[a-z][a-z0-9_]*' | sort | uniq -c
 }
 
+# With the whole workspace and one of its tests, cargo takes the dependencies that the tests have compiled.
 for features in "" interpose; do
-    cargo build --quiet --package plain --features "$features"
+    cargo build --quiet --workspace --bin plain --test rand --features "${features:+harness/$features}"
     cp "$CARGO_TARGET_DIR/debug/plain" "$folder/plain-$features"
 done
 # grep reads to the end: with -q, nm might be killed when it writes on.

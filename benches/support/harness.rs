@@ -46,6 +46,8 @@ pub(crate) struct Question {
     cpu_time: bool,
     /// No other sample may run beside.
     alone: bool,
+    /// `--test` asks another question of the same code.
+    only_measured: bool,
     prepare: fn(),
     pub(crate) cases: Vec<Case>,
 }
@@ -204,6 +206,7 @@ impl Question {
             further: 0,
             cpu_time: false,
             alone: false,
+            only_measured: false,
             prepare: || (),
             cases,
         }
@@ -237,6 +240,11 @@ impl Question {
     /// Each run also has its CPU time, in the question's unit: in user mode, in the kernel, and both.
     pub(crate) fn with_cpu_time(self) -> Self {
         Self { further: 3, cpu_time: true, ..self }
+    }
+
+    /// `--test` leaves the question out if `so`, since another one has the same code do work of another size.
+    pub(crate) fn only_measured(self, so: bool) -> Self {
+        Self { only_measured: so, ..self }
     }
 
     /// A sample takes too much memory or time to have others beside it, as `--test` has.
