@@ -171,6 +171,14 @@ fn pingpong_plays_its_ten_tests_on_both_models() {
         (&["-i", "2000", "-c", "2"], 4_000),
         (&["-i", "2000", "-S", "65536"], 4_000),
         (&["-i", "2000", "-s", "system"], 4_000),
+#[test]
+fn a_handler_has_its_kernel_thread_to_itself() {
+    let Some(program) = compile_with("handlers", &["-std=c99"]) else { return };
+    for model in [None, Some(MODELS[0]), Some(MODELS[1])] {
+        assert_eq!(run(on(model, &program), &format!("handlers, {model:?}")), b"ok\n", "{model:?}");
+    }
+}
+
         (&["-i", "500", "-n", "4"], 4_000),
         (&["-i", "500", "-n", "4", "-c", "8"], 4_000),
         (&["-i", "100", "-n", "4", "-c", "8", "-p", "shared"], 800),

@@ -55,7 +55,8 @@
 //! - If a call sends in parts, and the connection breaks after some, it returns their number, and the next
 //!   call an error. That may be another than the kernel's: it has been told.
 //! - After a handler of a signal was installed with `SA_NODEFER` and without `SA_ONSTACK`, all calls go to
-//!   the C library. Nothing tells whether such a handler runs.
+//!   the C library. Nothing tells whether such a handler runs. C programs that are compiled for a standard
+//!   (`-std=c99`) do that with each `signal`.
 //!
 //! # Threads of std
 //!

@@ -199,6 +199,11 @@ next! {
     fn sigaction(signal: c_int, new: *const libc::sigaction, old: *mut libc::sigaction) -> c_int;
     fn signal(signal: c_int, handler: sighandler_t) -> sighandler_t;
 
+    fn bsd_signal(signal: c_int, handler: sighandler_t) -> sighandler_t;
+    fn ssignal(signal: c_int, handler: sighandler_t) -> sighandler_t;
+    fn sigset(signal: c_int, handler: sighandler_t) -> sighandler_t;
+    fn sysv_signal(signal: c_int, handler: sighandler_t) -> sighandler_t;
+    fn __sysv_signal(signal: c_int, handler: sighandler_t) -> sighandler_t;
     fn pthread_create(
         thread: *mut pthread_t, attributes: *const pthread_attr_t,
         start: extern "C" fn(*mut c_void) -> *mut c_void, argument: *mut c_void
