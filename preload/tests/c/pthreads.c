@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+#include <unwind.h>
 
 #define EXPECT(claim) \
     do { \
@@ -762,6 +763,16 @@ static void *waits_for_signal(void *argument)
     return argument;
 }
 
+/* An exception that no frame catches is not taken. (C++ ends the program then.) */
+static void *throws(void *argument)
+{
+    struct _Unwind_Exception exception;
+
+    memset(&exception, 0, sizeof exception);
+    EXPECT(_Unwind_RaiseException(&exception) == _URC_END_OF_STACK);
+    return argument;
+}
+
 static void *forks(void *argument)
 {
     int status;
@@ -791,6 +802,7 @@ static void the_rest(void)
     EXPECT(pthread_kill(waiter, SIGUSR2) == 0);
     finish(waiter);
     sigemptyset(&set);
+    finish(start(throws, NULL));
     finish(start(forks, NULL));
 }
 
