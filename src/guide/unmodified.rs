@@ -76,7 +76,7 @@
 //! | what | a green thread of std or C |
 //! |---|---|
 //! | `pthread_self`, `join`, `tryjoin`, `timedjoin`, `detach`, `exit`, names, `pthread_getattr_np`, keys | as always |
-//! | a stack of the program's own, processors, a policy of the scheduler (in the attributes) | becomes a kernel thread |
+//! | a stack of the program's own, processors, a policy of the scheduler, a mask of signals (in the attributes) | becomes a kernel thread |
 //! | `pthread_kill`, `pthread_sigqueue` to another thread | the signal goes to the process, while that thread runs |
 //! | `pthread_setaffinity_np`, `pthread_cancel`, another policy by `pthread_setschedparam` | `ENOTSUP` |
 //! | `pthread_getcpuclockid` | `ENOENT` |

@@ -773,6 +773,36 @@ static void *throws(void *argument)
     return argument;
 }
 
+#if __GLIBC_PREREQ(2, 32)
+static void *has_masked(void *argument)
+{
+    sigset_t set;
+
+    EXPECT(pthread_sigmask(SIG_SETMASK, NULL, &set) == 0);
+    EXPECT(sigismember(&set, SIGURG) == 1 && sigismember(&set, SIGUSR2) == 0);
+    return argument;
+}
+
+static void masks(void)
+{
+    pthread_attr_t attributes;
+    pthread_t thread;
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGURG);
+    EXPECT(pthread_attr_init(&attributes) == 0);
+    EXPECT(pthread_attr_setsigmask_np(&attributes, &set) == 0);
+    EXPECT(pthread_create(&thread, &attributes, has_masked, NULL) == 0);
+    finish(thread);
+    EXPECT(pthread_attr_destroy(&attributes) == 0);
+}
+#else
+static void masks(void)
+{
+}
+#endif
+
 static void *forks(void *argument)
 {
     int status;
@@ -802,6 +832,7 @@ static void the_rest(void)
     EXPECT(pthread_kill(waiter, SIGUSR2) == 0);
     finish(waiter);
     sigemptyset(&set);
+    masks();
     finish(start(throws, NULL));
     finish(start(forks, NULL));
 }
