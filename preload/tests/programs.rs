@@ -154,11 +154,28 @@ fn a_program_ends_with_its_last_thread() {
 }
 
 #[test]
+fn a_child_ends_with_its_last_thread() {
+    let Some(program) = compile("forks_on") else { return };
+    for model in [None, Some(MODELS[0]), Some(MODELS[1])] {
+        let said = run(on(model, &program), &format!("forks_on, {model:?}"));
+        assert_eq!(String::from_utf8_lossy(&said), "worked\n".repeat(3), "{model:?}");
+    }
+}
+
+#[test]
 fn a_program_ends_after_the_values_of_its_threads() {
     let Some(program) = compile("late_keys") else { return };
     for model in [None, Some(MODELS[0]), Some(MODELS[1])] {
         let said = run(on(model, &program), &format!("late_keys, {model:?}"));
         assert_eq!(String::from_utf8_lossy(&said), "destroyed\n".repeat(2), "{model:?}");
+    }
+}
+
+#[test]
+fn a_handler_has_its_kernel_thread_to_itself() {
+    let Some(program) = compile_with("handlers", &["-std=c99"]) else { return };
+    for model in [None, Some(MODELS[0]), Some(MODELS[1])] {
+        assert_eq!(run(on(model, &program), &format!("handlers, {model:?}")), b"ok\n", "{model:?}");
     }
 }
 
@@ -171,14 +188,6 @@ fn pingpong_plays_its_ten_tests_on_both_models() {
         (&["-i", "2000", "-c", "2"], 4_000),
         (&["-i", "2000", "-S", "65536"], 4_000),
         (&["-i", "2000", "-s", "system"], 4_000),
-#[test]
-fn a_handler_has_its_kernel_thread_to_itself() {
-    let Some(program) = compile_with("handlers", &["-std=c99"]) else { return };
-    for model in [None, Some(MODELS[0]), Some(MODELS[1])] {
-        assert_eq!(run(on(model, &program), &format!("handlers, {model:?}")), b"ok\n", "{model:?}");
-    }
-}
-
         (&["-i", "500", "-n", "4"], 4_000),
         (&["-i", "500", "-n", "4", "-c", "8"], 4_000),
         (&["-i", "100", "-n", "4", "-c", "8", "-p", "shared"], 800),

@@ -96,8 +96,24 @@ unsafe extern "C" fn before() {
 }
 
 unsafe extern "C" fn after() {
-    // SAFETY: `before` has locked it in this thread. For the child, the holder is another process.
-    unsafe { WALK.unlock() };
+    change_walks(|_| Some(0));
+}
+
+/// What the thread that a child of `fork` begins with waits for at its end.
+static OTHERS: OnceLock<fn()> = OnceLock::new();
+
+/// Has children call `wait` before the thread that they begin with ends the process. It waits for the threads
+/// that a child has started.
+#[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu", not(loom)))]
+pub(crate) fn children_end_after(wait: fn()) {
+    OTHERS.get_or_init(|| wait);
+}
+
+/// Waits until the threads have ended that this child has started, as far as they are known.
+pub(crate) fn until_others_have_ended() {
+    if let Some(wait) = OTHERS.get() {
+        wait();
+    }
 }
 
 unsafe extern "C" fn child() {
