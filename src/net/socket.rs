@@ -24,7 +24,7 @@ use crate::park::current;
 use crate::park::kernel_park;
 use crate::park::wait::{Wait, WaitError};
 use crate::reactor::source::{Direction, Done, Source};
-use crate::sys::socket::{self, DONT_WAIT, NO_SIGNAL, PEEK};
+use crate::sys::socket::{self, DONT_WAIT, MOST_BUFFERS, NO_SIGNAL, PEEK};
 use crate::thread;
 
 /// See the header. `T` is a socket of std.
@@ -198,8 +198,13 @@ impl<T: AsFd> Socket<T> {
         self.call(Direction::Read, wait, |socket, flag| T::receive(socket, buffer, flag))
     }
 
-    /// Reads bytes of a stream into several buffers.
+    /// Reads bytes of a stream into several buffers. As `readv` does, it waits for none if there is no room.
     pub(crate) fn read_vectored(&self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        let count = buffers.len().min(MOST_BUFFERS);
+        let buffers = &mut buffers[..count];
+        if buffers.iter().all(|buffer| buffer.is_empty()) {
+            return Ok(0);
+        }
         let mut slices: Vec<_> =
             buffers.iter_mut().map(|buffer| MaybeUninitSlice::new(uninit(buffer))).collect();
         self.call(Direction::Read, None, |socket, flag| {
@@ -217,8 +222,12 @@ impl<T: AsFd> Socket<T> {
         })
     }
 
-    /// Writes bytes of several buffers to a stream.
+    /// Writes bytes of several buffers to a stream. As `writev` does, it makes no call if there are none.
     pub(crate) fn write_vectored(&self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
+        let buffers = &buffers[..buffers.len().min(MOST_BUFFERS)];
+        if buffers.iter().all(|buffer| buffer.is_empty()) {
+            return Ok(0);
+        }
         self.call(Direction::Write, None, |socket, flag| {
             let value = socket.send_vectored_with_flags(buffers, flag | NO_SIGNAL)?;
             Ok(Done { value, all: false })

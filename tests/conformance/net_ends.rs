@@ -1,6 +1,6 @@
 //! How sockets end, fail, and become others; the kinds of sockets besides TCP's.
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::net::Shutdown;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
@@ -25,6 +25,7 @@ both! {
     a_shut_socket_of_messages_has_ended,
     what_comes_behind_descriptors_is_read,
     what_comes_behind_urgent_bytes_is_read,
+    buffers_are_as_many_as_one_likes,
     sockets_have_paths,
 }
 
@@ -258,6 +259,23 @@ fn what_comes_behind_urgent_bytes_is_read<L: Leg>() {
             other.write_all(b"ef").unwrap();
             reads_six(&mut one);
         }
+    });
+}
+
+/// More than a call takes, and some without room.
+fn buffers_are_as_many_as_one_likes<L: Leg>() {
+    L::new().run(|| {
+        let (mut one, mut other) = pair();
+        // Nothing has come, and nothing is waited for.
+        let (mut first, mut second) = ([], []);
+        let mut empty = [IoSliceMut::new(&mut first), IoSliceMut::new(&mut second)];
+        assert_eq!(other.read_vectored(&mut empty).unwrap(), 0);
+        assert!(one.write_vectored(&[IoSlice::new(b"x"); 3_000]).unwrap() > 0);
+        let mut bytes = [0; 3_000];
+        let mut parts: Vec<_> = bytes.chunks_mut(1).map(IoSliceMut::new).collect();
+        assert!(other.read_vectored(&mut parts).unwrap() > 0);
+        one.shutdown(Shutdown::Write).unwrap();
+        assert_eq!(one.write_vectored(&[IoSlice::new(b"")]).unwrap(), 0);
     });
 }
 
