@@ -3,6 +3,8 @@
 use std::io::{ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::net::Shutdown;
 use std::os::fd::AsRawFd;
+#[cfg(target_os = "linux")]
+use std::os::unix::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,6 +29,7 @@ both! {
     what_comes_behind_urgent_bytes_is_read,
     buffers_are_as_many_as_one_likes,
     sockets_have_paths,
+    sockets_have_names_without_paths,
 }
 
 fn a_stream_ends_in_halves<L: Leg>() {
@@ -296,6 +299,42 @@ fn sockets_have_paths<L: Leg>() {
             (UnixDatagram::unbound().unwrap(), UnixDatagram::bind(folder.path().join("other")).unwrap());
         one.send_to(b"hello", folder.path().join("other")).unwrap();
         let (length, from) = other.recv_from(&mut [0; 8]).unwrap();
+        assert!(length == 5 && from.is_unnamed());
+        let none = "a path\0, and more";
+        is(one.send_to(b"hello", none), ErrorKind::InvalidInput);
+        is(one.send_to(b"hello", "\0abstract"), ErrorKind::InvalidInput);
+    });
+}
+
+/// On Linux. A path may fill an address to its last byte there, which std's addresses cannot.
+fn sockets_have_names_without_paths<L: Leg>() {
+    #[cfg(target_os = "linux")]
+    L::new().run(|| {
+        use std::os::linux::net::SocketAddrExt;
+        let folder = tempfile::tempdir().unwrap();
+        let name = |end: &str| [folder.path().as_os_str().as_encoded_bytes(), end.as_bytes()].concat();
+        let address = |end| SocketAddr::from_abstract_name(name(end)).unwrap();
+        let one = UnixDatagram::bind_addr(&address("one")).unwrap();
+        let other = UnixDatagram::bind_addr(&address("other")).unwrap();
+        one.send_to_addr(b"hello", &address("other")).unwrap();
+        let (length, from) = other.recv_from(&mut [0; 8]).unwrap();
+        assert_eq!((length, from.as_abstract_name()), (5, Some(&*name("one"))));
+        other.connect_addr(&from).unwrap();
+        other.send(b"answer").unwrap();
+        assert_eq!(one.recv(&mut [0; 8]).unwrap(), 6);
+
+        // SAFETY: plain data, for which zero is valid.
+        let mut longest: libc::sockaddr_un = unsafe { std::mem::zeroed() };
+        longest.sun_family = libc::AF_UNIX as _;
+        longest.sun_path.fill(b'x' as _);
+        longest.sun_path.iter_mut().zip(name("/")).for_each(|(to, byte)| *to = byte as _);
+        let sender = UnixDatagram::unbound().unwrap();
+        let length = size_of_val(&longest) as libc::socklen_t;
+        // SAFETY: an address, and its length.
+        let rc = unsafe { libc::bind(sender.as_raw_fd(), (&raw const longest).cast(), length) };
+        assert_eq!(rc, 0);
+        sender.send_to_addr(b"hello", &address("one")).unwrap();
+        let (length, from) = one.recv_from(&mut [0; 8]).unwrap();
         assert!(length == 5 && from.is_unnamed());
     });
 }
