@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use selvedge::net::{TcpStream, UdpSocket};
 use selvedge::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
+use selvedge::thread::{ThreadInfo, ThreadState};
 use selvedge::{Runtime, Wait, thread};
 
 use crate::legs::Leg;
@@ -30,6 +31,7 @@ both! {
     buffers_are_as_many_as_one_likes,
     sockets_have_paths,
     sockets_have_names_without_paths,
+    a_message_waits_for_room_at_its_receiver,
 }
 
 fn a_stream_ends_in_halves<L: Leg>() {
@@ -336,5 +338,50 @@ fn sockets_have_names_without_paths<L: Leg>() {
         sender.send_to_addr(b"hello", &address("one")).unwrap();
         let (length, from) = one.recv_from(&mut [0; 8]).unwrap();
         assert!(length == 5 && from.is_unnamed());
+    });
+}
+
+/// Of which another sender has taken all.
+fn a_message_waits_for_room_at_its_receiver<L: Leg>() {
+    let rt = L::new();
+    rt.run(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("receiver");
+        let receiver = UnixDatagram::bind(&path).unwrap();
+        let other = UnixDatagram::unbound().unwrap();
+        other.set_nonblocking(true).unwrap();
+        let dispatches = || rt.stats().lwps.iter().map(|lwp| lwp.dispatches).sum::<u64>();
+        // What was noted of a socket, the second wait finds.
+        let socket = Arc::new(UnixDatagram::unbound().unwrap());
+        for round in 0..3 {
+            let mut sent = 0;
+            while other.send_to(&[1], &path).is_ok() {
+                sent += 1;
+            }
+            if round == 2 {
+                socket.connect(&path).unwrap();
+            }
+            let sender = thread::spawn({
+                let (socket, path) = (Arc::clone(&socket), path.clone());
+                move || if round == 2 { socket.send(&[2]) } else { socket.send_to(&[2], path) }
+            });
+            let id = sender.thread().id();
+            let waits = |it: &ThreadInfo| {
+                let state = it.state();
+                it.id() == id && matches!(state, ThreadState::Waiting { .. } | ThreadState::InKernel { .. })
+            };
+            while !sender.is_finished() && !rt.threads().iter().any(waits) {
+                thread::yield_now();
+            }
+            let before = dispatches();
+            thread::sleep(SHORT * 4);
+            assert!(dispatches().saturating_sub(before) < 100, "it has tried again and again");
+            let mut byte = [0];
+            for _ in 0..sent {
+                assert_eq!((receiver.recv(&mut byte).unwrap(), byte), (1, [1]));
+            }
+            assert_eq!((receiver.recv(&mut byte).unwrap(), byte), (1, [2]));
+            assert_eq!(sender.join().unwrap().unwrap(), 1);
+        }
     });
 }

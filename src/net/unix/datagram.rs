@@ -164,6 +164,10 @@ impl UnixDatagram {
 
     /// Sends a message to the socket at `path`.
     ///
+    /// # Blocks
+    ///
+    /// The thread only. If the receiver's queue is full, a green thread looks again every millisecond.
+    ///
     /// # Errors
     ///
     /// As [`std::os::unix::net::UnixDatagram::send_to`].
@@ -171,13 +175,13 @@ impl UnixDatagram {
         self.send_to_addr(bytes, &SocketAddr::from_pathname(path)?)
     }
 
-    /// Sends a message to the socket of this address.
+    /// Sends a message to the socket of this address. Blocks as [`send_to`](Self::send_to) does.
     ///
     /// # Errors
     ///
     /// As [`std::os::unix::net::UnixDatagram::send_to_addr`].
     pub fn send_to_addr(&self, bytes: &[u8], to: &SocketAddr) -> io::Result<usize> {
-        self.0.send_to(bytes, &raw(to)?, None)
+        self.0.send_within(bytes, &raw(to)?)
     }
 
     /// Sends a message to where this socket is connected to.
