@@ -158,7 +158,7 @@ fn a_child_ends_with_its_last_thread() {
     let Some(program) = compile("forks_on") else { return };
     for model in [None, Some(MODELS[0]), Some(MODELS[1])] {
         let said = run(on(model, &program), &format!("forks_on, {model:?}"));
-        assert_eq!(String::from_utf8_lossy(&said), "worked\n".repeat(3), "{model:?}");
+        assert_eq!(String::from_utf8_lossy(&said), "worked\n".repeat(6), "{model:?}");
     }
 }
 

@@ -172,7 +172,7 @@ pub(super) fn count() {
 }
 
 /// Returns `true` if the running thread was counted, and not counted off, in this process or in the parent.
-fn is_counted() -> bool {
+pub(super) fn is_counted() -> bool {
     // SAFETY: the key exists.
     key().is_some_and(|key| !unsafe { libc::pthread_getspecific(key) }.is_null())
 }

@@ -1,6 +1,6 @@
 /*
- * A thread forks, starts threads in the child, and returns. The child ends with its last thread, with 0, as any
- * program does.
+ * A thread forks, starts threads in the child, and leaves: it returns, or exits. The child ends with its last
+ * thread, with 0, as any program does.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -47,15 +47,19 @@ static void *forks(void *argument)
     for (int i = 0; i < 3; i++)
         if (pthread_create(&thread, NULL, works, NULL) != 0)
             abort();
+    if (argument)
+        pthread_exit(argument);
     return argument;
 }
 
 int main(void)
 {
     pthread_t thread;
+    void *ways[] = { NULL, &thread };
 
     setvbuf(stdout, NULL, _IONBF, 0);
-    if (pthread_create(&thread, NULL, forks, NULL) != 0 || pthread_join(thread, NULL) != 0)
-        abort();
+    for (int i = 0; i < 2; i++)
+        if (pthread_create(&thread, NULL, forks, ways[i]) != 0 || pthread_join(thread, NULL) != 0)
+            abort();
     return 0;
 }
