@@ -292,6 +292,19 @@ static void mutexes(void)
     }
 }
 
+/* Mistakes that the C library does not notice, and programs make. */
+static void mistakes(void)
+{
+    pthread_mutex_t free = PTHREAD_MUTEX_INITIALIZER;
+    pthread_cond_t never = PTHREAD_COND_INITIALIZER;
+    struct timespec then = in_ms(CLOCK_REALTIME, 1);
+
+    EXPECT(pthread_mutex_unlock(&free) == 0 && pthread_mutex_lock(&free) == 0);
+    EXPECT(pthread_mutex_unlock(&free) == 0);
+    EXPECT(pthread_cond_timedwait(&never, &free, &then) == ETIMEDOUT);
+    EXPECT(pthread_mutex_trylock(&free) == EBUSY && pthread_mutex_unlock(&free) == 0);
+}
+
 /* Condition variables. */
 
 struct box {
@@ -848,6 +861,7 @@ int main(void)
     threads();
     mutexes();
     condition_variables();
+    mistakes();
     the_others();
     the_rest();
     printf("ok\n");
