@@ -46,7 +46,7 @@ const _: () =
 /// below jumps to `landing.buffer`, this returns all the same, with the value as it was.
 ///
 /// For unwinders, the thread begins here. So an exception that `function` does not catch ends the process as
-/// it does in a thread of the C library. The frames above must not catch it: the buffer would stay registered.
+/// it does in a thread of the C library. If a frame above caught it, the buffer would stay registered.
 ///
 /// # Safety
 /// The functions are what their names say, `buffer` is theirs to use, and frames that a jump leaves own

@@ -79,8 +79,8 @@ fn register() -> io::Result<()> {
     if code == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(code)) }
 }
 
-/// How many threads of this crate walk the loader's lists, or [`FORKING`]; in the upper half, the process whose
-/// threads these are.
+/// How many threads of this crate walk the loader's lists, or [`FORKING`]. In the upper half, the process
+/// whose threads these are.
 static WALKS: AtomicU64 = AtomicU64::new(0);
 
 /// A thread forks, and none walks.
