@@ -25,7 +25,7 @@
 //! | [`fortified`] | some of these, in programs that are compiled with checks | as there |
 //! | [`clocks`] | `nanosleep`, `usleep`, `sched_yield` and their like | sleeps, or yields |
 //! | [`children`] | `waitpid` and its like | waits for the process |
-//! | [`noted`] | `setsockopt`, `sigaction`, `signal` | makes them, and others need not ask the kernel |
+//! | [`noted`] | `setsockopt`, `sigaction`, `signal` and its like | makes them, and others need not ask the kernel |
 //! | [`mod@announced`] | `getaddrinfo`, `fsync`, `flock` and their like | blocks its LWP, and says so |
 //!
 //! What this crate does not see: system calls that are made as instructions, in the C library itself or by

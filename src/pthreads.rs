@@ -24,7 +24,8 @@
 //! runtime. If no builder has said anything, `SELVEDGE_STD_THREADS` decides, and the thread belongs to the
 //! process default. (Many programs keep pools of threads forever, and whichever thread needs a pool first
 //! makes it. A runtime that had such threads could never be dropped. The process default never is.) What only
-//! kernel threads have makes the new thread one: a scheduling policy, processors, a stack of the program's.
+//! kernel threads have makes the new thread one: a scheduling policy, processors, a mask of signals, a stack
+//! of the program's.
 //!
 //! What is public here is for that library.
 

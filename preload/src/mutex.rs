@@ -130,6 +130,10 @@ impl Mutex {
     /// error if the running thread does not own it.
     pub(crate) fn leave_for_wait(&self) -> Result<u32, c_int> {
         if self.kind() == Kind::Normal {
+            if !self.raw().is_locked() {
+                // A mistake: see `pthread_mutex_unlock`. The wait begins with the mutex locked.
+                let _ = self.raw().try_lock();
+            }
             return Ok(0);
         }
         if !self.is_own() {
@@ -257,6 +261,9 @@ pub(crate) unsafe extern "C" fn pthread_mutex_unlock(mutex: *mut pthread_mutex_t
             return 0;
         }
         this.set_owner(0);
+    } else if !this.raw().is_locked() {
+        // A mistake of the program, which the C library's function does not notice.
+        return 0;
     }
     // SAFETY: it is locked: by the caller's promise, or by the running thread.
     unsafe { this.raw().unlock() };

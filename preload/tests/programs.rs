@@ -154,11 +154,28 @@ fn a_program_ends_with_its_last_thread() {
 }
 
 #[test]
+fn a_child_ends_with_its_last_thread() {
+    let Some(program) = compile("forks_on") else { return };
+    for model in [None, Some(MODELS[0]), Some(MODELS[1])] {
+        let said = run(on(model, &program), &format!("forks_on, {model:?}"));
+        assert_eq!(String::from_utf8_lossy(&said), "worked\n".repeat(6), "{model:?}");
+    }
+}
+
+#[test]
 fn a_program_ends_after_the_values_of_its_threads() {
     let Some(program) = compile("late_keys") else { return };
     for model in [None, Some(MODELS[0]), Some(MODELS[1])] {
         let said = run(on(model, &program), &format!("late_keys, {model:?}"));
         assert_eq!(String::from_utf8_lossy(&said), "destroyed\n".repeat(2), "{model:?}");
+    }
+}
+
+#[test]
+fn a_handler_has_its_kernel_thread_to_itself() {
+    let Some(program) = compile_with("handlers", &["-std=c99"]) else { return };
+    for model in [None, Some(MODELS[0]), Some(MODELS[1])] {
+        assert_eq!(run(on(model, &program), &format!("handlers, {model:?}")), b"ok\n", "{model:?}");
     }
 }
 

@@ -129,7 +129,7 @@ pub(super) unsafe extern "C-unwind" fn call_landed(landing: *mut super::Landing)
         "stp x29, x30, [sp, #-32]!",
         ".cfi_def_cfa_offset 32",
         ".cfi_offset x29, -32",
-        ".cfi_offset x30, -24",
+        ".cfi_undefined x30", // unwinders stop here
         "str x19, [sp, #16]",
         ".cfi_offset x19, -16",
         "mov x29, sp",

@@ -45,6 +45,9 @@ const _: () =
 /// Calls `landing.function(landing.value)`, and stores what it returns in `landing.value`. If a function
 /// below jumps to `landing.buffer`, this returns all the same, with the value as it was.
 ///
+/// For unwinders, the thread begins here. So an exception that `function` does not catch ends the process as
+/// it does in a thread of the C library. If a frame above caught it, the buffer would stay registered.
+///
 /// # Safety
 /// The functions are what their names say, `buffer` is theirs to use, and frames that a jump leaves own
 /// nothing.

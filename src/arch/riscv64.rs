@@ -123,7 +123,7 @@ pub(super) unsafe extern "C-unwind" fn call_landed(landing: *mut super::Landing)
         "addi sp, sp, -32",
         ".cfi_def_cfa_offset 32",
         "sd ra, 24(sp)",
-        ".cfi_offset ra, -8",
+        ".cfi_undefined ra", // unwinders stop here
         "sd s0, 16(sp)",
         ".cfi_offset s0, -16",
         "sd s1, 8(sp)",

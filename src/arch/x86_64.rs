@@ -136,6 +136,7 @@ pub(crate) fn checked_load() -> (usize, usize) {
 pub(super) unsafe extern "C-unwind" fn call_landed(landing: *mut super::Landing) {
     naked_asm!(
         ".cfi_startproc",
+        ".cfi_undefined rip", // unwinders stop here
         "push rbx",
         ".cfi_def_cfa_offset 16",
         ".cfi_offset rbx, -16",

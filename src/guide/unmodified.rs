@@ -55,7 +55,8 @@
 //! - If a call sends in parts, and the connection breaks after some, it returns their number, and the next
 //!   call an error. That may be another than the kernel's: it has been told.
 //! - After a handler of a signal was installed with `SA_NODEFER` and without `SA_ONSTACK`, all calls go to
-//!   the C library. Nothing tells whether such a handler runs.
+//!   the C library. Nothing tells whether such a handler runs. C programs that are compiled for a standard
+//!   (`-std=c99`) do that with each `signal`.
 //!
 //! # Threads of std
 //!
@@ -75,7 +76,7 @@
 //! | what | a green thread of std or C |
 //! |---|---|
 //! | `pthread_self`, `join`, `tryjoin`, `timedjoin`, `detach`, `exit`, names, `pthread_getattr_np`, keys | as always |
-//! | a stack of the program's own, processors, a policy of the scheduler (in the attributes) | becomes a kernel thread |
+//! | a stack of the program's own, processors, a policy of the scheduler, a mask of signals (in the attributes) | becomes a kernel thread |
 //! | `pthread_kill`, `pthread_sigqueue` to another thread | the signal goes to the process, while that thread runs |
 //! | `pthread_setaffinity_np`, `pthread_cancel`, another policy by `pthread_setschedparam` | `ENOTSUP` |
 //! | `pthread_getcpuclockid` | `ENOENT` |

@@ -63,15 +63,16 @@ impl Any {
         }
         // SAFETY: made above.
         let set = unsafe { OwnedFd::from_raw_fd(set) };
-        for (at, it) in polled.iter().enumerate().filter(|(_, it)| it.fd >= 0) {
-            // The same descriptor may be named several times.
-            let all = polled[..=at].iter().filter(|other| other.fd == it.fd);
-            let events = all.fold(0, |events, it| events | it.events);
-            let first = polled[..at].iter().all(|other| other.fd != it.fd);
-            let operation = if first { libc::EPOLL_CTL_ADD } else { libc::EPOLL_CTL_MOD };
+        // The same descriptor may be named several times.
+        let mut asked: Vec<_> = polled.iter().filter(|it| it.fd >= 0).map(|it| (it.fd, it.events)).collect();
+        asked.sort_unstable();
+        for same in asked.chunk_by(|one, other| one.0 == other.0) {
+            let events = same.iter().fold(0, |events, it| events | it.1);
             let mut event = epoll_event { events: u32::from(events.cast_unsigned()), u64: 0 };
             // SAFETY: `event` is valid, and the kernel does not keep its address.
-            if unsafe { libc::epoll_ctl(set.as_raw_fd(), operation, it.fd, &raw mut event) } != 0 {
+            let rc =
+                unsafe { libc::epoll_ctl(set.as_raw_fd(), libc::EPOLL_CTL_ADD, same[0].0, &raw mut event) };
+            if rc != 0 {
                 return None;
             }
         }

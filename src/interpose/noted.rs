@@ -104,15 +104,31 @@ pub(super) unsafe extern "C" fn sigaction(
     unsafe { next::sigaction(signal, new, old) }
 }
 
-/// See `signal(2)`.
-///
-/// # Safety
-/// As the C library's function.
-#[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn signal(signal: c_int, handler: sighandler_t) -> sighandler_t {
-    if !matches!(handler, libc::SIG_DFL | libc::SIG_IGN) {
-        note(&HANDLERS);
-    }
-    // SAFETY: the caller's promise.
-    unsafe { next::signal(signal, handler) }
+/// Defines functions of the C library that install a handler of a signal, each with what to note of it.
+macro_rules! installers {
+    ($($name:ident notes $($what:ident),+;)*) => {$(
+        #[doc = concat!("See the C library's `", stringify!($name), "`.")]
+        ///
+        /// # Safety
+        /// As the C library's function.
+        #[unsafe(no_mangle)]
+        pub(super) unsafe extern "C" fn $name(signal: c_int, handler: sighandler_t) -> sighandler_t {
+            if !matches!(handler, libc::SIG_DFL | libc::SIG_IGN) {
+                $(note(&$what);)+
+            }
+            // SAFETY: the caller's promise.
+            unsafe { next::$name(signal, handler) }
+        }
+    )*};
+}
+
+// In System V, a handler's own signal is not blocked while it runs. Where a program asks for standard C alone
+// (`cc -std=c99`), the C library's headers turn `signal` into `__sysv_signal`.
+installers! {
+    signal notes HANDLERS;
+    bsd_signal notes HANDLERS;
+    ssignal notes HANDLERS;
+    sigset notes HANDLERS;
+    sysv_signal notes UNMASKED, HANDLERS;
+    __sysv_signal notes UNMASKED, HANDLERS;
 }

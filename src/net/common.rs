@@ -344,6 +344,8 @@ macro_rules! listener {
                 Some(self.listener.accept().map(|(stream, _)| stream))
             }
         }
+
+        impl std::iter::FusedIterator for Incoming<'_> {}
     };
 }
 pub(super) use listener;

@@ -16,7 +16,7 @@ use std::mem::MaybeUninit;
 use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use socket2::{MaybeUninitSlice, SockAddr, SockRef};
 
@@ -24,7 +24,7 @@ use crate::park::current;
 use crate::park::kernel_park;
 use crate::park::wait::{Wait, WaitError};
 use crate::reactor::source::{Direction, Done, Source};
-use crate::sys::socket::{self, DONT_WAIT, NO_SIGNAL, PEEK};
+use crate::sys::socket::{self, DONT_WAIT, MOST_BUFFERS, NO_SIGNAL, PEEK};
 use crate::thread;
 
 /// See the header. `T` is a socket of std.
@@ -40,6 +40,9 @@ pub(crate) struct Socket<T> {
 /// How long `accept` waits if descriptors or memory are short. The connection stays in the listener's queue,
 /// so the next call fails at once.
 const SHORTAGE: Duration = Duration::from_millis(10);
+
+/// How long a thread sleeps before it looks again whether a receiver has room.
+const FULL: Duration = Duration::from_millis(1);
 
 /// How long calls in one direction may take: seconds, and below them nanoseconds, so that nothing is divided
 /// in a call. 0 is forever.
@@ -198,8 +201,13 @@ impl<T: AsFd> Socket<T> {
         self.call(Direction::Read, wait, |socket, flag| T::receive(socket, buffer, flag))
     }
 
-    /// Reads bytes of a stream into several buffers.
+    /// Reads bytes of a stream into several buffers. As `readv` does, it waits for none if there is no room.
     pub(crate) fn read_vectored(&self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        let count = buffers.len().min(MOST_BUFFERS);
+        let buffers = &mut buffers[..count];
+        if buffers.iter().all(|buffer| buffer.is_empty()) {
+            return Ok(0);
+        }
         let mut slices: Vec<_> =
             buffers.iter_mut().map(|buffer| MaybeUninitSlice::new(uninit(buffer))).collect();
         self.call(Direction::Read, None, |socket, flag| {
@@ -217,8 +225,12 @@ impl<T: AsFd> Socket<T> {
         })
     }
 
-    /// Writes bytes of several buffers to a stream.
+    /// Writes bytes of several buffers to a stream. As `writev` does, it makes no call if there are none.
     pub(crate) fn write_vectored(&self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
+        let buffers = &buffers[..buffers.len().min(MOST_BUFFERS)];
+        if buffers.iter().all(|buffer| buffer.is_empty()) {
+            return Ok(0);
+        }
         self.call(Direction::Write, None, |socket, flag| {
             let value = socket.send_vectored_with_flags(buffers, flag | NO_SIGNAL)?;
             Ok(Done { value, all: false })
@@ -260,6 +272,26 @@ impl<T: AsFd> Socket<T> {
         self.call(Direction::Write, wait, |socket, flag| {
             Ok(Done { value: socket.send_to_with_flags(bytes, to, flag | NO_SIGNAL)?, all: false })
         })
+    }
+
+    /// Sends a message to an address within the machine. If the receiver's queue is full, no event tells when
+    /// it has room: events are of the sender's own buffer. So a green thread looks again from time to time.
+    /// (Rejected: a call that blocks the LWP. On the rung `Pinned`, the receiver may belong to that LWP.)
+    pub(crate) fn send_within(&self, bytes: &[u8], to: &SockAddr) -> io::Result<usize> {
+        let green = current::try_current().is_some_and(|me| !me.is_kernel());
+        // Relaxed: a setting.
+        if !green || self.nonblocking.load(Ordering::Relaxed) {
+            return self.send_to(bytes, to, None);
+        }
+        let end = self.timeouts[Direction::Write as usize].wait().deadline;
+        loop {
+            let result = self.socket().send_to_with_flags(bytes, to, DONT_WAIT | NO_SIGNAL);
+            let is_full = matches!(&result, Err(error) if error.kind() == io::ErrorKind::WouldBlock);
+            if !is_full || end.is_some_and(|end| Instant::now() >= end) {
+                return result;
+            }
+            thread::sleep(FULL);
+        }
     }
 
     /// Makes calls on a descriptor that does not block until one of them would not.

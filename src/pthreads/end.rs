@@ -158,8 +158,10 @@ fn end_with_the_last() {
 unsafe extern "C-unwind" fn pthread_exit(value: *mut c_void) -> ! {
     if record::with_own(|own| own.exit.set(value)).is_none() && is_main() {
         // The program ends with its last thread, which may be this one. LWPs are none of the program's.
-        record::count();
-        record::begin_kernel();
+        if !record::is_counted() {
+            record::count();
+            record::begin_kernel();
+        }
         if start::start_helper("selvedge-end", None, end_with_the_last).is_err() {
             record::count_off();
             end_with_the_last();

@@ -10,6 +10,7 @@ use libc::pthread_t;
 
 use crate::park::thread::ThreadRef;
 use crate::sync::Mutex;
+use crate::sys::fork;
 use crate::sys::once::OnceLock;
 use crate::thread::current::Thread;
 use crate::thread::handle::JoinHandle;
@@ -164,9 +165,16 @@ pub(super) fn count() {
     let here = process();
     // Relaxed: a fork has one thread.
     if PROCESS.swap(here, Ordering::Relaxed) != here {
-        ALIVE.store(0, Ordering::Relaxed);
+        fork::children_end_after(until_none_is_alive);
+        ALIVE.store(u32::from(is_counted()), Ordering::Relaxed);
     }
     ALIVE.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Returns `true` if the running thread was counted, and not counted off, in this process or in the parent.
+pub(super) fn is_counted() -> bool {
+    // SAFETY: the key exists.
+    key().is_some_and(|key| !unsafe { libc::pthread_getspecific(key) }.is_null())
 }
 
 /// Counts a thread off.
@@ -185,9 +193,9 @@ pub(super) fn was_any() -> bool {
     PROCESS.load(Ordering::Relaxed) == process()
 }
 
-/// Waits until all threads that were started here have ended.
+/// Waits until all threads have ended that this process has started here.
 pub(super) fn until_none_is_alive() {
-    loop {
+    while was_any() {
         let alive = ALIVE.load(Ordering::Acquire);
         if alive == 0 {
             return;

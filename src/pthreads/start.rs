@@ -228,6 +228,10 @@ unsafe fn wanted(attributes: *const pthread_attr_t) -> Option<Wanted> {
     if unsafe { libc::CPU_COUNT(&cpus) } != libc::CPU_SETSIZE {
         return None;
     }
+    // SAFETY: the caller's promise.
+    if unsafe { next::has_signal_mask(attributes) } {
+        return None;
+    }
     Some(Wanted {
         stack_size: if size == 0 { usual_stack() } else { Some(size) },
         detached: state == libc::PTHREAD_CREATE_DETACHED,

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
+use std::panic::UnwindSafe;
 use std::ptr;
 
 use super::entries::Entry;
@@ -151,6 +152,9 @@ impl Source {
         self.call(descriptor, direction, wait, |_| Ok(Done { value: attempt()?, all: false }))
     }
 }
+
+// As std's sockets are. A panic leaves an entry as any other event finds it.
+impl UnwindSafe for Source {}
 
 impl Drop for Source {
     fn drop(&mut self) {

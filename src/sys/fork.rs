@@ -5,9 +5,9 @@
 //! lie.
 
 use std::io;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use super::once::{Mutex, OnceLock};
+use super::once::{self, OnceLock};
 
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
@@ -79,25 +79,69 @@ fn register() -> io::Result<()> {
     if code == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(code)) }
 }
 
-/// Held while a thread of this crate walks the loader's lists.
-static WALK: Mutex<()> = Mutex::new(());
+/// How many threads of this crate walk the loader's lists, or [`FORKING`]. In the upper half, the process
+/// whose threads these are.
+static WALKS: AtomicU64 = AtomicU64::new(0);
+
+/// A thread forks, and none walks.
+const FORKING: u32 = u32::MAX;
+
+/// Changes the number of this process's walks, as soon as `change` says what to.
+fn change_walks(change: impl Fn(u32) -> Option<u32>) {
+    let process = u64::from(std::process::id()) << 32;
+    let next = |word: u64| {
+        // Another process's threads are not here.
+        let walks = if word & !u64::from(u32::MAX) == process { word as u32 } else { 0 };
+        change(walks).map(|walks| process | u64::from(walks))
+    };
+    // Both orders: a fork comes after the walks that have ended, and before those that begin.
+    once::wait_for(|| WALKS.fetch_update(Ordering::AcqRel, Ordering::Relaxed, next).ok());
+}
 
 /// Runs `walk`, which walks the loader's lists. A fork waits until the walk has ended. Otherwise the child
-/// might find the loader's lock locked forever, by a thread that it does not have.
+/// might find the loader's lock locked forever, by a thread that it does not have. A walk waits for no other
+/// here: a thread that has the loader's lock may begin one, while another thread's waits for that lock.
 pub(crate) fn held_off<R>(walk: impl FnOnce() -> R) -> R {
+    /// Ends the walk.
+    struct Walk;
+
+    impl Drop for Walk {
+        fn drop(&mut self) {
+            change_walks(|walks| walks.checked_sub(1));
+        }
+    }
+
     // If there is no memory to register, forks do not wait.
     let _ = register();
-    let _walk = WALK.lock(|()| ());
+    change_walks(|walks| (walks != FORKING).then(|| walks + 1));
+    let _walk = Walk;
     walk()
 }
 
 unsafe extern "C" fn before() {
-    std::mem::forget(WALK.lock(|()| ()));
+    change_walks(|walks| (walks == 0).then_some(FORKING));
 }
 
+/// Called in the parent. For the child, what is there is another process's.
 unsafe extern "C" fn after() {
-    // SAFETY: `before` has locked it in this thread. For the child, the holder is another process.
-    unsafe { WALK.unlock() };
+    change_walks(|_| Some(0));
+}
+
+/// What the thread that a child of `fork` begins with waits for at its end.
+static OTHERS: OnceLock<fn()> = OnceLock::new();
+
+/// Has children call `wait` before the thread that they begin with ends the process. It waits for the threads
+/// that a child has started.
+#[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
+pub(crate) fn children_end_after(wait: fn()) {
+    OTHERS.get_or_init(|| wait);
+}
+
+/// Waits until the threads have ended that this child has started, as far as they are known.
+pub(crate) fn until_others_have_ended() {
+    if let Some(wait) = OTHERS.get() {
+        wait();
+    }
 }
 
 unsafe extern "C" fn child() {
@@ -109,6 +153,8 @@ unsafe extern "C" fn child() {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicBool;
+
     use super::*;
 
     #[test]
@@ -117,5 +163,30 @@ mod tests {
         assert!(!is_alone());
         assert!(!is_child());
         assert!(Generation::watched(|| ()).unwrap().is_mine());
+    }
+
+    /// A thread that has the loader's lock may begin a walk, while another one's waits for that lock.
+    #[test]
+    fn a_walk_waits_for_no_other_and_a_fork_for_all() {
+        let [begun, forked] = [const { AtomicBool::new(false) }; 2];
+        std::thread::scope(|s| {
+            held_off(|| {
+                s.spawn(|| held_off(|| ())).join().unwrap();
+                s.spawn(|| {
+                    begun.store(true, Ordering::Relaxed);
+                    // SAFETY: as a fork calls it.
+                    unsafe { before() };
+                    forked.store(true, Ordering::Relaxed);
+                    // SAFETY: as a fork calls it, in the parent.
+                    unsafe { after() };
+                });
+                while !begun.load(Ordering::Relaxed) {
+                    std::thread::yield_now();
+                }
+                s.spawn(|| held_off(|| ())).join().unwrap();
+                assert!(!forked.load(Ordering::Relaxed));
+            });
+        });
+        assert!(forked.load(Ordering::Relaxed));
     }
 }

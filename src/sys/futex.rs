@@ -84,16 +84,24 @@ pub(crate) fn grow_hash(slots: u32) -> bool {
 }
 
 /// Makes the system call itself: no green thread waits for a word of this crate by a futex (`interpose`).
+/// Returns an error as a negative number. `errno` stays what it was: C programs have theirs there, across
+/// their locks.
 #[cfg(all(feature = "interpose", target_env = "gnu"))]
 unsafe fn call(word: *const u32, operation: i32, value: u32, time: *const libc::timespec, mask: u32) -> i64 {
+    use super::next::{errno, fail, syscall};
     let (word, time) = (word.expose_provenance() as i64, time.expose_provenance() as i64);
+    let before = errno();
     // SAFETY: the caller's promise.
-    unsafe {
-        super::next::syscall(libc::SYS_futex, word, operation.into(), value.into(), time, 0, mask.into())
+    let rc = unsafe { syscall(libc::SYS_futex, word, operation.into(), value.into(), time, 0, mask.into()) };
+    if rc >= 0 {
+        return rc;
     }
+    let error = errno();
+    let _: i8 = fail(before);
+    -i64::from(error)
 }
 
-/// Makes the system call.
+/// Makes the system call. Returns an error as a negative number.
 #[cfg(not(all(feature = "interpose", target_env = "gnu")))]
 unsafe fn call(
     word: *const u32,
@@ -103,7 +111,9 @@ unsafe fn call(
     mask: u32,
 ) -> libc::c_long {
     // SAFETY: the caller's promise.
-    unsafe { libc::syscall(libc::SYS_futex, word, operation, value, time, ptr::null::<u32>(), mask) }
+    let rc =
+        unsafe { libc::syscall(libc::SYS_futex, word, operation, value, time, ptr::null::<u32>(), mask) };
+    if rc >= 0 { rc } else { -libc::c_long::from(io::Error::last_os_error().raw_os_error().unwrap_or(0)) }
 }
 
 fn wait_op(word: &AtomicU32, expected: u32, deadline: Option<Instant>, flag: libc::c_int) -> Waited {
@@ -114,13 +124,11 @@ fn wait_op(word: &AtomicU32, expected: u32, deadline: Option<Instant>, flag: lib
     // SAFETY: the word is a reference, and `until` is null or a local. The kernel reads both and writes
     // neither.
     let rc = unsafe { call(word.as_ptr(), operation, expected, until, MATCH_ANY) };
-    if rc == 0 {
-        return Waited::Woken;
-    }
-    match io::Error::last_os_error().raw_os_error() {
-        Some(libc::ETIMEDOUT) => Waited::TimedOut,
+    match -rc as i32 {
+        0 => Waited::Woken,
+        libc::ETIMEDOUT => Waited::TimedOut,
         error => {
-            debug_assert!(matches!(error, Some(libc::EAGAIN | libc::EINTR)), "futex wait: {error:?}");
+            debug_assert!(matches!(error, libc::EAGAIN | libc::EINTR), "futex wait: {error}");
             Waited::Woken
         }
     }

@@ -83,6 +83,7 @@ extern "C" fn look_for_all() {
     for next in ALL {
         next.look();
     }
+    PTHREAD_ATTR_GETSIGMASK.look();
     let sanitizers = [c"__asan_init", c"__tsan_init", c"__msan_init", c"__lsan_init"];
     // Relaxed: before the program starts.
     FIRST.store(first(c"syscall"), Ordering::Relaxed);
@@ -198,6 +199,11 @@ next! {
     ) -> c_int;
     fn sigaction(signal: c_int, new: *const libc::sigaction, old: *mut libc::sigaction) -> c_int;
     fn signal(signal: c_int, handler: sighandler_t) -> sighandler_t;
+    fn bsd_signal(signal: c_int, handler: sighandler_t) -> sighandler_t;
+    fn ssignal(signal: c_int, handler: sighandler_t) -> sighandler_t;
+    fn sigset(signal: c_int, handler: sighandler_t) -> sighandler_t;
+    fn sysv_signal(signal: c_int, handler: sighandler_t) -> sighandler_t;
+    fn __sysv_signal(signal: c_int, handler: sighandler_t) -> sighandler_t;
 
     fn pthread_create(
         thread: *mut pthread_t, attributes: *const pthread_attr_t,
@@ -243,6 +249,27 @@ pub(crate) unsafe fn pthread_exit(value: *mut c_void) -> ! {
     let next = unsafe { std::mem::transmute::<*mut c_void, Function>(PTHREAD_EXIT.get()) };
     // SAFETY: the caller's promise.
     unsafe { next(value) }
+}
+
+/// Since 2.32.
+static PTHREAD_ATTR_GETSIGMASK: Next = Next::new(c"pthread_attr_getsigmask_np");
+
+/// Returns `true` if these attributes of a thread have a mask of signals.
+///
+/// # Safety
+/// They are initialized.
+pub(crate) unsafe fn has_signal_mask(attributes: *const pthread_attr_t) -> bool {
+    type Function = unsafe extern "C" fn(*const pthread_attr_t, *mut sigset_t) -> c_int;
+    // Relaxed: code that was there before the program started.
+    let found = PTHREAD_ATTR_GETSIGMASK.found.load(Ordering::Relaxed);
+    // SAFETY: null, or the C library's function of this name, which has this type.
+    let Some(get) = (unsafe { std::mem::transmute::<*mut c_void, Option<Function>>(found) }) else {
+        return false;
+    };
+    // SAFETY: plain data.
+    let mut mask: sigset_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the caller's promise, and a place for the answer. Without a mask, it returns another number.
+    (unsafe { get(attributes, &raw mut mask) }) == 0
 }
 
 unsafe extern "C" {

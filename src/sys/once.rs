@@ -39,28 +39,38 @@ fn this_process() -> u64 {
     Generation::now().number() << 32 | u64::from(std::process::id())
 }
 
-/// Takes the word if it is `FREE` or another process's; otherwise waits. Returns what was there before.
-/// `None`: it is `DONE`.
-fn take(word: &AtomicU64) -> Option<u64> {
+/// Waits until `step` returns `Some`, by sleeping a little.
+pub(super) fn wait_for<R>(mut step: impl FnMut() -> Option<R>) -> R {
     const YIELDS: u32 = 10;
-    let me = this_process();
-    for attempt in 0_u32.. {
-        let seen = word.load(Ordering::Relaxed);
-        if seen == DONE {
-            return None;
+    let mut attempt = 0_u32;
+    loop {
+        if let Some(result) = step() {
+            return result;
         }
-        // Acquire: pairs with the release of the last holder, if that was of this process. After a fork, what
-        // another process did has been copied.
-        if seen != me && word.compare_exchange(seen, me, Ordering::Acquire, Ordering::Relaxed).is_ok() {
-            return Some(seen);
-        }
-        if attempt < YIELDS {
+        attempt = attempt.saturating_add(1);
+        if attempt <= YIELDS {
             std::thread::yield_now();
         } else {
             std::thread::sleep(Duration::from_micros(50));
         }
     }
-    unreachable!("there is no last attempt")
+}
+
+/// Takes the word if it is `FREE` or another process's; otherwise waits. Returns what was there before.
+/// `None`: it is `DONE`.
+fn take(word: &AtomicU64) -> Option<u64> {
+    let me = this_process();
+    wait_for(|| {
+        let seen = word.load(Ordering::Relaxed);
+        if seen == DONE {
+            return Some(None);
+        }
+        // Acquire: pairs with the release of the last holder, if that was of this process. After a fork, what
+        // another process did has been copied.
+        let taken =
+            seen != me && word.compare_exchange(seen, me, Ordering::Acquire, Ordering::Relaxed).is_ok();
+        taken.then_some(Some(seen))
+    })
 }
 
 /// As [`std::sync::OnceLock`], but it works in a child that was forked while the value was made.
@@ -185,14 +195,6 @@ impl<T> Mutex<T> {
             renew(&mut guard);
         }
         guard
-    }
-
-    /// Releases the lock.
-    ///
-    /// # Safety
-    /// The caller has locked it, and forgotten the guard.
-    pub(crate) unsafe fn unlock(&self) {
-        drop(Free(&self.word));
     }
 }
 

@@ -14,6 +14,9 @@ pub(crate) const NO_SIGNAL: i32 = libc::MSG_NOSIGNAL;
 #[cfg(target_vendor = "apple")]
 pub(crate) const NO_SIGNAL: i32 = 0;
 
+/// The most buffers that one call takes. The kernels refuse more.
+pub(crate) const MOST_BUFFERS: usize = 1024;
+
 /// Sets if calls on a descriptor return an error instead of blocking. The mode belongs to all copies of the
 /// descriptor.
 ///

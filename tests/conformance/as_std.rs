@@ -79,6 +79,22 @@ fn auto_traits_are_those_of_std() {
     assert!(lacks.is_empty(), "{lacks:#?}");
 }
 
+#[cfg(unix)]
+#[test]
+fn auto_traits_of_sockets_are_those_of_std() {
+    use selvedge::{net, os::unix::net as unix};
+    let mut lacks: Vec<String> = vec![];
+    compare!(lacks, net::TcpStream, std::net::TcpStream);
+    compare!(lacks, net::TcpListener, std::net::TcpListener);
+    compare!(lacks, net::Incoming<'static>, std::net::Incoming<'static>);
+    compare!(lacks, net::UdpSocket, std::net::UdpSocket);
+    compare!(lacks, unix::UnixStream, std::os::unix::net::UnixStream);
+    compare!(lacks, unix::UnixListener, std::os::unix::net::UnixListener);
+    compare!(lacks, unix::UnixDatagram, std::os::unix::net::UnixDatagram);
+    compare!(lacks, selvedge::io::Async<std::fs::File>, std::fs::File);
+    assert!(lacks.is_empty(), "{lacks:#?}");
+}
+
 /// Functions that compile only if the types are covariant.
 mod covariant {
     use super::{poison, thread};

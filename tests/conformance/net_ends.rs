@@ -1,13 +1,16 @@
 //! How sockets end, fail, and become others; the kinds of sockets besides TCP's.
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::net::Shutdown;
 use std::os::fd::AsRawFd;
+#[cfg(target_os = "linux")]
+use std::os::unix::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use selvedge::net::{TcpStream, UdpSocket};
 use selvedge::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
+use selvedge::thread::{ThreadInfo, ThreadState};
 use selvedge::{Runtime, Wait, thread};
 
 use crate::legs::Leg;
@@ -25,7 +28,10 @@ both! {
     a_shut_socket_of_messages_has_ended,
     what_comes_behind_descriptors_is_read,
     what_comes_behind_urgent_bytes_is_read,
+    buffers_are_as_many_as_one_likes,
     sockets_have_paths,
+    sockets_have_names_without_paths,
+    a_message_waits_for_room_at_its_receiver,
 }
 
 fn a_stream_ends_in_halves<L: Leg>() {
@@ -261,6 +267,23 @@ fn what_comes_behind_urgent_bytes_is_read<L: Leg>() {
     });
 }
 
+/// More than a call takes, and some without room.
+fn buffers_are_as_many_as_one_likes<L: Leg>() {
+    L::new().run(|| {
+        let (mut one, mut other) = pair();
+        // Nothing has come, and nothing is waited for.
+        let (mut first, mut second) = ([], []);
+        let mut empty = [IoSliceMut::new(&mut first), IoSliceMut::new(&mut second)];
+        assert_eq!(other.read_vectored(&mut empty).unwrap(), 0);
+        assert!(one.write_vectored(&[IoSlice::new(b"x"); 3_000]).unwrap() > 0);
+        let mut bytes = [0; 3_000];
+        let mut parts: Vec<_> = bytes.chunks_mut(1).map(IoSliceMut::new).collect();
+        assert!(other.read_vectored(&mut parts).unwrap() > 0);
+        one.shutdown(Shutdown::Write).unwrap();
+        assert_eq!(one.write_vectored(&[IoSlice::new(b"")]).unwrap(), 0);
+    });
+}
+
 fn sockets_have_paths<L: Leg>() {
     L::new().run(|| {
         let folder = tempfile::tempdir().unwrap();
@@ -279,5 +302,86 @@ fn sockets_have_paths<L: Leg>() {
         one.send_to(b"hello", folder.path().join("other")).unwrap();
         let (length, from) = other.recv_from(&mut [0; 8]).unwrap();
         assert!(length == 5 && from.is_unnamed());
+        let none = "a path\0, and more";
+        is(one.send_to(b"hello", none), ErrorKind::InvalidInput);
+        is(one.send_to(b"hello", "\0abstract"), ErrorKind::InvalidInput);
+    });
+}
+
+/// On Linux. A path may fill an address to its last byte there, which std's addresses cannot.
+fn sockets_have_names_without_paths<L: Leg>() {
+    #[cfg(target_os = "linux")]
+    L::new().run(|| {
+        use std::os::linux::net::SocketAddrExt;
+        let folder = tempfile::tempdir().unwrap();
+        let name = |end: &str| [folder.path().as_os_str().as_encoded_bytes(), end.as_bytes()].concat();
+        let address = |end| SocketAddr::from_abstract_name(name(end)).unwrap();
+        let one = UnixDatagram::bind_addr(&address("one")).unwrap();
+        let other = UnixDatagram::bind_addr(&address("other")).unwrap();
+        one.send_to_addr(b"hello", &address("other")).unwrap();
+        let (length, from) = other.recv_from(&mut [0; 8]).unwrap();
+        assert_eq!((length, from.as_abstract_name()), (5, Some(&*name("one"))));
+        other.connect_addr(&from).unwrap();
+        other.send(b"answer").unwrap();
+        assert_eq!(one.recv(&mut [0; 8]).unwrap(), 6);
+
+        // SAFETY: plain data, for which zero is valid.
+        let mut longest: libc::sockaddr_un = unsafe { std::mem::zeroed() };
+        longest.sun_family = libc::AF_UNIX as _;
+        longest.sun_path.fill(b'x' as _);
+        longest.sun_path.iter_mut().zip(name("/")).for_each(|(to, byte)| *to = byte as _);
+        let sender = UnixDatagram::unbound().unwrap();
+        let length = size_of_val(&longest) as libc::socklen_t;
+        // SAFETY: an address, and its length.
+        let rc = unsafe { libc::bind(sender.as_raw_fd(), (&raw const longest).cast(), length) };
+        assert_eq!(rc, 0);
+        sender.send_to_addr(b"hello", &address("one")).unwrap();
+        let (length, from) = one.recv_from(&mut [0; 8]).unwrap();
+        assert!(length == 5 && from.is_unnamed());
+    });
+}
+
+/// Of which another sender has taken all.
+fn a_message_waits_for_room_at_its_receiver<L: Leg>() {
+    let rt = L::new();
+    rt.run(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("receiver");
+        let receiver = UnixDatagram::bind(&path).unwrap();
+        let other = UnixDatagram::unbound().unwrap();
+        other.set_nonblocking(true).unwrap();
+        let dispatches = || rt.stats().lwps.iter().map(|lwp| lwp.dispatches).sum::<u64>();
+        // What was noted of a socket, the second wait finds.
+        let socket = Arc::new(UnixDatagram::unbound().unwrap());
+        for round in 0..3 {
+            let mut sent = 0;
+            while other.send_to(&[1], &path).is_ok() {
+                sent += 1;
+            }
+            if round == 2 {
+                socket.connect(&path).unwrap();
+            }
+            let sender = thread::spawn({
+                let (socket, path) = (Arc::clone(&socket), path.clone());
+                move || if round == 2 { socket.send(&[2]) } else { socket.send_to(&[2], path) }
+            });
+            let id = sender.thread().id();
+            let waits = |it: &ThreadInfo| {
+                let state = it.state();
+                it.id() == id && matches!(state, ThreadState::Waiting { .. } | ThreadState::InKernel { .. })
+            };
+            while !sender.is_finished() && !rt.threads().iter().any(waits) {
+                thread::yield_now();
+            }
+            let before = dispatches();
+            thread::sleep(SHORT * 4);
+            assert!(dispatches().saturating_sub(before) < 100, "it has tried again and again");
+            let mut byte = [0];
+            for _ in 0..sent {
+                assert_eq!((receiver.recv(&mut byte).unwrap(), byte), (1, [1]));
+            }
+            assert_eq!((receiver.recv(&mut byte).unwrap(), byte), (1, [2]));
+            assert_eq!(sender.join().unwrap().unwrap(), 1);
+        }
     });
 }

@@ -349,6 +349,30 @@ fn poll_select_and_epoll_wait() {
     });
 }
 
+/// How long a call takes grows as the number of its descriptors.
+#[test]
+fn poll_takes_many_descriptors() {
+    green("poll takes many descriptors", |_| {
+        let (reader, _writer) = pipe();
+        let time = |count: usize| {
+            let mut same: Vec<_> = (0..count).map(|_| polled(&reader, libc::POLLIN)).collect();
+            let ask = |_| {
+                let start = Instant::now();
+                // SAFETY: so many descriptors.
+                assert_eq!(unsafe { libc::poll(same.as_mut_ptr(), count as libc::nfds_t, 1) }, 0);
+                start.elapsed()
+            };
+            (0..5).map(ask).min().unwrap()
+        };
+        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: `limit` is written.
+        unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
+        // The kernel takes no more than that.
+        let (few, many) = (time(100), time(limit.rlim_cur.min(8_000) as usize));
+        assert!(many < (few + Duration::from_millis(1)) * 40, "{few:?}, {many:?}");
+    });
+}
+
 /// A wait that does not ask for bytes does not end, or turn, because there are some. Room to write, errors
 /// and hang-ups are told from each other.
 #[test]

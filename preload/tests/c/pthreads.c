@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+#include <unwind.h>
 
 #define EXPECT(claim) \
     do { \
@@ -291,6 +292,19 @@ static void mutexes(void)
     }
 }
 
+/* Mistakes that the C library does not notice, and programs make. */
+static void mistakes(void)
+{
+    pthread_mutex_t free = PTHREAD_MUTEX_INITIALIZER;
+    pthread_cond_t never = PTHREAD_COND_INITIALIZER;
+    struct timespec then = in_ms(CLOCK_REALTIME, 1);
+
+    EXPECT(pthread_mutex_unlock(&free) == 0 && pthread_mutex_lock(&free) == 0);
+    EXPECT(pthread_mutex_unlock(&free) == 0);
+    EXPECT(pthread_cond_timedwait(&never, &free, &then) == ETIMEDOUT);
+    EXPECT(pthread_mutex_trylock(&free) == EBUSY && pthread_mutex_unlock(&free) == 0);
+}
+
 /* Condition variables. */
 
 struct box {
@@ -374,7 +388,8 @@ static void condition_variables(void)
     box_game(&box, CROWD);
     EXPECT(pthread_mutex_lock(&box.lock) == 0);
     then = in_ms(CLOCK_REALTIME, 5);
-    EXPECT(pthread_cond_timedwait(&box.full, &box.lock, &then) == ETIMEDOUT);
+    errno = 0;
+    EXPECT(pthread_cond_timedwait(&box.full, &box.lock, &then) == ETIMEDOUT && errno == 0);
     then = in_ms(CLOCK_MONOTONIC, 5);
     EXPECT(pthread_cond_clockwait(&box.full, &box.lock, CLOCK_MONOTONIC, &then) == ETIMEDOUT);
     EXPECT(pthread_mutex_trylock(&box.lock) == EBUSY && pthread_mutex_unlock(&box.lock) == 0);
@@ -762,6 +777,46 @@ static void *waits_for_signal(void *argument)
     return argument;
 }
 
+/* An exception that no frame catches is not taken. (C++ ends the program then.) */
+static void *throws(void *argument)
+{
+    struct _Unwind_Exception exception;
+
+    memset(&exception, 0, sizeof exception);
+    EXPECT(_Unwind_RaiseException(&exception) == _URC_END_OF_STACK);
+    return argument;
+}
+
+#if __GLIBC_PREREQ(2, 32)
+static void *has_masked(void *argument)
+{
+    sigset_t set;
+
+    EXPECT(pthread_sigmask(SIG_SETMASK, NULL, &set) == 0);
+    EXPECT(sigismember(&set, SIGURG) == 1 && sigismember(&set, SIGUSR2) == 0);
+    return argument;
+}
+
+static void masks(void)
+{
+    pthread_attr_t attributes;
+    pthread_t thread;
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGURG);
+    EXPECT(pthread_attr_init(&attributes) == 0);
+    EXPECT(pthread_attr_setsigmask_np(&attributes, &set) == 0);
+    EXPECT(pthread_create(&thread, &attributes, has_masked, NULL) == 0);
+    finish(thread);
+    EXPECT(pthread_attr_destroy(&attributes) == 0);
+}
+#else
+static void masks(void)
+{
+}
+#endif
+
 static void *forks(void *argument)
 {
     int status;
@@ -791,6 +846,8 @@ static void the_rest(void)
     EXPECT(pthread_kill(waiter, SIGUSR2) == 0);
     finish(waiter);
     sigemptyset(&set);
+    masks();
+    finish(start(throws, NULL));
     finish(start(forks, NULL));
 }
 
@@ -804,6 +861,7 @@ int main(void)
     EXPECT(pthread_sigmask(SIG_BLOCK, &set, NULL) == 0);
     threads();
     mutexes();
+    mistakes();
     condition_variables();
     the_others();
     the_rest();

@@ -26,6 +26,7 @@ use crate::park::exit::Awaiter;
 use crate::park::mutex_handoff::{self, HeldMutex};
 use crate::park::no_preempt::NoPreempt;
 use crate::park::thread::ThreadRef;
+use crate::sys::fork;
 use crate::thread::task::Unclaimed;
 use crate::thread::{awaited, spawning};
 
@@ -351,8 +352,7 @@ pub(crate) unsafe extern "C" fn begin(arg: usize, data: *mut ()) -> ! {
     scheduler.leave_for_good(me, tag)
 }
 
-/// Ends a thread that forked, in the child. As far as this crate knows, the child's last thread ends, so the
-/// process does too.
+/// Ends a thread that forked, in the child. The process ends with the last thread of the program.
 #[cold]
 fn end_forked(scheduler: &'static Scheduler) -> ! {
     // The thread has another core here, and its values are there.
@@ -360,6 +360,7 @@ fn end_forked(scheduler: &'static Scheduler) -> ! {
     // SAFETY: all code of the thread has run. The code that `exit` calls may still use the register, because
     // no other thread gets it.
     unsafe { tls::exit(scheduler.rung) };
+    fork::until_others_have_ended();
     std::process::exit(0)
 }
 

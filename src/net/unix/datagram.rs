@@ -1,8 +1,13 @@
 //! Messages within the machine.
 
+use std::borrow::Cow;
+#[cfg(target_os = "linux")]
+use std::ffi::OsString;
 use std::io;
 use std::os::unix::net::{self, SocketAddr};
 use std::path::Path;
+#[cfg(target_os = "linux")]
+use std::path::PathBuf;
 
 use socket2::SockAddr;
 
@@ -30,14 +35,45 @@ use crate::park::wait::Wait;
 /// ```
 pub struct UnixDatagram(Socket<net::UnixDatagram>);
 
-/// Returns the address that a message came from.
+/// Returns the address that a message came from. A sender without a name has an unnamed one. So has one whose
+/// path leaves no room for a zero behind it: std makes no such address.
 fn named((length, from): (usize, SockAddr)) -> io::Result<(usize, SocketAddr)> {
-    let name = match from.as_unix() {
-        Some(name) => name,
-        // The sender has no name.
-        None => SocketAddr::from_pathname("")?,
-    };
-    Ok((length, name))
+    let name = from.as_pathname().and_then(|path| SocketAddr::from_pathname(path).ok());
+    let name = name.or_else(|| from_abstract(&from));
+    Ok((length, name.map_or_else(|| SocketAddr::from_pathname(""), Ok)?))
+}
+
+/// Returns an address as calls take it.
+fn raw(to: &SocketAddr) -> io::Result<SockAddr> {
+    let path = to.as_pathname().map(Cow::Borrowed);
+    SockAddr::unix(path.or_else(|| to_abstract(to)).unwrap_or_default())
+}
+
+#[cfg(target_os = "linux")]
+fn from_abstract(from: &SockAddr) -> Option<SocketAddr> {
+    use std::os::linux::net::SocketAddrExt;
+    SocketAddr::from_abstract_name(from.as_abstract_namespace()?).ok()
+}
+
+/// Returns the path that the crate `socket2` takes for an abstract name.
+#[cfg(target_os = "linux")]
+fn to_abstract(to: &SocketAddr) -> Option<Cow<'_, Path>> {
+    use std::os::linux::net::SocketAddrExt;
+    use std::os::unix::ffi::OsStringExt;
+    let path = [b"\0", to.as_abstract_name()?].concat();
+    Some(PathBuf::from(OsString::from_vec(path)).into())
+}
+
+/// There are none.
+#[cfg(not(target_os = "linux"))]
+fn from_abstract(_: &SockAddr) -> Option<SocketAddr> {
+    None
+}
+
+/// There are none.
+#[cfg(not(target_os = "linux"))]
+fn to_abstract(_: &SocketAddr) -> Option<Cow<'_, Path>> {
+    None
 }
 
 impl UnixDatagram {
@@ -90,6 +126,15 @@ impl UnixDatagram {
         self.0.inner().connect(path)
     }
 
+    /// Sends to the socket of this address from now on, without naming it.
+    ///
+    /// # Errors
+    ///
+    /// As [`std::os::unix::net::UnixDatagram::connect_addr`].
+    pub fn connect_addr(&self, to: &SocketAddr) -> io::Result<()> {
+        self.0.inner().connect_addr(to)
+    }
+
     /// Waits for a message. Returns its length, and where it comes from.
     ///
     /// # Errors
@@ -119,11 +164,24 @@ impl UnixDatagram {
 
     /// Sends a message to the socket at `path`.
     ///
+    /// # Blocks
+    ///
+    /// The thread only. If the receiver's queue is full, a green thread looks again every millisecond.
+    ///
     /// # Errors
     ///
     /// As [`std::os::unix::net::UnixDatagram::send_to`].
     pub fn send_to(&self, bytes: &[u8], path: impl AsRef<Path>) -> io::Result<usize> {
-        self.0.send_to(bytes, &SockAddr::unix(path)?, None)
+        self.send_to_addr(bytes, &SocketAddr::from_pathname(path)?)
+    }
+
+    /// Sends a message to the socket of this address. Blocks as [`send_to`](Self::send_to) does.
+    ///
+    /// # Errors
+    ///
+    /// As [`std::os::unix::net::UnixDatagram::send_to_addr`].
+    pub fn send_to_addr(&self, bytes: &[u8], to: &SocketAddr) -> io::Result<usize> {
+        self.0.send_within(bytes, &raw(to)?)
     }
 
     /// Sends a message to where this socket is connected to.

@@ -1,0 +1,65 @@
+/*
+ * A thread forks, starts threads in the child, and leaves: it returns, or exits. The child ends with its last
+ * thread, with 0, as any program does.
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static int opened[2];
+
+static void *works(void *argument)
+{
+    char byte;
+
+    /* Until the thread that forked has left, and a moment more. */
+    if (read(opened[0], &byte, 1) != 1)
+        abort();
+    usleep(20000);
+    printf("worked\n");
+    return argument;
+}
+
+static void leaves(void *argument)
+{
+    (void)argument;
+    for (int i = 0; i < 3; i++)
+        if (write(opened[1], "x", 1) != 1)
+            abort();
+}
+
+static void *forks(void *argument)
+{
+    pthread_key_t key;
+    pthread_t thread;
+    pid_t child = fork();
+    int status;
+
+    if (child != 0) {
+        if (child < 0 || waitpid(child, &status, 0) != child || status != 0)
+            abort();
+        return argument;
+    }
+    if (pipe(opened) != 0 || pthread_key_create(&key, leaves) != 0 || pthread_setspecific(key, &key) != 0)
+        abort();
+    for (int i = 0; i < 3; i++)
+        if (pthread_create(&thread, NULL, works, NULL) != 0)
+            abort();
+    if (argument)
+        pthread_exit(argument);
+    return argument;
+}
+
+int main(void)
+{
+    pthread_t thread;
+    void *ways[] = { NULL, &thread };
+
+    setvbuf(stdout, NULL, _IONBF, 0);
+    for (int i = 0; i < 2; i++)
+        if (pthread_create(&thread, NULL, forks, ways[i]) != 0 || pthread_join(thread, NULL) != 0)
+            abort();
+    return 0;
+}

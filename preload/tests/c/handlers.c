@@ -1,0 +1,81 @@
+/*
+ * A handler of a signal stays on its kernel thread, and has that to itself, also where it sleeps. The program is
+ * compiled for standard C (`-std=c99`): `signal` is System V's then. It prints "ok" at the end.
+ */
+#define _POSIX_C_SOURCE 200809L
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Not in the headers for that standard. */
+extern long syscall(long number, ...);
+
+enum { OTHERS = 4, SIGNALS = 30 };
+
+static volatile sig_atomic_t moved, handled;
+/* The kernel thread on which the handler is, or 0. */
+static volatile long home;
+static volatile int over, guests;
+
+static long kernel_thread(void)
+{
+    return syscall(SYS_gettid);
+}
+
+static void rest(long nanos)
+{
+    struct timespec time = { 0, nanos };
+
+    nanosleep(&time, NULL);
+}
+
+static void on_signal(int number)
+{
+    /* It was reset to the default. */
+    signal(number, on_signal);
+    home = kernel_thread();
+    rest(1000000);
+    if (home != kernel_thread())
+        moved++;
+    home = 0;
+    handled++;
+}
+
+static void *raises(void *argument)
+{
+    for (int i = 0; i < SIGNALS; i++)
+        raise(SIGUSR1);
+    over = 1;
+    return argument;
+}
+
+static void *rests(void *argument)
+{
+    while (!over) {
+        if (home == kernel_thread())
+            guests++;
+        rest(100000);
+    }
+    return argument;
+}
+
+int main(void)
+{
+    pthread_t threads[1 + OTHERS];
+
+    signal(SIGUSR1, on_signal);
+    for (int i = 0; i < 1 + OTHERS; i++)
+        if (pthread_create(&threads[i], NULL, i == 0 ? raises : rests, NULL) != 0)
+            return 1;
+    for (int i = 0; i < 1 + OTHERS; i++)
+        pthread_join(threads[i], NULL);
+    if (moved || guests || handled != SIGNALS) {
+        printf("%d signals were handled; moved: %d, guests: %d\n", (int)handled, (int)moved, guests);
+        return 1;
+    }
+    printf("ok\n");
+    return 0;
+}
