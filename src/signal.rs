@@ -18,7 +18,7 @@
 //! blocked that they have asked for. One that asked for a single signal (SA_RESETHAND) gets a single one. The
 //! default action (for most signals: the end of the process) does not happen while a `Signals` value for that
 //! signal exists. The earlier handler or action comes back with the last of them, if no other handler was
-//! installed since.
+//! installed since. What it says about children stays in force (SA_NOCLDSTOP, SA_NOCLDWAIT, SIGCHLD ignored).
 //!
 //! **System calls** that a signal interrupts are restarted, if the kernel can do that.
 //!

@@ -235,6 +235,11 @@ pub(crate) fn note(signal: c_int) -> io::Result<()> {
         (ours.sa_mask, ours.sa_flags) =
             (current.sa_mask, ours.sa_flags | current.sa_flags & libc::SA_NODEFER);
     }
+    // What becomes of children that stop or end is as before.
+    ours.sa_flags |= current.sa_flags & (libc::SA_NOCLDSTOP | libc::SA_NOCLDWAIT);
+    if signal == SIGCHLD && current.sa_sigaction == libc::SIG_IGN {
+        ours.sa_flags |= libc::SA_NOCLDWAIT;
+    }
     // Relaxed: the installation of the handler comes after it.
     MAY_PASS.store(preempt::own_thread_locals_are_static(), Ordering::Relaxed);
     // SAFETY: the handler is async-signal-safe.
@@ -331,7 +336,6 @@ mod tests {
             check(signal).unwrap();
         }
     }
-}
 
     /// A program may make values for a signal again and again.
     #[test]
@@ -363,3 +367,4 @@ mod tests {
     }
 
     extern "C" fn on_nothing(_: c_int, _: *mut libc::siginfo_t, _: *mut c_void) {}
+}
