@@ -363,6 +363,7 @@ const ROLES: &[(&str, fn())] = &[
     ("many_at_once_fit_on_a_small_alternate_stack", many_at_once_fit_on_a_small_alternate_stack),
     ("nothing_is_left_behind", nothing_is_left_behind),
     ("a_forked_child_has_its_own", children::a_forked_child_has_its_own),
+    ("a_child_gets_no_signal_of_its_parent", children::a_child_gets_no_signal_of_its_parent),
     ("the_flags_for_children_count_on", children::the_flags_for_children_count_on),
     ("the_default", the_default_comes_back),
     ("abort", || std::process::abort()),
@@ -406,6 +407,7 @@ mod played {
         many_at_once_fit_on_a_small_alternate_stack,
         nothing_is_left_behind,
         a_forked_child_has_its_own,
+        a_child_gets_no_signal_of_its_parent,
         the_flags_for_children_count_on,
     );
 }

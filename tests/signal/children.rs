@@ -63,6 +63,34 @@ pub(super) fn a_forked_child_has_its_own() {
     busy.into_iter().for_each(|thread| thread.join().expect("it only waits and raises"));
 }
 
+/// What has come to the parent is not the child's.
+pub(super) fn a_child_gets_no_signal_of_its_parent() {
+    let signals = Signals::new([SIGUSR1, SIGUSR2]).expect("signals");
+    // It gets the signal after the first.
+    let last = Signals::new([SIGUSR1]).expect("signals");
+    raise(SIGUSR1);
+    assert_eq!(last.wait(), SIGUSR1);
+    // SAFETY: the child leaves by _exit.
+    let pid = unsafe { libc::fork() };
+    assert!(pid >= 0, "fork: {}", std::io::Error::last_os_error());
+    if pid == 0 {
+        // SAFETY: no preconditions. Ends a child that hangs.
+        unsafe { libc::alarm(20) };
+        let ends_well = std::panic::catch_unwind(|| {
+            assert_eq!(signals.try_recv(), None);
+            raise(SIGUSR2);
+            assert_eq!(signals.wait_timeout(LONG), Some(SIGUSR2));
+        });
+        // SAFETY: no preconditions.
+        unsafe { libc::_exit(i32::from(ends_well.is_err())) };
+    }
+    let mut status = 0;
+    // SAFETY: a child of this process and a place for its status.
+    assert_eq!(unsafe { libc::waitpid(pid, &mut status, 0) }, pid);
+    assert_eq!(status, 0, "the child has said why, or was ended by an alarm");
+    assert_eq!(signals.try_recv(), Some(SIGUSR1));
+}
+
 /// Starts a process that sleeps, or ends at once.
 fn fork_that(sleeps: bool) -> libc::pid_t {
     // SAFETY: the child leaves by _exit, or is killed.
