@@ -248,6 +248,7 @@ impl Signals {
     /// The running thread.
     pub fn wait_with(&self, wait: Wait) -> Result<i32, WaitError> {
         let Ear { arrived, bell } = self.ear();
+        wait.begin()?;
         loop {
             if let Some(signal) = arrived.take_first() {
                 return Ok(signal);

@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use selvedge::signal::{SIGALRM, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH, Signals};
 use selvedge::sync::Barrier;
 use selvedge::thread::{self, Builder};
-use selvedge::{Mxn, OneToOne, Runtime, Wait};
+use selvedge::{Mxn, OneToOne, Runtime, Wait, WaitError};
 
 use waiting::until_waits;
 use watchdog::Watchdog;
@@ -101,6 +101,18 @@ fn waits_are_interrupted() {
     }
     raise(SIGUSR1);
     assert_eq!(waiter.join().expect("the waiter"), (true, Some(SIGUSR1)));
+}
+
+/// An interrupt that came before is reported first, as by all waits that can be interrupted.
+fn an_interrupt_goes_before_a_signal_that_has_come() {
+    let signals = Signals::new([SIGUSR1]).expect("signals");
+    let last = Signals::new([SIGUSR1]).expect("signals");
+    raise(SIGUSR1);
+    assert_eq!(last.wait(), SIGUSR1);
+    thread::current().interrupt();
+    let wait = Wait::forever().interruptible();
+    assert_eq!(signals.wait_with(wait), Err(WaitError::Interrupted));
+    assert_eq!(signals.wait_with(wait), Ok(SIGUSR1));
 }
 
 static HANDLED: AtomicI32 = AtomicI32::new(0);
@@ -364,6 +376,7 @@ const ROLES: &[(&str, fn())] = &[
     ("nothing_is_left_behind", nothing_is_left_behind),
     ("a_forked_child_has_its_own", children::a_forked_child_has_its_own),
     ("a_child_gets_no_signal_of_its_parent", children::a_child_gets_no_signal_of_its_parent),
+    ("an_interrupt_goes_before_a_signal_that_has_come", an_interrupt_goes_before_a_signal_that_has_come),
     ("the_flags_for_children_count_on", children::the_flags_for_children_count_on),
     ("the_default", the_default_comes_back),
     ("abort", || std::process::abort()),
@@ -408,6 +421,7 @@ mod played {
         nothing_is_left_behind,
         a_forked_child_has_its_own,
         a_child_gets_no_signal_of_its_parent,
+        an_interrupt_goes_before_a_signal_that_has_come,
         the_flags_for_children_count_on,
     );
 }
