@@ -25,7 +25,7 @@ type Said = Option<&'static [&'static str]>;
 type Play = fn(&str);
 
 /// What a scene is, what it does on a runtime by name, and what must come of it.
-const SCENES: [(&str, Play, Said); 7] = [
+const SCENES: [(&str, Play, Said); 8] = [
     (
         "no thread notifies",
         |rt| on(rt, &NoThreadNotifies),
@@ -36,6 +36,7 @@ const SCENES: [(&str, Play, Said); 7] = [
     ("no message can be written", |rt| on(rt, &NoMessage), Some(&[])),
     ("the end of a runtime", |rt| on(rt, &EndOfRuntime), Some(&["\"other\"", "the end of other threads"])),
     ("owners by themselves", |rt| on(rt, &Locks), Some(&["2 threads wait for each other"])),
+    ("a forked child", |rt| on(rt, &ForkedChild), Some(&["its permit", "no thread is left"])),
     ("all sleep", |rt| on(rt, &AllSleep), None),
 ];
 
@@ -126,6 +127,30 @@ impl Scene for Locks {
         let _held = mutex.lock();
         let theirs = Arc::clone(&mutex);
         other(&rt, move || drop(theirs.lock())).join().unwrap();
+    }
+}
+
+/// The threads of the parent wait and run as they did when the child was forked, as far as it can see.
+struct ForkedChild;
+
+impl Scene for ForkedChild {
+    fn play<R: Runtime>(&self, rt: R) {
+        let _parked = other(&rt, thread::park);
+        let _runs = other(&rt, || std::thread::sleep(Duration::from_secs(100)));
+        rt.run(|| ());
+        // SAFETY: the child starts a runtime of its own, and is aborted.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let own = OneToOne::new().expect("the runtime starts");
+            other(&own, thread::park).join().unwrap();
+        }
+        let mut status = 0;
+        // SAFETY: a child of this process, and a place for its status.
+        assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+        if libc::WTERMSIG(status) == SIGABRT {
+            std::process::abort();
+        }
+        std::process::exit(0);
     }
 }
 
