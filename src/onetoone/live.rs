@@ -61,12 +61,8 @@ impl Live {
         while self.0.load(Ordering::Acquire) != WAITED_FOR {
             // Under the queue lock: `leave` lowers the count before it acquires that lock to grant.
             let some_live = || self.0.load(Ordering::Relaxed) != WAITED_FOR;
-            let _ = wait_queue::wait(
-                self.key(),
-                &Options::new(WaitReason::Scope, Wait::forever()),
-                some_live,
-                || (),
-            );
+            let options = Options::new(WaitReason::Scope, Wait::forever());
+            let _ = wait_queue::wait_while(self.key(), &options, some_live);
         }
     }
 

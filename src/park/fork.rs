@@ -220,6 +220,37 @@ mod tests {
         });
     }
 
+    /// The last other thread may do what is waited for, and be gone, after the thread that waits has looked.
+    #[test]
+    fn a_wait_that_is_over_is_not_refused() {
+        use crate::park::permit;
+        use crate::park::reason::WaitReason;
+        use crate::park::wait::{Wait, WaitError};
+        use crate::park::wait_queue::{self, Invalid, Options};
+        child::isolated(concat!(module_path!(), "::a_wait_that_is_over_is_not_refused"), || {
+            watch().unwrap();
+            child::forked(|| {
+                let me = current::current();
+                let park = |meanwhile: fn(ThreadRef), wait| {
+                    let wait = || {
+                        meanwhile(me);
+                        wait
+                    };
+                    permit::park(wait, WaitReason::Park)
+                };
+                let forever = Wait::forever();
+                assert_eq!(park(permit::unpark, forever), Ok(()));
+                let interrupt = |me: ThreadRef| me.interrupt();
+                assert_eq!(park(interrupt, forever.interruptible()), Err(WaitError::Interrupted));
+                assert_eq!(permit::sleep(forever.interruptible()), Err(WaitError::Interrupted));
+                assert!(catch_unwind(|| permit::sleep(forever)).is_err());
+                let options = Options::new(WaitReason::Scope, forever);
+                assert_eq!(wait_queue::wait_while(64, &options, || false), Err(Invalid));
+                assert!(catch_unwind(|| wait_queue::wait_while(64, &options, || true)).is_err());
+            });
+        });
+    }
+
     #[test]
     fn there_is_a_core_for_a_green_thread_that_forks() {
         child::isolated(concat!(module_path!(), "::there_is_a_core_for_a_green_thread_that_forks"), || {
