@@ -25,7 +25,7 @@ type Said = Option<&'static [&'static str]>;
 type Play = fn(&str);
 
 /// What a scene is, what it does on a runtime by name, and what must come of it.
-const SCENES: [(&str, Play, Said); 8] = [
+const SCENES: [(&str, Play, Said); 9] = [
     (
         "no thread notifies",
         |rt| on(rt, &NoThreadNotifies),
@@ -35,6 +35,7 @@ const SCENES: [(&str, Play, Said); 8] = [
     ("strangers have ended", |rt| on(rt, &StrangersEnded), Some(&["its permit", "no thread is left"])),
     ("no message can be written", |rt| on(rt, &NoMessage), Some(&[])),
     ("the end of a runtime", |rt| on(rt, &EndOfRuntime), Some(&["\"other\"", "the end of other threads"])),
+    ("the end of a runtime with a lock", |rt| on(rt, &EndWithLock), Some(&["2 threads wait for each other"])),
     ("owners by themselves", |rt| on(rt, &Locks), Some(&["2 threads wait for each other"])),
     ("a forked child", |rt| on(rt, &ForkedChild), Some(&["its permit", "no thread is left"])),
     ("all sleep", |rt| on(rt, &AllSleep), None),
@@ -114,6 +115,19 @@ struct EndOfRuntime;
 impl Scene for EndOfRuntime {
     fn play<R: Runtime>(&self, rt: R) {
         drop(other(&rt, thread::park));
+        drop(rt);
+    }
+}
+
+/// The same, and it holds what they wait for.
+struct EndWithLock;
+
+impl Scene for EndWithLock {
+    fn play<R: Runtime>(&self, rt: R) {
+        let mutex = Arc::new(Mutex::new(()));
+        let _held = mutex.lock();
+        let theirs = Arc::clone(&mutex);
+        drop(other(&rt, move || drop(theirs.lock())));
         drop(rt);
     }
 }
