@@ -99,9 +99,11 @@ fn fork_that(sleeps: bool) -> libc::pid_t {
     if pid == 0 {
         // SAFETY: no preconditions. Ends a child that was left alone.
         unsafe { libc::alarm(20) };
-        while sleeps {
-            // SAFETY: no preconditions.
-            unsafe { libc::pause() };
+        if sleeps {
+            loop {
+                // SAFETY: no preconditions.
+                unsafe { libc::pause() };
+            }
         }
         // SAFETY: no preconditions.
         unsafe { libc::_exit(0) };
