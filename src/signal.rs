@@ -18,7 +18,7 @@
 //! blocked that they have asked for. One that asked for a single signal (SA_RESETHAND) gets a single one. The
 //! default action (for most signals: the end of the process) does not happen while a `Signals` value for that
 //! signal exists. The earlier handler or action comes back with the last of them, if no other handler was
-//! installed since.
+//! installed since. What it says about children stays in force (SA_NOCLDSTOP, SA_NOCLDWAIT, SIGCHLD ignored).
 //!
 //! **System calls** that a signal interrupts are restarted, if the kernel can do that.
 //!
@@ -78,20 +78,26 @@ pub struct Signals {
 /// What a [`Signals`] value shares with the thread that hands signals on.
 struct Receiver {
     wanted: Set,
+    ear: PerProcess<Ear>,
+}
+
+/// What a [`Signals`] value has heard in one process.
+struct Ear {
     arrived: Arrived,
     /// At least as many permits as signals have arrived since it was made.
-    bell: PerProcess<Semaphore>,
+    bell: Semaphore,
 }
 
 impl Receiver {
-    fn bell(&self) -> &Semaphore {
-        self.bell.get(|_| Semaphore::new(0))
+    fn ear(&self) -> &Ear {
+        self.ear.get(|_| Ear { arrived: Arrived::new(), bell: Semaphore::new(0) })
     }
 
     fn hand(&self, signals: Set) {
-        self.arrived.add(signals);
+        let ear = self.ear();
+        ear.arrived.add(signals);
         // If there are too many already, there are enough.
-        let _ = self.bell().try_add_permits(signals.signals().count());
+        let _ = ear.bell.try_add_permits(signals.signals().count());
     }
 }
 
@@ -182,7 +188,7 @@ impl Signals {
                 return Err(error);
             }
         }
-        let receiver = Arc::new(Receiver { wanted: set, arrived: Arrived::new(), bell: PerProcess::new() });
+        let receiver = Arc::new(Receiver { wanted: set, ear: PerProcess::new() });
         let all = desk.receivers.iter().chain([&receiver]).map(Arc::clone).collect();
         desk.replace(all);
         Ok(Self { receiver })
@@ -193,11 +199,11 @@ impl Signals {
     ///
     /// # Panics
     /// If that thread cannot be started.
-    fn ear(&self) -> (&Arrived, &Semaphore) {
+    fn ear(&self) -> &Ear {
         if fork::is_child() {
             desk().open().expect("the thread that hands signals on, in a forked child");
         }
-        (&self.receiver.arrived, self.receiver.bell())
+        self.receiver.ear()
     }
 
     /// Waits for the next signal, and returns its number. Of several that have come, returns the least.
@@ -241,7 +247,8 @@ impl Signals {
     ///
     /// The running thread.
     pub fn wait_with(&self, wait: Wait) -> Result<i32, WaitError> {
-        let (arrived, bell) = self.ear();
+        let Ear { arrived, bell } = self.ear();
+        wait.begin()?;
         loop {
             if let Some(signal) = arrived.take_first() {
                 return Ok(signal);
@@ -257,7 +264,7 @@ impl Signals {
     /// Returns a signal that has come already, if there is one.
     #[must_use = "the signal is taken"]
     pub fn try_recv(&self) -> Option<i32> {
-        self.ear().0.take_first()
+        self.ear().arrived.take_first()
     }
 
     /// Returns all signals that have come already, without waiting.

@@ -25,7 +25,7 @@ type Said = Option<&'static [&'static str]>;
 type Play = fn(&str);
 
 /// What a scene is, what it does on a runtime by name, and what must come of it.
-const SCENES: [(&str, Play, Said); 7] = [
+const SCENES: [(&str, Play, Said); 9] = [
     (
         "no thread notifies",
         |rt| on(rt, &NoThreadNotifies),
@@ -35,7 +35,9 @@ const SCENES: [(&str, Play, Said); 7] = [
     ("strangers have ended", |rt| on(rt, &StrangersEnded), Some(&["its permit", "no thread is left"])),
     ("no message can be written", |rt| on(rt, &NoMessage), Some(&[])),
     ("the end of a runtime", |rt| on(rt, &EndOfRuntime), Some(&["\"other\"", "the end of other threads"])),
+    ("the end of a runtime with a lock", |rt| on(rt, &EndWithLock), Some(&["2 threads wait for each other"])),
     ("owners by themselves", |rt| on(rt, &Locks), Some(&["2 threads wait for each other"])),
+    ("a forked child", |rt| on(rt, &ForkedChild), Some(&["its permit", "no thread is left"])),
     ("all sleep", |rt| on(rt, &AllSleep), None),
 ];
 
@@ -117,6 +119,19 @@ impl Scene for EndOfRuntime {
     }
 }
 
+/// The same, and it holds what they wait for.
+struct EndWithLock;
+
+impl Scene for EndWithLock {
+    fn play<R: Runtime>(&self, rt: R) {
+        let mutex = Arc::new(Mutex::new(()));
+        let _held = mutex.lock();
+        let theirs = Arc::clone(&mutex);
+        drop(other(&rt, move || drop(theirs.lock())));
+        drop(rt);
+    }
+}
+
 struct Locks;
 
 impl Scene for Locks {
@@ -127,6 +142,35 @@ impl Scene for Locks {
         let theirs = Arc::clone(&mutex);
         other(&rt, move || drop(theirs.lock())).join().unwrap();
     }
+}
+
+/// The threads of the parent wait and run as they did when the child was forked, as far as it can see.
+struct ForkedChild;
+
+impl Scene for ForkedChild {
+    fn play<R: Runtime>(&self, rt: R) {
+        let _parked = other(&rt, thread::park);
+        let _runs = other(&rt, || std::thread::sleep(Duration::from_secs(100)));
+        // By a thread that Selvedge did not start, and by one of a runtime.
+        if forks_and_is_aborted() && rt.run(forks_and_is_aborted) {
+            std::process::abort();
+        }
+        std::process::exit(0);
+    }
+}
+
+/// Forks a child in which all wait, and returns `true` if it was aborted.
+fn forks_and_is_aborted() -> bool {
+    // SAFETY: the child starts a runtime of its own, and is aborted.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let own = OneToOne::new().expect("the runtime starts");
+        other(&own, thread::park).join().unwrap();
+    }
+    let mut status = 0;
+    // SAFETY: a child of this process, and a place for its status.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    libc::WTERMSIG(status) == SIGABRT
 }
 
 /// All sleep, again and again, and are woken by the clock, by a thread's end, or by one that the runtime

@@ -3,6 +3,8 @@
 
 #[path = "support/child.rs"]
 mod child;
+#[path = "signal/children.rs"]
+mod children;
 #[path = "support/waiting.rs"]
 mod waiting;
 #[path = "support/watchdog.rs"]
@@ -19,7 +21,7 @@ use std::time::{Duration, Instant};
 use selvedge::signal::{SIGALRM, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH, Signals};
 use selvedge::sync::Barrier;
 use selvedge::thread::{self, Builder};
-use selvedge::{Mxn, OneToOne, Runtime, Wait};
+use selvedge::{Mxn, OneToOne, Runtime, Wait, WaitError};
 
 use waiting::until_waits;
 use watchdog::Watchdog;
@@ -99,6 +101,18 @@ fn waits_are_interrupted() {
     }
     raise(SIGUSR1);
     assert_eq!(waiter.join().expect("the waiter"), (true, Some(SIGUSR1)));
+}
+
+/// An interrupt that came before is reported first, as by all waits that can be interrupted.
+fn an_interrupt_goes_before_a_signal_that_has_come() {
+    let signals = Signals::new([SIGUSR1]).expect("signals");
+    let last = Signals::new([SIGUSR1]).expect("signals");
+    raise(SIGUSR1);
+    assert_eq!(last.wait(), SIGUSR1);
+    thread::current().interrupt();
+    let wait = Wait::forever().interruptible();
+    assert_eq!(signals.wait_with(wait), Err(WaitError::Interrupted));
+    assert_eq!(signals.wait_with(wait), Ok(SIGUSR1));
 }
 
 static HANDLED: AtomicI32 = AtomicI32::new(0);
@@ -335,58 +349,6 @@ fn nothing_is_left_behind() {
     assert_eq!(none.wait_timeout(Duration::from_millis(1)), None);
 }
 
-/// What was made before a fork works in the child, whatever other threads were doing with signals at that
-/// moment. So does what is made there.
-fn a_forked_child_has_its_own() {
-    let signals = Arc::new(Signals::new([SIGUSR1, SIGWINCH]).expect("signals"));
-    // What a process finds out at its first wait is known then: of std's cells, a fork in that moment
-    // would leave one half done.
-    assert_eq!(signals.wait_timeout(Duration::from_millis(1)), None);
-    let over = Arc::new(AtomicBool::new(false));
-    let busy: Vec<_> = [0, 1]
-        .map(|_| {
-            let (signals, over) = (Arc::clone(&signals), Arc::clone(&over));
-            std::thread::spawn(move || {
-                while !over.load(SeqCst) {
-                    drop(Signals::new([SIGUSR1, SIGUSR2]).expect("signals"));
-                    raise(SIGWINCH);
-                    let _ = signals.wait_timeout(Duration::from_micros(20));
-                }
-            })
-        })
-        .into();
-    for _ in 0..50 {
-        // SAFETY: the child leaves by _exit.
-        let pid = unsafe { libc::fork() };
-        assert!(pid >= 0, "fork: {}", std::io::Error::last_os_error());
-        if pid == 0 {
-            // SAFETY: no preconditions. Ends a child that hangs.
-            unsafe { libc::alarm(20) };
-            let ends_well = std::panic::catch_unwind(|| {
-                // Beside what this copy had got before the fork.
-                let mine = || (0..3).any(|_| signals.wait_timeout(LONG) == Some(SIGUSR1));
-                raise(SIGUSR1);
-                assert!(mine());
-                let own = Signals::new([SIGUSR1]).expect("signals of the child's");
-                raise(SIGUSR1);
-                assert_eq!(own.wait_timeout(LONG), Some(SIGUSR1));
-                assert!(mine());
-                drop(own);
-                raise(SIGUSR1);
-                assert!(mine());
-            });
-            // SAFETY: no preconditions.
-            unsafe { libc::_exit(i32::from(ends_well.is_err())) };
-        }
-        let mut status = 0;
-        // SAFETY: a child of this process and a place for its status.
-        assert_eq!(unsafe { libc::waitpid(pid, &mut status, 0) }, pid);
-        assert_eq!(status, 0, "the child has said why, or was ended by an alarm");
-    }
-    over.store(true, SeqCst);
-    busy.into_iter().for_each(|thread| thread.join().expect("it only waits and raises"));
-}
-
 /// The default action is back with the last of them.
 fn the_default_comes_back() {
     let signals = Signals::new([SIGINT]).expect("signals");
@@ -412,7 +374,10 @@ const ROLES: &[(&str, fn())] = &[
     ("a_storm_from_outside", a_storm_from_outside),
     ("many_at_once_fit_on_a_small_alternate_stack", many_at_once_fit_on_a_small_alternate_stack),
     ("nothing_is_left_behind", nothing_is_left_behind),
-    ("a_forked_child_has_its_own", a_forked_child_has_its_own),
+    ("a_forked_child_has_its_own", children::a_forked_child_has_its_own),
+    ("a_child_gets_no_signal_of_its_parent", children::a_child_gets_no_signal_of_its_parent),
+    ("an_interrupt_goes_before_a_signal_that_has_come", an_interrupt_goes_before_a_signal_that_has_come),
+    ("the_flags_for_children_count_on", children::the_flags_for_children_count_on),
     ("the_default", the_default_comes_back),
     ("abort", || std::process::abort()),
 ];
@@ -455,6 +420,9 @@ mod played {
         many_at_once_fit_on_a_small_alternate_stack,
         nothing_is_left_behind,
         a_forked_child_has_its_own,
+        a_child_gets_no_signal_of_its_parent,
+        an_interrupt_goes_before_a_signal_that_has_come,
+        the_flags_for_children_count_on,
     );
 }
 

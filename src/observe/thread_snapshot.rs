@@ -18,7 +18,7 @@ use std::num::NonZeroU64;
 use crate::park::reason::WaitReason;
 use crate::park::thread::ThreadRef;
 use crate::park::wait_state::WaitSnapshot;
-use crate::park::{all_threads, table};
+use crate::park::{all_threads, fork, table};
 use crate::shim::atomic::{AtomicUsize, Ordering};
 use crate::shim::global;
 
@@ -38,8 +38,14 @@ impl PoolThread {
     pub(crate) fn enter() -> Self {
         // Relaxed, here and below: only a count.
         ENTERED.fetch_add(1, Ordering::Relaxed);
+        fork::tell_children(all_left);
         Self(())
     }
+}
+
+/// Forgets those of the parent. Called in the child of a fork.
+fn all_left() {
+    LEFT.store(ENTERED.load(Ordering::Relaxed), Ordering::Relaxed);
 }
 
 impl Drop for PoolThread {
@@ -79,11 +85,13 @@ pub(crate) struct Snapshot {
     pub(crate) wait: Option<WaitSnapshot>,
 }
 
-/// Returns all living threads. Allocates, and takes the lock of each bucket of the wait queues in turn.
+/// Returns all living threads of this process. Allocates, and takes the lock of each bucket of the wait queues in turn.
 pub(crate) fn all() -> Vec<Snapshot> {
     let mut snapshots = Vec::new();
     let mut add = |thread: ThreadRef, kernel| {
-        if let Some((id, home, wait)) = thread.snapshot() {
+        if let Some((id, home, wait)) = thread.snapshot()
+            && !fork::is_parents(id, kernel)
+        {
             snapshots.push(Snapshot { thread, id, home, kernel, wait });
         }
     };
@@ -117,6 +125,7 @@ mod tests {
 
     use super::*;
     use crate::observe::lock_owners;
+    use crate::park::core_pool;
     use crate::park::current::{current, try_current};
     use crate::park::permit::sleep;
     use crate::park::tests::watched;
@@ -136,6 +145,26 @@ mod tests {
             drop(other);
             assert_eq!(pool_threads().living(), 0);
             assert_ne!(pool_threads(), before, "others may have come and gone");
+        });
+    }
+
+    /// The threads and the crew of a parent are not in its child.
+    #[cfg(unix)]
+    #[test]
+    fn a_fork_has_no_thread_of_its_parent_but_one() {
+        let name = "::a_fork_has_no_thread_of_its_parent_but_one";
+        child::isolated(&[module_path!(), name].concat(), || {
+            let (me, other) = (current(), core_pool::take(1, None, None));
+            let has = |thread| all().iter().any(|snapshot| snapshot.thread == thread);
+            let _crew = PoolThread::enter();
+            assert!(has(me) && has(other) && pool_threads().living() == 1);
+            child::forked(|| {
+                assert!(has(me) && !has(other));
+                assert_eq!(pool_threads().living(), 0);
+                let _crew = PoolThread::enter();
+                assert_eq!(pool_threads().living(), 1);
+            });
+            other.release();
         });
     }
 

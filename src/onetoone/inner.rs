@@ -66,7 +66,7 @@ pub(crate) fn start(settings: Settings) -> io::Result<Arc<Inner>> {
     let inner = Arc::new_cyclic(|me| Inner {
         me: Weak::clone(me),
         number: registry::take_number(),
-        live: Live::new(),
+        live: Live::new(me.as_ptr().addr()),
         reaper: Reaper::new(),
         stack_size,
         interrupting: AtomicBool::new(false),

@@ -15,36 +15,42 @@ use crate::shim::atomic::{AtomicUsize, Ordering};
 /// | value | meaning |
 /// |---|---|
 /// | even | half of it threads live, and no thread waits |
-/// | odd | the same, and a thread waits for 1 on the queue of the word's address |
+/// | odd | the same, and a thread waits for 1 on the queue of the runtime's address |
+///
+/// By that address, a search for deadlocks knows for which threads the waiting one waits.
 #[derive(Debug)]
-pub(super) struct Live(AtomicUsize);
+pub(super) struct Live {
+    word: AtomicUsize,
+    key: usize,
+}
 
 const WAITED_FOR: usize = 1;
 const ONE: usize = 2;
 
 impl Live {
-    pub(super) fn new() -> Self {
-        Self(AtomicUsize::new(0))
+    /// Creates the count of the runtime at this address.
+    pub(super) fn new(home: usize) -> Self {
+        Self { word: AtomicUsize::new(0), key: home }
     }
 
     pub(super) fn count(&self) -> usize {
         // Relaxed: a figure to show.
-        self.0.load(Ordering::Relaxed) / ONE
+        self.word.load(Ordering::Relaxed) / ONE
     }
 
     /// Counts one thread more, which is about to be started.
     pub(super) fn enter(&self) -> Entered<'_> {
         // Relaxed: the caller holds the runtime, or is counted itself, so no thread waits for the runtime's
         // end meanwhile.
-        self.0.fetch_add(ONE, Ordering::Relaxed);
+        self.word.fetch_add(ONE, Ordering::Relaxed);
         Entered(self)
     }
 
     /// Counts one thread less. The caller keeps the word alive until this returns.
     pub(super) fn leave(&self) {
         // Release: pairs with the acquire of `wait`.
-        if self.0.fetch_sub(ONE, Ordering::Release) == ONE + WAITED_FOR
-            && let Some(waiters) = wait_queue::grant_all(self.key(), Token(0), || true)
+        if self.word.fetch_sub(ONE, Ordering::Release) == ONE + WAITED_FOR
+            && let Some(waiters) = wait_queue::grant_all(self.key, Token(0), || true)
         {
             waiters.wake_all();
         }
@@ -54,24 +60,16 @@ impl Live {
     /// that.
     pub(super) fn wait(&self) {
         // Acquire: pairs with `leave`, so all that the threads did happens before the return.
-        if self.0.load(Ordering::Acquire) == 0 {
+        if self.word.load(Ordering::Acquire) == 0 {
             return;
         }
-        self.0.fetch_or(WAITED_FOR, Ordering::AcqRel);
-        while self.0.load(Ordering::Acquire) != WAITED_FOR {
+        self.word.fetch_or(WAITED_FOR, Ordering::AcqRel);
+        while self.word.load(Ordering::Acquire) != WAITED_FOR {
             // Under the queue lock: `leave` lowers the count before it acquires that lock to grant.
-            let some_live = || self.0.load(Ordering::Relaxed) != WAITED_FOR;
-            let _ = wait_queue::wait(
-                self.key(),
-                &Options::new(WaitReason::Scope, Wait::forever()),
-                some_live,
-                || (),
-            );
+            let some_live = || self.word.load(Ordering::Relaxed) != WAITED_FOR;
+            let options = Options::new(WaitReason::Scope, Wait::forever());
+            let _ = wait_queue::wait_while(self.key, &options, some_live);
         }
-    }
-
-    fn key(&self) -> usize {
-        (&raw const self.0).addr()
     }
 }
 

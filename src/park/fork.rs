@@ -27,10 +27,11 @@
 //! observed of threads and locks has duties of its own ([`tell_children`]).
 
 use std::io;
+use std::num::NonZeroU64;
 use std::ptr;
 
 use super::robust::dead;
-use super::thread::{ThreadCore, ThreadRef, last_id};
+use super::thread::{NO_ID, ThreadCore, ThreadRef, last_id};
 use super::wait_state::name;
 use super::{all_threads, core_pool, current, table};
 use crate::shim::atomic::{AtomicPtr, Ordering};
@@ -51,6 +52,10 @@ fn in_child() {
     // SAFETY: in the child of a fork, by its only thread.
     unsafe { name::forget_holder() };
     let me = current::try_current();
+    if let Some(me) = me {
+        // It has an id from here on, by which its core of before is known.
+        me.id();
+    }
     // SAFETY: in the child of a fork, by its only thread, which holds none of the runtime's locks.
     unsafe { dead::parents_died(last_id(), current::known_id()) };
     all_threads::each(&mut |thread, _| {
@@ -58,8 +63,12 @@ fn in_child() {
         if dead::is_lost(id) {
             // SAFETY: in the child of a fork, by its only thread.
             unsafe { thread.core().robust.pending_owner_died(id) };
+        } else if id == NO_ID && !thread.is_done() {
+            // So that this one is known as lost, too.
+            thread.id();
         }
     });
+    dead::up_to(last_id());
     let left = me.and_then(survive);
     let left = left.map_or(ptr::null(), |left| left.core()).cast_mut();
     // Release: pairs with `survivor_of`.
@@ -86,6 +95,12 @@ fn survive(me: ThreadRef) -> Option<ThreadRef> {
         current::set_current(here);
         here
     }
+}
+
+/// Returns `true` if the core in which a look from outside has found a thread with this id is a parent's.
+/// Nothing runs it here. If a green thread called `fork`, it is here with another core, a kernel thread's.
+pub(crate) fn is_parents(id: NonZeroU64, is_kernel: bool) -> bool {
+    dead::is_lost(id.get()) || !is_kernel && dead::is_survivor(id.get())
 }
 
 /// Returns how many threads of the parent's runtime at `home` are in this child. The runtime starts none
@@ -201,6 +216,37 @@ mod tests {
                     check(None);
                     drop(end);
                 });
+            });
+        });
+    }
+
+    /// The last other thread may do what is waited for, and be gone, after the thread that waits has looked.
+    #[test]
+    fn a_wait_that_is_over_is_not_refused() {
+        use crate::park::permit;
+        use crate::park::reason::WaitReason;
+        use crate::park::wait::{Wait, WaitError};
+        use crate::park::wait_queue::{self, Invalid, Options};
+        child::isolated(concat!(module_path!(), "::a_wait_that_is_over_is_not_refused"), || {
+            watch().unwrap();
+            child::forked(|| {
+                let me = current::current();
+                let park = |meanwhile: fn(ThreadRef), wait| {
+                    let wait = || {
+                        meanwhile(me);
+                        wait
+                    };
+                    permit::park(wait, WaitReason::Park)
+                };
+                let forever = Wait::forever();
+                assert_eq!(park(permit::unpark, forever), Ok(()));
+                let interrupt = |me: ThreadRef| me.interrupt();
+                assert_eq!(park(interrupt, forever.interruptible()), Err(WaitError::Interrupted));
+                assert_eq!(permit::sleep(forever.interruptible()), Err(WaitError::Interrupted));
+                assert!(catch_unwind(|| permit::sleep(forever)).is_err());
+                let options = Options::new(WaitReason::Scope, forever);
+                assert_eq!(wait_queue::wait_while(64, &options, || false), Err(Invalid));
+                assert!(catch_unwind(|| wait_queue::wait_while(64, &options, || true)).is_err());
             });
         });
     }

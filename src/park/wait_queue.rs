@@ -183,8 +183,23 @@ pub(crate) fn wait(
     validate: impl FnOnce() -> bool,
     before_sleep: impl FnOnce(),
 ) -> Result<Woken, Invalid> {
+    endless::check(options.wait.deadline);
     wait_and(key, options, validate, |waiter| {
         before_sleep();
+        waiter.block(options);
+        None
+    })
+}
+
+/// Waits as [`wait`] does, if `must_wait`, which only looks. So a wait is not refused as endless if the last
+/// other thread has ended it since the caller looked.
+pub(crate) fn wait_while(
+    key: usize,
+    options: &Options,
+    must_wait: impl Fn() -> bool,
+) -> Result<Woken, Invalid> {
+    endless::check_unless(options.wait.deadline, || !must_wait());
+    wait_and(key, options, &must_wait, |waiter| {
         waiter.block(options);
         None
     })
@@ -199,6 +214,7 @@ pub(crate) fn wait_with(
     validate: impl FnOnce() -> bool,
     lock: &impl HeldMutex,
 ) -> Result<Woken, Invalid> {
+    endless::check(options.wait.deadline);
     wait_and(key, options, validate, |waiter| {
         let simple = !waiter.kernel && options.wait.is_endless();
         if simple && lock.is_alone() {
@@ -220,7 +236,6 @@ fn wait_and(
     sleep: impl FnOnce(&Waiter) -> Option<Token>,
 ) -> Result<Woken, Invalid> {
     let me = current();
-    endless::check(options.wait.deadline);
     let waiter = Waiter::new(me, key, options);
     me.core().wait_state.at(key);
     // From the linking to the wake-up (I9).

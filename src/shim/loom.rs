@@ -315,7 +315,14 @@ pub(crate) mod poll_set;
 
 /// A model is one process, and does not fork.
 pub(crate) use crate::sys::kthread::KernelThread;
-pub(crate) use crate::sys::{fork, process, thread_end};
+pub(crate) use crate::sys::{fork, process};
+
+/// A model's threads end with their thread-locals.
+pub(crate) mod thread_end {
+    pub(crate) fn call_last(_: fn(*const ()), _: *const (), _: bool) -> bool {
+        false
+    }
+}
 
 /// The CPU on which a model runs is not known.
 pub(crate) mod cpu {

@@ -27,6 +27,16 @@ pub(super) fn is_handler(action: &libc::sigaction) -> bool {
     !matches!(action.sa_sigaction, libc::SIG_DFL | libc::SIG_IGN)
 }
 
+/// Returns `true` if two actions do the same, with the same signals blocked.
+#[cfg(all(feature = "signal", target_os = "linux"))]
+pub(super) fn are_same(one: &libc::sigaction, other: &libc::sigaction) -> bool {
+    // SAFETY: sets that came from the kernel, or are empty.
+    let has =
+        |action: &libc::sigaction, signal| unsafe { libc::sigismember(&raw const action.sa_mask, signal) };
+    (one.sa_sigaction, one.sa_flags) == (other.sa_sigaction, other.sa_flags)
+        && (1..=super::signals::LARGEST).all(|signal| has(one, signal) == has(other, signal))
+}
+
 /// Returns `true` if `signal` comes to `handler` first.
 pub(super) fn comes_to(signal: c_int, handler: Handler) -> bool {
     of(signal).is_ok_and(|now| now.sa_sigaction == handler as libc::sighandler_t)

@@ -150,6 +150,12 @@ impl Before {
         unsafe { before.as_ref() }
     }
 
+    /// Returns `true` if it stands for `action`, and nothing of it can be spent. A program may come back to
+    /// the same action any number of times.
+    fn is_of(&self, action: &libc::sigaction) -> bool {
+        action.sa_flags & libc::SA_RESETHAND == 0 && sigaction::are_same(&self.action, action)
+    }
+
     /// Takes the action for the next signal. Called once for each signal, by the code that then does the
     /// action.
     fn take_turn(&self) -> libc::sigaction {
@@ -213,9 +219,11 @@ pub(crate) fn note(signal: c_int) -> io::Result<()> {
         // `forget` has left it there, because of a handler that is gone.
         return Ok(());
     }
-    // Before the handler can run and look for it. An older one stays where it is: a handler may be looking.
-    let before = Box::new(Before { action: current, spent: AtomicBool::new(false) });
-    BEFORE[signal as usize].store(Box::into_raw(before), Ordering::Release);
+    if !Before::of(signal).is_some_and(|before| before.is_of(&current)) {
+        // Before the handler can run and look for it. An older one stays where it is: a handler may be looking.
+        let before = Box::new(Before { action: current, spent: AtomicBool::new(false) });
+        BEFORE[signal as usize].store(Box::into_raw(before), Ordering::Release);
+    }
     // On the alternate stack if there is one, because a green thread's stack is small. Interrupted system
     // calls go on.
     let mut ours = sigaction::calling(on_signal, libc::SA_RESTART);
@@ -226,6 +234,11 @@ pub(crate) fn note(signal: c_int) -> io::Result<()> {
         // As the earlier handler has asked, because it runs inside this one.
         (ours.sa_mask, ours.sa_flags) =
             (current.sa_mask, ours.sa_flags | current.sa_flags & libc::SA_NODEFER);
+    }
+    // What becomes of children that stop or end is as before.
+    ours.sa_flags |= current.sa_flags & (libc::SA_NOCLDSTOP | libc::SA_NOCLDWAIT);
+    if signal == SIGCHLD && current.sa_sigaction == libc::SIG_IGN {
+        ours.sa_flags |= libc::SA_NOCLDWAIT;
     }
     // Relaxed: the installation of the handler comes after it.
     MAY_PASS.store(preempt::own_thread_locals_are_static(), Ordering::Relaxed);
@@ -323,4 +336,35 @@ mod tests {
             check(signal).unwrap();
         }
     }
+
+    /// A program may make values for a signal again and again.
+    #[test]
+    fn an_action_that_comes_back_takes_no_more_memory() {
+        let name = "::an_action_that_comes_back_takes_no_more_memory";
+        super::super::child_tests::isolated(&[module_path!(), name].concat(), || {
+            let known = || BEFORE[SIGUSR1 as usize].load(Ordering::Relaxed);
+            let again = || {
+                note(SIGUSR1).unwrap();
+                forget(SIGUSR1);
+                known()
+            };
+            // Some C libraries mark an action that they have set.
+            again();
+            let first = again();
+            assert_eq!(again(), first);
+            let mut other = sigaction::calling(on_nothing, 0);
+            // SAFETY: the handler does nothing.
+            unsafe { sigaction::set(SIGUSR1, &other) }.unwrap();
+            again();
+            let second = again();
+            assert_ne!(second, first);
+            assert_eq!(again(), second);
+            other.sa_flags |= libc::SA_NODEFER;
+            // SAFETY: as above.
+            unsafe { sigaction::set(SIGUSR1, &other) }.unwrap();
+            assert_ne!(again(), second);
+        });
+    }
+
+    extern "C" fn on_nothing(_: c_int, _: *mut libc::siginfo_t, _: *mut c_void) {}
 }

@@ -22,10 +22,11 @@ struct Last {
 
 static LAST: OnceLock<Option<Last>> = OnceLock::new();
 
-/// Makes the running thread call `call` with `about` when it ends. `about` is aligned to four bytes at least,
-/// and `call` is always the same. Returns `false` if the C library has no key left.
+/// Makes the running thread call `call` with `about` when it ends: in the next round if `soon`, because some
+/// rounds are over. `about` is aligned to four bytes at least, and `call` is always the same. Returns `false`
+/// if the C library has no key left.
 #[must_use]
-pub(crate) fn call_last(call: fn(*const ()), about: *const ()) -> bool {
+pub(crate) fn call_last(call: fn(*const ()), about: *const (), soon: bool) -> bool {
     debug_assert!(!about.is_null() && about.addr() & COUNT == 0);
     let last = LAST.get_or_init(|| {
         let mut key = 0;
@@ -33,8 +34,9 @@ pub(crate) fn call_last(call: fn(*const ()), about: *const ()) -> bool {
         let made = unsafe { libc::pthread_key_create(&raw mut key, Some(put_off)) } == 0;
         made.then_some(Last { key, call })
     });
+    let value = about.map_addr(|about| about + if soon { ROUNDS } else { 0 });
     // SAFETY: the key is never deleted.
-    last.as_ref().is_some_and(|last| unsafe { libc::pthread_setspecific(last.key, about.cast()) } == 0)
+    last.as_ref().is_some_and(|last| unsafe { libc::pthread_setspecific(last.key, value.cast()) } == 0)
 }
 
 unsafe extern "C" fn put_off(value: *mut c_void) {

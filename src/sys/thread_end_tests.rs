@@ -28,12 +28,12 @@ fn comes_after_thread_locals() {
     crate::sys::child_tests::isolated(concat!(module_path!(), "::comes_after_thread_locals"), || {
             let ends: [fn(); 2] = [
             || {
-                assert!(call_last(last, ptr::without_provenance(64)));
+                assert!(call_last(last, ptr::without_provenance(64), false));
                 LATE.with(|_| ());
             },
             || {
                 LATE.with(|_| ());
-                assert!(call_last(last, ptr::without_provenance(64)));
+                assert!(call_last(last, ptr::without_provenance(64), false));
             },
         ];
         for ends in ends {

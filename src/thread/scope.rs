@@ -72,7 +72,7 @@ impl Shared {
             // Relaxed: `uncount` lowers the count before it takes the queue lock, which is held here.
             let some_run = || self.running.load(Ordering::Relaxed) != 0;
             let options = Options::new(WaitReason::Scope, wait);
-            if let Ok(Woken::Ended { why, .. }) = wait_queue::wait(self.key(), &options, some_run, || ()) {
+            if let Ok(Woken::Ended { why, .. }) = wait_queue::wait_while(self.key(), &options, some_run) {
                 return Err(why);
             }
         }

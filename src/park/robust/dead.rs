@@ -63,6 +63,11 @@ pub(in crate::park) fn is_lost(id: u64) -> bool {
     id != 0 && id <= LOST.load(Ordering::Relaxed) && id != SURVIVOR.load(Ordering::Relaxed)
 }
 
+/// Returns `true` if the thread with this id is the one of the parent's threads that called `fork`.
+pub(in crate::park) fn is_survivor(id: u64) -> bool {
+    id != 0 && id == SURVIVOR.load(Ordering::Relaxed)
+}
+
 #[cold]
 fn is_listed(id: u64) -> bool {
     // The lock pairs with `add`: a caller that finds the id sees all that its thread did.
@@ -122,8 +127,14 @@ pub(in crate::park) unsafe fn parents_died(last: u64, survivor: u64) {
     };
     // SAFETY: the caller's promise.
     unsafe { DEAD.mend(forget) };
-    LOST.store(last, Ordering::Relaxed);
     SURVIVOR.store(survivor, Ordering::Relaxed);
+    up_to(last);
+}
+
+/// Notes that the ids of the parent's threads end with `last`. Called in the child of a fork, by its only
+/// thread.
+pub(in crate::park) fn up_to(last: u64) {
+    LOST.store(last, Ordering::Relaxed);
 }
 
 #[cfg(test)]

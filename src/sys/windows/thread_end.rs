@@ -29,9 +29,9 @@ struct Last {
 static LAST: OnceLock<Option<Last>> = OnceLock::new();
 
 /// Makes the running thread call `call` with `about` when it ends. `call` is always the same. Returns `false`
-/// if the system has no slot left.
+/// if the system has no slot left. (Its sibling needs to know if the thread's values are being destroyed.)
 #[must_use]
-pub(crate) fn call_last(call: fn(*const ()), about: *const ()) -> bool {
+pub(crate) fn call_last(call: fn(*const ()), about: *const (), _soon: bool) -> bool {
     debug_assert!(!about.is_null());
     let last = LAST.get_or_init(|| {
         const NONE: u32 = u32::MAX;

@@ -46,8 +46,7 @@ impl Places {
         while !self.try_take() {
             // Relaxed: `give_back` raises the word before it takes the queue lock, which is held here.
             let none_is_free = || self.free.load(Ordering::Relaxed) == 0;
-            if let Ok(Woken::Ended { why, .. }) = wait_queue::wait(self.key(), &options, none_is_free, || ())
-            {
+            if let Ok(Woken::Ended { why, .. }) = wait_queue::wait_while(self.key(), &options, none_is_free) {
                 return Err(why);
             }
         }
