@@ -193,9 +193,9 @@ pub(crate) fn slow_owner_hint() -> OwnerHint {
     }
 }
 
-/// An adopted thread, and whether `end_last` will be called. Its values end with its thread-locals. Those that
-/// are destroyed later may wait, and others may unpark the thread by the handle that they have. So the core is
-/// given back after all of them.
+/// An adopted thread, and whether `end_last` will be called. Its values end with its thread-locals. Those
+/// that are destroyed later may wait, and others may unpark the thread by the handle that they have. So the
+/// core is given back after all of them.
 struct Adopted(Cell<Option<(ThreadRef, bool)>>);
 
 impl Drop for Adopted {

@@ -220,7 +220,8 @@ pub(crate) fn note(signal: c_int) -> io::Result<()> {
         return Ok(());
     }
     if !Before::of(signal).is_some_and(|before| before.is_of(&current)) {
-        // Before the handler can run and look for it. An older one stays where it is: a handler may be looking.
+        // Before the handler can run and look for it. An older one stays where it is: a handler may be
+        // looking.
         let before = Box::new(Before { action: current, spent: AtomicBool::new(false) });
         BEFORE[signal as usize].store(Box::into_raw(before), Ordering::Release);
     }

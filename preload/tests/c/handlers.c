@@ -1,6 +1,6 @@
 /*
- * A handler of a signal stays on its kernel thread, and has that to itself, also where it sleeps. The program is
- * compiled for standard C (`-std=c99`): `signal` is System V's then. It prints "ok" at the end.
+ * A handler of a signal stays on its kernel thread, and has that to itself, also where it sleeps. The program
+ * is compiled for standard C (`-std=c99`): `signal` is System V's then. It prints "ok" at the end.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <pthread.h>

@@ -150,8 +150,8 @@ impl Moment {
         let mut cycles = Vec::new();
         for cycle in &verdict.cycles {
             cycle.iter().for_each(|&n| in_cycle[n] = true);
-            // A thread of the runtime is in the cycle, or waits for it. The second is looked at only if need be:
-            // that takes as long as there are threads, for each cycle.
+            // A thread of the runtime is in the cycle, or waits for it. The second is looked at only if need
+            // be: that takes as long as there are threads, for each cycle.
             if cycle.iter().any(mine) || waiters_of(needs, cycle).iter().any(mine) {
                 let blocked = cycle.iter().filter_map(|&n| self.blocked(n, needs, &stuck)).collect();
                 cycles.push(Cycle { blocked });
