@@ -51,8 +51,7 @@ use super::core::{AGAIN, After, SERVED, Step};
 use super::handles::Handle;
 use super::head_tail::Passed;
 use super::side::{Receives, Side};
-use super::staging::message_in_cell;
-use super::waiters::{Deal, Entry};
+use super::waiters::Entry;
 use crate::park::queue_lock::{QueueLock, Rank};
 use crate::park::task_sleep::TaskSleep;
 use crate::shim::UnsafeCell;
@@ -141,8 +140,9 @@ impl<T, S: Side> Waiter<T, S> {
         let frame = unsafe { self.frame() };
         match (S::INDEX == Receives::INDEX, code) {
             (true, Some(SERVED)) => {
-                let cell = message_in_cell(frame);
-                let _done = handle.attempt(|state, after| state.give_back(Deal::Message(cell), after));
+                let message = frame.as_ptr();
+                // SAFETY: it was served, so there is a message. It is not used again.
+                let _done = handle.attempt(|state, after| unsafe { state.give_back_message(message, after) });
             }
             (true, _) | (false, Some(SERVED)) => {}
             // SAFETY: its message was not sent.

@@ -5,12 +5,12 @@ use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::{Arc, Barrier, Mutex};
-use std::task::{Context, Waker};
+use std::task::{Context, Poll, Waker};
 use std::thread::{self, ThreadId};
 
 use super::{senders, until};
 use crate::channel::waiters::{Deal, Entry, Role};
-use crate::channel::{Select, SelectedOperation, TryRecvError, bounded, rendezvous};
+use crate::channel::{Select, SelectedOperation, TryRecvError, bounded, rendezvous, unbounded};
 use crate::park::sleeper::Sleeper;
 use crate::park::tests::watched;
 use crate::shim::UnsafeCell;
@@ -172,4 +172,22 @@ fn messages_given_back_are_dropped_first_and_panic_once() {
         assert!(catch_unwind(AssertUnwindSafe(|| drop(r))).is_err());
         assert_eq!(*drops.lock().unwrap(), [1, 2]);
     });
+}
+
+fn poll<F: Future + Unpin>(future: &mut F, waker: &Waker) -> Poll<F::Output> {
+    Pin::new(future).poll(&mut Context::from_waker(waker))
+}
+
+/// Each dropped future that had got a message gives it back in a cell.
+#[test]
+fn cells_of_messages_given_back_are_used_again() {
+    let (s, r) = unbounded();
+    for n in 0..10 {
+        let mut receives = r.recv_async();
+        assert!(poll(&mut receives, Waker::noop()).is_pending());
+        s.send(n).unwrap();
+        drop(receives);
+        assert_eq!(r.try_recv(), Ok(n));
+    }
+    assert_eq!(s.channel.with(|state| state.cells.len()), 1);
 }
