@@ -43,7 +43,6 @@
 
 use std::cell::OnceCell;
 use std::mem::{self, MaybeUninit};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
@@ -159,9 +158,7 @@ unsafe fn told<T, S: Side>(sleep: *const TaskSleep) {
     // SAFETY: the share of the list, which the winner has got.
     let waiter = unsafe { Arc::from_raw(sleep.cast::<Waiter<T, S>>()) };
     let state = waiter.state.with(|state| mem::replace(state, State::Told));
-    // Wakers, and messages that are dropped, run code of the user's. A panic there has been reported by its
-    // hook. The caller has other threads to wake.
-    let _ = catch_unwind(AssertUnwindSafe(|| match state {
+    match state {
         State::Waits(waker) => {
             drop(waiter);
             waker.wake();
@@ -174,7 +171,7 @@ unsafe fn told<T, S: Side>(sleep: *const TaskSleep) {
             }
         }
         State::Told => {}
-    }));
+    }
 }
 
 /// One operation of a task, from its first poll to its end.
@@ -301,12 +298,19 @@ mod tests {
     /// other threads to wake.
     #[test]
     fn a_message_that_panics_does_not_reach_the_winner() {
+        /// What the panic leaves panics, too.
+        struct Payload;
+        impl Drop for Payload {
+            fn drop(&mut self) {
+                panic!("as the test wants");
+            }
+        }
         struct Message {
             _counted: Arc<()>,
         }
         impl Drop for Message {
             fn drop(&mut self) {
-                panic!("as the test wants");
+                std::panic::panic_any(Payload);
             }
         }
         let (s, _r) = rendezvous();
