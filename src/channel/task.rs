@@ -43,13 +43,14 @@
 
 use std::cell::OnceCell;
 use std::mem::{self, MaybeUninit};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use super::core::{AGAIN, After, SERVED, Step};
 use super::handles::Handle;
 use super::head_tail::Passed;
-use super::side::{Receives, Side};
+use super::side::{Receives, Sends, Side};
 use super::waiters::Entry;
 use crate::park::queue_lock::{QueueLock, Rank};
 use crate::park::task_sleep::TaskSleep;
@@ -221,7 +222,17 @@ impl<'a, T, S: Side> Operation<'a, T, S> {
             Step::Disconnected => return Poll::Ready((frame, false)),
             _ => {}
         }
-        let waiter = Waiter::<T, S>::new(frame, context.waker().clone());
+        let waker = match catch_unwind(AssertUnwindSafe(|| context.waker().clone())) {
+            Ok(waker) => waker,
+            Err(payload) => {
+                if S::INDEX == Sends::INDEX {
+                    // SAFETY: its message was not sent.
+                    drop(unsafe { frame.assume_init() });
+                }
+                resume_unwind(payload);
+            }
+        };
+        let waiter = Waiter::<T, S>::new(frame, waker);
         loop {
             let mut after = After::nothing();
             let step = self.handle.with(|state| {
@@ -291,7 +302,6 @@ mod tests {
     use super::*;
     use crate::channel::core::DISCONNECTED;
     use crate::channel::rendezvous;
-    use crate::channel::side::Sends;
     use crate::park::sleeper::Sleeper;
 
     /// The future was dropped when its sleep was won and not settled. So the winner drops the message, and has

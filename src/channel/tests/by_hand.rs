@@ -14,7 +14,7 @@ use crate::channel::waiters::{Deal, Entry, Role};
 use crate::channel::{Select, SelectedOperation, TryRecvError, bounded, rendezvous, unbounded};
 use crate::park::no_preempt;
 use crate::park::sleeper::Sleeper;
-use crate::park::tests::watched;
+use crate::park::tests::{unclonable, watched};
 use crate::shim::UnsafeCell;
 
 /// Drops an operation, which panics and gives back what it got.
@@ -247,4 +247,22 @@ fn wakers_may_be_preempted() {
     select.select().send(&s, 7).unwrap();
     are(7);
     assert_eq!(poll(&mut receives, &waker), Poll::Ready(Ok(7)));
+}
+
+/// The first poll of a send panics, when the message is on its way to where it waits.
+#[test]
+fn a_waker_that_cannot_be_cloned_loses_no_message() {
+    let (s, r) = bounded(1);
+    let message = Arc::new(());
+    s.send(Arc::clone(&message)).unwrap();
+    let mut sends = s.send_async(Arc::clone(&message));
+    let waker = unclonable();
+    assert!(catch_unwind(AssertUnwindSafe(|| poll(&mut sends, &waker))).is_err());
+    drop(sends);
+    assert_eq!(Arc::strong_count(&message), 2, "one is in the channel");
+    drop(r.recv());
+    let mut receives = r.recv_async();
+    assert!(catch_unwind(AssertUnwindSafe(|| poll(&mut receives, &waker))).is_err());
+    s.send(message).unwrap();
+    assert_eq!(s.len(), 1, "no future waits");
 }
