@@ -331,13 +331,17 @@ impl List {
     }
 
     /// Takes all out, and wins those that can be won. Returns them as a list, by `won`, that goes on with
-    /// `rest`.
+    /// `rest`. None is passed by, so none is looked for.
     pub(super) fn take_all(&mut self, rest: *const Entry) -> *const Entry {
         let mut first = rest;
-        while let Some(entry) = self.pop() {
-            // SAFETY: we have won it.
-            unsafe { linked(entry) }.won.with_mut(|won| unsafe { *won = first });
-            first = entry;
+        // SAFETY: null, or in the list.
+        while let Some(entry) = unsafe { self.first.as_ref() } {
+            self.unlink(entry);
+            if entry.is_won() {
+                // SAFETY: we have won it.
+                entry.won.with_mut(|won| unsafe { *won = first });
+                first = entry;
+            }
         }
         first
     }
