@@ -73,6 +73,8 @@ pub(super) const SERVED: u32 = 0;
 pub(super) const DISCONNECTED: u32 = 1;
 /// The thread that had won it could do nothing for it: it looks again.
 pub(super) const AGAIN: u32 = 2;
+/// As [`DISCONNECTED`], by a thread that may hold no message (`Handle::leave_messages`).
+pub(super) const ABANDONED: u32 = 3;
 
 /// A channel without its handles.
 pub(super) struct Channel<T> {
@@ -147,14 +149,15 @@ pub(super) struct After {
     pub(super) grant: Option<Grant>,
     /// Threads to be told that they are ready, or that the other side has gone.
     many: *const Entry,
-    disconnected: bool,
+    /// What they are told: [`SERVED`] if they are ready.
+    code: u32,
     pub(super) garbage: Option<Garbage>,
 }
 
 impl After {
     #[inline]
     pub(super) fn nothing() -> Self {
-        Self { grant: None, many: ptr::null(), disconnected: false, garbage: None }
+        Self { grant: None, many: ptr::null(), code: SERVED, garbage: None }
     }
 
     #[inline]
@@ -171,19 +174,19 @@ impl After {
             grant.wake();
         }
         if !self.many.is_null() || self.garbage.is_some() {
-            Self::finish_rest(self.many, self.disconnected, self.garbage);
+            Self::finish_rest(self.many, self.code, self.garbage);
         }
     }
 
     #[cold]
-    fn finish_rest(mut entry: *const Entry, disconnected: bool, garbage: Option<Garbage>) {
+    fn finish_rest(mut entry: *const Entry, code: u32, garbage: Option<Garbage>) {
         drop(garbage);
-        let told = if disconnected { Deal::Disconnected } else { Deal::Ready };
+        let told = if code == SERVED { Deal::Ready } else { Deal::Disconnected };
         while !entry.is_null() {
             // SAFETY: we have won it and not settled it.
             let next = unsafe { next_won(entry) };
             // SAFETY: we have won it, with the lock held, and settle it once.
-            unsafe { Entry::settle(entry, DISCONNECTED, told) }.wake();
+            unsafe { Entry::settle(entry, code, told) }.wake();
             entry = next;
         }
     }
@@ -281,7 +284,8 @@ impl<T> Channel<T> {
     /// Notes that the last handle of a side has gone, and tells the threads of the other. If it `drops`
     /// messages, drops those that no thread will receive.
     pub(super) fn disconnect<S: Side>(&self, drops: bool) {
-        let mut after = After { disconnected: true, ..After::nothing() };
+        let code = if drops { DISCONNECTED } else { ABANDONED };
+        let mut after = After { code, ..After::nothing() };
         let rest = self.with(|state| {
             let (gone, others) = S::parties(state);
             gone.gone = true;

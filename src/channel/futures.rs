@@ -53,7 +53,8 @@ impl<T> Receiver<T> {
     /// If the future is dropped before it is ready, no message is lost: the next to receive gets what it
     /// would have had.
     ///
-    /// A task that waits at a [clock](crate::channel::after) has a thread of the caller's runtime sleep.
+    /// A task that waits at a [clock](crate::channel::after) has a thread of the caller's runtime sleep. If
+    /// that cannot be started, as while the runtime shuts down, the poll panics.
     ///
     /// # Examples
     ///

@@ -46,6 +46,20 @@ impl<T> Locked<'_, T> {
         }
     }
 
+    /// Gives back the message at `message`, which was moved to a receiver that will not use it. If the outcome
+    /// is [`Step::Done`], it has been moved away.
+    ///
+    /// # Safety
+    /// There is a message.
+    pub(super) unsafe fn give_back_message(&mut self, message: *const T, after: &mut After) -> Step {
+        if self.cells.is_empty() {
+            return Step::NeedsCell;
+        }
+        // SAFETY: there is a cell; the caller's promise.
+        let cell = unsafe { self.cells.put(message) };
+        self.give_back(Deal::Message(cell), after)
+    }
+
     /// Gives back what a thread got and will not use. Otherwise returns what is needed first.
     pub(super) fn give_back(&mut self, deal: Deal, after: &mut After) -> Step {
         match deal {

@@ -22,12 +22,6 @@ impl<T> Cell<T> {
     }
 }
 
-/// A message in a cell of its own, on its way back into the channel.
-pub(super) fn message_in_cell<T>(message: MaybeUninit<T>) -> NonNull<()> {
-    let cell = Box::new(Cell { next: ptr::null_mut(), message });
-    NonNull::from(Box::leak(cell)).cast()
-}
-
 /// Messages that a receiver got, and did not take: in order, before all others. When it is dropped, they have
 /// been taken out ([`Rest`](super::buffer::Rest)).
 pub(super) struct Returned<T>(*mut Cell<T>);
@@ -137,5 +131,19 @@ impl<T> Drop for Cells<T> {
             // SAFETY: free, made by `Box`, and out of the list.
             cell = unsafe { Box::from_raw(cell) }.next;
         }
+    }
+}
+
+#[cfg(test)]
+impl<T> Cells<T> {
+    /// Returns the number of free cells.
+    pub(super) fn len(&self) -> usize {
+        let (mut cell, mut len) = (self.free, 0);
+        // SAFETY: null, or free and in the list.
+        while let Some(there) = unsafe { cell.as_ref() } {
+            cell = there.next;
+            len += 1;
+        }
+        len
     }
 }

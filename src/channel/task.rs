@@ -32,7 +32,8 @@
 //!
 //! The winner may be a select that gives up ([`AGAIN`]). Messages that are not `Send` may belong to another
 //! thread, because a `Select` is `Send` whatever the messages are. So the winner drops none
-//! ([`leave_messages`](Handle::leave_messages)). All other winners have a sender or receiver, and may.
+//! ([`leave_messages`](Handle::leave_messages)), nor do the senders drop theirs whose waits it ends
+//! ([`ABANDONED`]). All other winners have a sender or receiver, and may.
 //!
 //! **Proof.** *No wake-up is lost*: of a poll and the winner, one comes first at the lock. If the winner
 //! does, it has settled the sleep before, and the poll's second look finds that. Otherwise the winner takes
@@ -43,16 +44,15 @@
 
 use std::cell::OnceCell;
 use std::mem::{self, MaybeUninit};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use super::core::{AGAIN, After, SERVED, Step};
+use super::core::{ABANDONED, AGAIN, After, SERVED, Step};
 use super::handles::Handle;
 use super::head_tail::Passed;
-use super::side::{Receives, Side};
-use super::staging::message_in_cell;
-use super::waiters::{Deal, Entry};
+use super::side::{Receives, Sends, Side};
+use super::waiters::Entry;
 use crate::park::queue_lock::{QueueLock, Rank};
 use crate::park::task_sleep::TaskSleep;
 use crate::shim::UnsafeCell;
@@ -131,23 +131,27 @@ impl<T, S: Side> Waiter<T, S> {
         settled()
     }
 
-    /// Disposes of what a future that was dropped would have had.
+    /// Disposes of what a future that was dropped would have had. If the caller `drops` no messages, the last
+    /// sender drops one that was not sent.
     ///
     /// # Safety
     /// The sleep is settled, and the frame is the caller's.
-    unsafe fn clean_up(&self, handle: &Handle<T, S>) {
-        let code = self.sleep.sleeper().settled();
+    unsafe fn clean_up(&self, handle: &Handle<T, S>, drops: bool) {
+        let served = self.sleep.sleeper().settled() == Some(SERVED);
         // SAFETY: the caller's promise.
         let frame = unsafe { self.frame() };
-        match (S::INDEX == Receives::INDEX, code) {
-            (true, Some(SERVED)) => {
-                let cell = message_in_cell(frame);
-                let _done = handle.attempt(|state, after| state.give_back(Deal::Message(cell), after));
-            }
-            (true, _) | (false, Some(SERVED)) => {}
-            // SAFETY: its message was not sent.
-            (false, _) => drop(unsafe { frame.assume_init() }),
+        // A message that was received, or one that was not sent.
+        if (S::INDEX == Receives::INDEX) != served {
+            return;
         }
+        if !served && drops {
+            // SAFETY: its message was not sent.
+            drop(unsafe { frame.assume_init() });
+            return;
+        }
+        let message = frame.as_ptr();
+        // SAFETY: there is a message, as just seen. It is not used again.
+        let _done = handle.attempt(|state, after| unsafe { state.give_back_message(message, after) });
     }
 }
 
@@ -159,22 +163,21 @@ unsafe fn told<T, S: Side>(sleep: *const TaskSleep) {
     // SAFETY: the share of the list, which the winner has got.
     let waiter = unsafe { Arc::from_raw(sleep.cast::<Waiter<T, S>>()) };
     let state = waiter.state.with(|state| mem::replace(state, State::Told));
-    // Wakers, and messages that are dropped, run code of the user's. A panic there has been reported by its
-    // hook. The caller has other threads to wake.
-    let _ = catch_unwind(AssertUnwindSafe(|| match state {
+    match state {
         State::Waits(waker) => {
             drop(waiter);
             waker.wake();
         }
         State::Left(handle) => {
+            let code = waiter.sleep.sleeper().settled();
             // SAFETY: settled by the caller, and the future is gone.
-            unsafe { waiter.clean_up(&handle) };
-            if waiter.sleep.sleeper().settled() == Some(AGAIN) {
+            unsafe { waiter.clean_up(&handle, code != Some(ABANDONED)) };
+            if code == Some(AGAIN) {
                 handle.leave_messages();
             }
         }
         State::Told => {}
-    }));
+    }
 }
 
 /// One operation of a task, from its first poll to its end.
@@ -224,7 +227,17 @@ impl<'a, T, S: Side> Operation<'a, T, S> {
             Step::Disconnected => return Poll::Ready((frame, false)),
             _ => {}
         }
-        let waiter = Waiter::<T, S>::new(frame, context.waker().clone());
+        let waker = match catch_unwind(AssertUnwindSafe(|| context.waker().clone())) {
+            Ok(waker) => waker,
+            Err(payload) => {
+                if S::INDEX == Sends::INDEX {
+                    // SAFETY: its message was not sent.
+                    drop(unsafe { frame.assume_init() });
+                }
+                resume_unwind(payload);
+            }
+        };
+        let waiter = Waiter::<T, S>::new(frame, waker);
         loop {
             let mut after = After::nothing();
             let step = self.handle.with(|state| {
@@ -279,7 +292,7 @@ impl<T, S: Side> Drop for Operation<'_, T, S> {
         });
         if mine {
             // SAFETY: settled, and the future is here.
-            unsafe { waiter.clean_up(self.handle) };
+            unsafe { waiter.clean_up(self.handle, true) };
         }
     }
 }
@@ -293,20 +306,27 @@ mod tests {
 
     use super::*;
     use crate::channel::core::DISCONNECTED;
+    use crate::channel::receiver::Source;
     use crate::channel::rendezvous;
-    use crate::channel::side::Sends;
     use crate::park::sleeper::Sleeper;
 
     /// The future was dropped when its sleep was won and not settled. So the winner drops the message, and has
     /// other threads to wake.
     #[test]
     fn a_message_that_panics_does_not_reach_the_winner() {
+        /// What the panic leaves panics, too.
+        struct Payload;
+        impl Drop for Payload {
+            fn drop(&mut self) {
+                panic!("as the test wants");
+            }
+        }
         struct Message {
             _counted: Arc<()>,
         }
         impl Drop for Message {
             fn drop(&mut self) {
-                panic!("as the test wants");
+                std::panic::panic_any(Payload);
             }
         }
         let (s, _r) = rendezvous();
@@ -320,5 +340,27 @@ mod tests {
         // SAFETY: in no list, so it is won, and this settles it once.
         unsafe { Sleeper::settle(sleeper, DISCONNECTED) }.wake();
         assert_eq!((Arc::strong_count(&dropped), Arc::strong_count(&waiter)), (1, 1));
+    }
+
+    /// A select has given up the last receiver, so the sender's wait ends. The select may not hold its message,
+    /// which waits for the last sender.
+    #[test]
+    fn a_message_that_is_left_waits_for_the_last_sender() {
+        let (s, r) = rendezvous();
+        let dropped = Arc::new(());
+        let waiter = Waiter::<_, Sends>::new(MaybeUninit::new(Arc::clone(&dropped)), Waker::noop().clone());
+        s.channel.with(|state| {
+            // The share of the list.
+            mem::forget(Arc::clone(&waiter));
+            // SAFETY: in no list; the share of the list keeps it where it is.
+            unsafe { state.link::<Sends>(waiter.entry(), &mut After::nothing()) };
+        });
+        // The future is dropped when its sleep is won and not settled.
+        waiter.state.with(|state| mem::replace(state, State::Left(s.channel.clone())));
+        let Source::Channel(receives) = r.source else { unreachable!("it is a channel") };
+        receives.leave_messages();
+        assert_eq!((Arc::strong_count(&dropped), Arc::strong_count(&waiter)), (2, 1));
+        drop(s);
+        assert_eq!(Arc::strong_count(&dropped), 1);
     }
 }

@@ -187,19 +187,7 @@ impl List {
     pub(super) unsafe fn link(&mut self, entry: &Entry) {
         let to_front = !self.is_empty() && self.goes_first(entry);
         let mine = Self::priority(entry);
-        let mut before = if to_front { ptr::null() } else { self.last };
-        if to_front {
-            let mut next = self.first;
-            // SAFETY: null, or in the list.
-            while let Some(there) = unsafe { next.as_ref() }.filter(|there| Self::priority(there) > mine) {
-                before = next;
-                next = there.links(|links| links.next);
-            }
-        }
-        // SAFETY: null, or in the list.
-        while let Some(there) = unsafe { before.as_ref() }.filter(|there| Self::priority(there) < mine) {
-            before = there.links(|links| links.prev);
-        }
+        let before = self.last_ahead(|priority| priority > mine || (!to_front && priority == mine));
         // SAFETY: null, or in the list.
         let after = match unsafe { before.as_ref() } {
             Some(there) => there.links(|links| std::mem::replace(&mut links.next, entry)),
@@ -211,6 +199,26 @@ impl List {
             None => self.last = entry,
         }
         entry.links(|links| *links = Links { next: after, prev: before, linked: true });
+    }
+
+    /// Returns the last entry with a priority that `is_ahead`; null if there is none. They are in front of the
+    /// others. Looks from both ends: there may be many on one side.
+    #[inline]
+    fn last_ahead(&self, is_ahead: impl Fn(u8) -> bool) -> *const Entry {
+        let (mut front, mut back) = (self.first, self.last);
+        loop {
+            // SAFETY: null, or in the list.
+            match unsafe { back.as_ref() } {
+                Some(there) if !is_ahead(Self::priority(there)) => back = there.links(|links| links.prev),
+                _ => return back,
+            }
+            // SAFETY: null, or in the list.
+            match unsafe { front.as_ref() } {
+                Some(there) if is_ahead(Self::priority(there)) => front = there.links(|links| links.next),
+                // (Null if a priority has changed meanwhile.)
+                there => return there.map_or(self.last, |there| there.links(|links| links.prev)),
+            }
+        }
     }
 
     /// Returns `true` if an entry goes before its equals.
@@ -274,21 +282,20 @@ impl List {
     /// kernel threads, which go before their equals, that is the last.
     #[cold]
     fn first_of_last(&self) -> *const Entry {
-        let mut found = self.last;
         // SAFETY: in the list.
-        let last = unsafe { linked(found) };
+        let last = unsafe { linked(self.last) };
         // SAFETY: its thread exists.
-        let kernel = unsafe { &*last.sleeper }.is_kernel();
-        let lowest = Self::priority(last);
-        loop {
-            // SAFETY: in the list.
-            let prev = unsafe { linked(found) }.links(|links| links.prev);
-            // SAFETY: null, or in the list.
-            match unsafe { prev.as_ref() } {
-                Some(there) if !kernel && Self::priority(there) == lowest => found = prev,
-                _ => return found,
-            }
+        if unsafe { &*last.sleeper }.is_kernel() {
+            return self.last;
         }
+        let lowest = Self::priority(last);
+        // SAFETY: null, or in the list.
+        let found = match unsafe { self.last_ahead(|priority| priority > lowest).as_ref() } {
+            Some(there) => there.links(|links| links.next),
+            None => self.first,
+        };
+        // It is null if the priority of the last has changed meanwhile.
+        if found.is_null() { self.last } else { found }
     }
 
     /// Takes out the next entry that can be won, and wins it. Stops with `Err` before one that `admits`
@@ -331,13 +338,17 @@ impl List {
     }
 
     /// Takes all out, and wins those that can be won. Returns them as a list, by `won`, that goes on with
-    /// `rest`.
+    /// `rest`. None is passed by, so none is looked for.
     pub(super) fn take_all(&mut self, rest: *const Entry) -> *const Entry {
         let mut first = rest;
-        while let Some(entry) = self.pop() {
-            // SAFETY: we have won it.
-            unsafe { linked(entry) }.won.with_mut(|won| unsafe { *won = first });
-            first = entry;
+        // SAFETY: null, or in the list.
+        while let Some(entry) = unsafe { self.first.as_ref() } {
+            self.unlink(entry);
+            if entry.is_won() {
+                // SAFETY: we have won it.
+                entry.won.with_mut(|won| unsafe { *won = first });
+                first = entry;
+            }
         }
         first
     }

@@ -198,7 +198,9 @@ pub(crate) struct Awaiter {
 impl Awaiter {
     /// Creates an awaiter of the end of `thread`, of which the caller has a counted reference.
     pub(crate) fn new(thread: ThreadRef, waker: &Waker) -> Arc<Self> {
-        Arc::new(Self { thread: thread.retain(), waker: waker.clone() })
+        // First, because it may panic.
+        let waker = waker.clone();
+        Arc::new(Self { thread: thread.retain(), waker })
     }
 
     /// Returns the thread.
@@ -347,5 +349,23 @@ impl ThreadCore {
             INTERRUPTED => Err(WaitError::Interrupted),
             _ => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::*;
+    use crate::park::core_pool;
+    use crate::park::tests::unclonable;
+
+    #[test]
+    fn a_waker_that_cannot_be_cloned_leaves_no_reference() {
+        let thread = core_pool::take(1, None, None);
+        let waker = unclonable();
+        assert!(catch_unwind(AssertUnwindSafe(|| Awaiter::new(thread, &waker))).is_err());
+        assert!(thread.release_was_last());
+        thread.pool().recycle(thread);
     }
 }

@@ -14,7 +14,8 @@
 //! **Protocol.** For each kernel thread there is a right to join it, which is kept here.
 //!
 //! - A thread that joins it takes the right after the kernel thread has said that it has ended. Then there
-//!   is next to nothing to wait for.
+//!   is next to nothing to wait for. A future may be polled while the thread that is to wake it uses the
+//!   right. The poll waits for that thread.
 //! - If the handle of a thread that has ended is dropped, the dropping thread does the same.
 //! - A thread that was detached before it ended passes its right to its runtime's
 //!   [`Reaper`]. It joins the threads in the reaper that are gone by then, before it is counted as
@@ -35,6 +36,7 @@ use std::thread::JoinHandle;
 pub(super) mod join_state;
 
 use super::backend::CorePool;
+use super::backoff::Backoff;
 use super::core_pool::{self, KernelThread};
 use super::current::current;
 use super::kernel_park::KernelPark;
@@ -138,8 +140,20 @@ fn join_kernel_thread(ended: Option<JoinHandle<()>>) {
 impl CorePool for KernelPark {
     fn joined(&self, ended: ThreadRef) {
         // The kernel thread of a lost thread belonged to the parent process. Here another may have its place.
-        if !ended.is_lost() {
-            join_kernel_thread(KernelThread::of(ended).join_state().take());
+        if ended.is_lost() {
+            return;
+        }
+        let join_state = KernelThread::of(ended).join_state();
+        if let Some(kernel) = join_state.take_to_join() {
+            join_kernel_thread(Some(kernel));
+            join_state.joined();
+        } else if join_state.is_being_joined() {
+            let mut backoff = Backoff::new();
+            join(|| {
+                while join_state.is_being_joined() {
+                    backoff.pause()
+                }
+            });
         }
     }
 
@@ -221,6 +235,35 @@ mod tests {
             ended(thread, &Reaper::new());
             thread.pool().joined(thread);
             assert!(has_ended.load(SeqCst));
+            thread.release();
+        });
+    }
+
+    /// Both a future and the thread that is to wake it join.
+    #[test]
+    fn of_two_joins_the_second_waits_too() {
+        watched(|| {
+            let thread = core_pool::take(1, None, None);
+            let (kernel, end) = lasting();
+            started(thread, kernel);
+            ended(thread, &Reaper::new());
+            let goes = AtomicBool::new(false);
+            let joins = || {
+                thread.pool().joined(thread);
+                assert!(goes.load(SeqCst), "the kernel thread is still there");
+            };
+            thread::scope(|scope| {
+                scope.spawn(joins);
+                while look(thread, |_| ()).is_some() {
+                    thread::yield_now();
+                }
+                let second = scope.spawn(joins);
+                // It would return soon.
+                let looks = (0..100).inspect(|_| thread::sleep(Duration::from_millis(1)));
+                looks.take_while(|_| !second.is_finished()).for_each(drop);
+                goes.store(true, SeqCst);
+                drop(end);
+            });
             thread.release();
         });
     }

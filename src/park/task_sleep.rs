@@ -16,11 +16,13 @@
 //! The sleep's thread is the one that polled the task first. It lends the task its priority. In a forked
 //! child, a task of a thread that is not there is lost.
 
-use std::mem::offset_of;
+use std::mem::{self, offset_of};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::time::Instant;
 
 use super::backend::{Backend, Sleep};
+use super::no_preempt::{self, NoPreempt};
 use super::reason::WaitReason;
 use super::sleeper::Sleeper;
 use super::thread::ThreadRef;
@@ -38,7 +40,8 @@ const WORD: usize = offset_of!(TaskSleep, sleeper) + Sleeper::WORD;
 
 impl TaskSleep {
     /// Creates the sleep of a task that the running thread polls. When the winner has settled it, `told` is
-    /// called once, with its address and the winner's share, and with no lock held.
+    /// called once, with its address and the winner's share, and with no lock held. It may run code of the
+    /// user's, as wakers are. If it panics, only the panic's hook tells.
     pub(crate) fn new(told: unsafe fn(*const TaskSleep)) -> Self {
         Self { sleeper: Sleeper::of_task(&Tasks), told }
     }
@@ -65,13 +68,27 @@ impl Backend for Tasks {
         let sleep: *const TaskSleep = ptr::with_exposed_provenance(word.addr() - WORD);
         // SAFETY: the winner has a share of the memory, which was exposed. Only tasks have this backend.
         let told = unsafe { (*sleep).told };
+        // The caller's `NoPreempt` is for threads, which it could leave asleep. A waker may take long.
+        no_preempt::lower();
         // SAFETY: called once, by the winner.
-        unsafe { told(sleep) };
+        contained(|| unsafe { told(sleep) });
+        mem::forget(NoPreempt::hold());
     }
 
     fn yield_now(&self, _: &ThreadRef) {}
 
     fn sleeps_in_kernel(&self) -> bool {
         false
+    }
+}
+
+/// Runs code of the user's for a caller that has other things to do after a panic. The panic has been reported
+/// by its hook.
+pub(crate) fn contained(f: impl FnOnce()) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(f)) {
+        // What the panic has left may panic, too, and leave something again.
+        if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+            mem::forget(again);
+        }
     }
 }

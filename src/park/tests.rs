@@ -8,6 +8,8 @@ mod queue;
 #[path = "../../tests/support/random.rs"]
 pub(crate) mod random;
 
+use std::ptr;
+use std::task::{RawWaker, RawWakerVTable, Waker};
 use std::time::Duration;
 
 /// Runs `f`, and ends the process if that takes longer than a minute. So a lost wake-up fails instead of
@@ -25,4 +27,12 @@ pub(crate) fn watched<R>(f: impl FnOnce() -> R) -> R {
     drop(done);
     dog.join().unwrap();
     result
+}
+
+/// Returns a waker that cannot be cloned: the clone panics.
+pub(crate) fn unclonable() -> Waker {
+    const VTABLE: RawWakerVTable =
+        RawWakerVTable::new(|_| panic!("as the test wants"), |_| (), |_| (), |_| ());
+    // SAFETY: its functions do not use the pointer.
+    unsafe { Waker::from_raw(RawWaker::new(ptr::null(), &VTABLE)) }
 }

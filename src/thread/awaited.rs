@@ -3,34 +3,66 @@
 //! When an awaited thread has ended, a new thread of its runtime calls the waker: the ended one has no
 //! thread-locals any more. Why it is a new thread stands in `park/exit.rs`.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use super::spawning::spawn_detached;
 use crate::park::backend::Spawner;
 use crate::park::exit::Awaiter;
+use crate::park::task_sleep::contained;
 
 /// Wakes a future when it is dropped. If no thread can be started, it is dropped in the thread that has
 /// ended: late, but not never.
-struct Wakes(Arc<Awaiter>);
+struct Wakes(Option<Arc<Awaiter>>);
 
 impl Drop for Wakes {
     fn drop(&mut self) {
-        // The panic has been reported by its hook. There is no code that could handle it.
-        let _ = catch_unwind(AssertUnwindSafe(|| self.0.wake()));
+        if let Some(awaiter) = self.0.take() {
+            // The drop of a waker runs code of the user's, too.
+            contained(move || awaiter.wake());
+        }
     }
 }
 
 /// Has a new thread of the runtime wake what awaits the thread that calls, which has ended.
 #[cold]
 pub(crate) fn hand_over(spawner: &dyn Spawner, awaiter: Arc<Awaiter>) {
-    let wakes = Wakes(awaiter);
+    let ended = awaiter.thread();
+    let wakes = Wakes(Some(awaiter));
     let _ = spawn_detached(spawner, move || {
-        let ended = wakes.0.thread();
         if ended.is_kernel() {
             // So that the future need not wait for it.
             ended.pool().joined(ended);
         }
         drop(wakes);
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::{Wake, Waker};
+
+    use super::*;
+    use crate::park::core_pool;
+
+    /// No thread could be started. The ended thread has no code that could handle a panic.
+    #[test]
+    fn a_waker_that_panics_when_it_is_dropped_is_contained() {
+        struct Bomb;
+        impl Wake for Bomb {
+            fn wake(self: Arc<Self>) {}
+        }
+        impl Drop for Bomb {
+            fn drop(&mut self) {
+                panic!("as the test wants");
+            }
+        }
+        let thread = core_pool::take(1, None, None);
+        let waker = Waker::from(Arc::new(Bomb));
+        let awaiter = Awaiter::new(thread, &waker);
+        assert!(!Waker::noop().will_wake(&waker));
+        drop(waker);
+        drop(Wakes(Some(awaiter)));
+        assert!(thread.release_was_last());
+        thread.pool().recycle(thread);
+    }
 }

@@ -130,21 +130,24 @@ pub(in crate::channel) fn choose(cases: &mut [Case<'_>], manner: Manner) -> Resu
         let all = Seized::new(cases, &no_preempt);
         let round = all.look(manner, waits, &sleeper, &mut after);
         drop(all);
-        after.finish();
         let won = match round {
-            Round::Chosen(choice) => return Ok(choice),
-            Round::Ended(number) => {
-                leave(cases, None, manner.watches);
-                return Ok((number, Deal::Ready));
-            }
-            Round::Needs(number, step) => {
+            Round::Sleeps { won } => won,
+            round => {
+                if matches!(round, Round::Ended(_)) {
+                    leave(cases, None, manner.watches);
+                }
                 drop(no_preempt);
-                cases[number].port.supply(step);
+                after.finish();
+                match round {
+                    Round::Chosen(choice) => return Ok(choice),
+                    Round::Ended(number) => return Ok((number, Deal::Ready)),
+                    Round::Needs(number, step) => cases[number].port.supply(step),
+                    _ => return Err(WaitError::TimedOut),
+                }
                 continue;
             }
-            Round::GivesUp => return Err(WaitError::TimedOut),
-            Round::Sleeps { won } => won,
         };
+        after.finish();
         if won {
             // The sender is bound to settle the sleep soon.
             how.wait = Wait::forever();

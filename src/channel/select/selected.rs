@@ -15,7 +15,7 @@ use crate::channel::waiters::Deal;
 /// # Panics
 ///
 /// Dropping it without completing it panics, unless the thread is unwinding already. Others get what was
-/// kept for it.
+/// kept for it, except for the moment of a [clock](crate::channel::after), which is lost.
 ///
 /// Do not leak it ([`std::mem::forget`]): what is reserved for it is then lost. In a rendezvous channel
 /// that is [a receiver, which waits forever](crate::channel#a-select-that-sends-without-a-buffer).

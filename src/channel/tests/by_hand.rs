@@ -4,15 +4,17 @@ use std::future::Future;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
-use std::task::{Context, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, ThreadId};
 
 use super::{senders, until};
 use crate::channel::waiters::{Deal, Entry, Role};
-use crate::channel::{Select, SelectedOperation, TryRecvError, bounded, rendezvous};
+use crate::channel::{Select, SelectedOperation, TryRecvError, bounded, rendezvous, unbounded};
+use crate::park::no_preempt;
 use crate::park::sleeper::Sleeper;
-use crate::park::tests::watched;
+use crate::park::tests::{unclonable, watched};
 use crate::shim::UnsafeCell;
 
 /// Drops an operation, which panics and gives back what it got.
@@ -172,4 +174,95 @@ fn messages_given_back_are_dropped_first_and_panic_once() {
         assert!(catch_unwind(AssertUnwindSafe(|| drop(r))).is_err());
         assert_eq!(*drops.lock().unwrap(), [1, 2]);
     });
+}
+
+fn poll<F: Future + Unpin>(future: &mut F, waker: &Waker) -> Poll<F::Output> {
+    Pin::new(future).poll(&mut Context::from_waker(waker))
+}
+
+/// Each dropped future that had got a message gives it back in a cell.
+#[test]
+fn cells_of_messages_given_back_are_used_again() {
+    let (s, r) = unbounded();
+    for n in 0..10 {
+        let mut receives = r.recv_async();
+        assert!(poll(&mut receives, Waker::noop()).is_pending());
+        s.send(n).unwrap();
+        drop(receives);
+        assert_eq!(r.try_recv(), Ok(n));
+    }
+    assert_eq!(s.channel.with(|state| state.cells.len()), 1);
+}
+
+/// A waker is the user's code. It may take long, and is no handler that has interrupted this crate's code.
+#[test]
+fn wakers_may_be_preempted() {
+    /// Counts the calls, and those at which preemption was forbidden.
+    #[derive(Default)]
+    struct Asks(AtomicUsize, AtomicUsize);
+    impl Wake for Asks {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            self.1.fetch_add(usize::from(!no_preempt::is_allowed()), Ordering::Relaxed);
+        }
+    }
+    let asks = Arc::<Asks>::default();
+    let waker = Waker::from(Arc::clone(&asks));
+    let are = |calls| {
+        let [called, forbidden] = [&asks.0, &asks.1].map(|count| count.load(Ordering::Relaxed));
+        assert_eq!((called, forbidden), (calls, 0));
+        assert!(no_preempt::is_allowed());
+    };
+    // A message, one that is passed on, and the end.
+    let (s, r) = unbounded();
+    let (mut first, mut second, mut third) = (r.recv_async(), r.recv_async(), r.recv_async());
+    assert!(poll(&mut first, &waker).is_pending() && poll(&mut second, &waker).is_pending());
+    assert!(poll(&mut third, &waker).is_pending());
+    s.send(1).unwrap();
+    are(1);
+    drop(first);
+    are(2);
+    drop(s);
+    are(3);
+    // Room, also by a select.
+    let (s, r) = bounded(1);
+    s.send(1).unwrap();
+    let (mut first, mut second) = (s.send_async(2), s.send_async(3));
+    assert!(poll(&mut first, &waker).is_pending() && poll(&mut second, &waker).is_pending());
+    r.recv().unwrap();
+    are(4);
+    let mut select = Select::new();
+    select.recv(&r);
+    assert_eq!(select.select().recv(&r), Ok(2));
+    are(5);
+    // A select that sends, and one that gives up.
+    let (s, r) = rendezvous();
+    let mut select = Select::new();
+    select.send(&s);
+    let mut receives = r.recv_async();
+    assert!(poll(&mut receives, &waker).is_pending());
+    give_up(select.select());
+    are(6);
+    assert!(poll(&mut receives, &waker).is_pending());
+    select.select().send(&s, 7).unwrap();
+    are(7);
+    assert_eq!(poll(&mut receives, &waker), Poll::Ready(Ok(7)));
+}
+
+/// The first poll of a send panics, when the message is on its way to where it waits.
+#[test]
+fn a_waker_that_cannot_be_cloned_loses_no_message() {
+    let (s, r) = bounded(1);
+    let message = Arc::new(());
+    s.send(Arc::clone(&message)).unwrap();
+    let mut sends = s.send_async(Arc::clone(&message));
+    let waker = unclonable();
+    assert!(catch_unwind(AssertUnwindSafe(|| poll(&mut sends, &waker))).is_err());
+    drop(sends);
+    assert_eq!(Arc::strong_count(&message), 2, "one is in the channel");
+    drop(r.recv());
+    let mut receives = r.recv_async();
+    assert!(catch_unwind(AssertUnwindSafe(|| poll(&mut receives, &waker))).is_err());
+    s.send(message).unwrap();
+    assert_eq!(s.len(), 1, "no future waits");
 }

@@ -12,6 +12,8 @@ pub(in crate::park) struct JoinState(QueueLock<Joining>);
 #[derive(Debug, Default)]
 struct Joining {
     kernel: Option<JoinHandle<()>>,
+    /// Set while a thread joins it.
+    joining: bool,
     /// Set if no thread will join it.
     detached: bool,
     /// Set when it runs its last lines.
@@ -32,9 +34,29 @@ impl JoinState {
         self.0.with(|state| state.kernel.as_ref().map(look))
     }
 
-    /// Takes the right. The thread has said that it has ended, or its handle gives the right away.
+    /// Takes the right, to give it away. Called for the handle.
     pub(super) fn take(&self) -> Option<JoinHandle<()>> {
         self.0.with(|state| state.kernel.take())
+    }
+
+    /// Takes the right, to use it. The thread has said that it has ended. The caller calls
+    /// [`joined`](Self::joined) then.
+    pub(super) fn take_to_join(&self) -> Option<JoinHandle<()>> {
+        self.0.with(|state| {
+            let kernel = state.kernel.take();
+            state.joining |= kernel.is_some();
+            kernel
+        })
+    }
+
+    /// Notes that the thread that had taken the right has used it.
+    pub(super) fn joined(&self) {
+        self.0.with(|state| state.joining = false);
+    }
+
+    /// Returns `true` while a thread uses the right.
+    pub(super) fn is_being_joined(&self) -> bool {
+        self.0.with(|state| state.joining)
     }
 
     /// Notes that the handle was dropped. Takes the right if the thread has ended.
@@ -82,8 +104,10 @@ mod tests {
     #[test]
     fn the_next_life_begins_anew() {
         let join_state = JoinState::new();
-        join_state.0.with(|state| *state = Joining { kernel: None, detached: true, ended: true });
+        join_state
+            .0
+            .with(|state| *state = Joining { kernel: None, joining: true, detached: true, ended: true });
         join_state.reset();
-        assert!(join_state.0.with(|state| !state.detached && !state.ended));
+        assert!(join_state.0.with(|state| !state.joining && !state.detached && !state.ended));
     }
 }
