@@ -4,7 +4,9 @@ use std::time::{Duration, Instant};
 
 use super::watched;
 use crate::park::wait::{Wait, WaitError};
-use crate::sync::process_shared::{Barrier, Condvar, Mutex, MutexGuard, Once, RawMutex, RwLock, Semaphore};
+use crate::sync::process_shared::{
+    Acquired, Barrier, Condvar, Mutex, MutexGuard, Once, RawMutex, RwLock, Semaphore,
+};
 use crate::sync::{Condition, OncePhase, RawRobust, RobustError};
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -325,4 +327,20 @@ fn a_value_that_could_not_be_mended_can_be_mended_later() {
     assert_eq!(lock.read().unwrap_err(), RobustError::NotConsistent);
     assert_eq!(lock.mend(Wait::forever(), |value, _| *value = 2), Ok(()));
     assert_eq!(*lock.read().unwrap(), 2);
+}
+
+#[test]
+fn a_wait_that_need_not_wait_keeps_the_news() {
+    let (mutex, condvar) = (Mutex::new(1), Condvar::new());
+    let panics = || {
+        let _guard = lock(&mutex);
+        panic!("as the test wants");
+    };
+    assert!(catch_unwind(AssertUnwindSafe(panics)).is_err());
+    let Acquired::OwnerPanicked(guard) = mutex.lock().unwrap() else { panic!("the owner has panicked") };
+    let news = condvar.wait_while(guard, |_| false).unwrap();
+    assert_eq!(news.condition(), Condition::OwnerPanicked);
+    let Acquired::OwnerPanicked(mut guard) = news else { panic!("as its condition says") };
+    assert!(guard.mark_consistent());
+    assert_eq!(condvar.wait_while(guard, |_| false).unwrap().condition(), Condition::Consistent);
 }
