@@ -344,3 +344,38 @@ fn a_wait_that_need_not_wait_keeps_the_news() {
     assert!(guard.mark_consistent());
     assert_eq!(condvar.wait_while(guard, |_| false).unwrap().condition(), Condition::Consistent);
 }
+
+/// The child's copy of the closure returns while the parent's still runs.
+#[test]
+fn a_closure_that_forks_is_done_when_the_parents_has_returned() {
+    use crate::sys::child_tests as child;
+    let name = "::a_closure_that_forks_is_done_when_the_parents_has_returned";
+    child::isolated(&[module_path!(), name].concat(), || {
+        // SAFETY: a new mapping of our own.
+        let memory = unsafe {
+            let (rights, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
+            libc::mmap(std::ptr::null_mut(), size_of::<Once>(), rights, kind, -1, 0)
+        };
+        assert_ne!(memory, libc::MAP_FAILED);
+        // SAFETY: large enough, aligned to a page, and zeroed.
+        let once = unsafe { &*memory.cast::<Once>() };
+        let (mut child, mut was_done) = (0, true);
+        once.call_once(|| {
+            // SAFETY: the child leaves by `_exit` soon.
+            child = unsafe { libc::fork() };
+            assert!(child >= 0);
+            if child != 0 {
+                let mut status = 0;
+                // SAFETY: our own child, and a place for its status.
+                assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+                assert_eq!(status, 0);
+                was_done = once.is_completed();
+            }
+        });
+        if child == 0 {
+            // SAFETY: it leaves without running anything of the parent's.
+            unsafe { libc::_exit(0) };
+        }
+        assert!(!was_done && once.is_completed());
+    });
+}
