@@ -7,8 +7,8 @@
 use std::time::{Duration, Instant};
 
 use super::impls::forward;
-use super::mutex::RawMutex;
-use crate::park::wait::Wait;
+use super::mutex::{LockWith, RawMutex, sealed};
+use crate::park::wait::{Wait, WaitError};
 
 /// A [`Mutex`](super::Mutex) that each unlock hands to a waiter, if there is one.
 ///
@@ -104,6 +104,24 @@ unsafe impl lock_api::RawMutexTimed for RawFairMutex {
             self.0.try_acquire() || self.0.acquire_in_order_with(Wait::timeout(timeout)).is_ok();
         fn try_lock_until(&self, deadline: Instant) -> bool =
             self.0.acquire_in_order_with(Wait::until(deadline)).is_ok();
+    }
+}
+
+impl<T: ?Sized> sealed::Sealed for FairMutex<T> {}
+
+impl<T: ?Sized> LockWith for FairMutex<T> {
+    type Guard<'a>
+        = FairMutexGuard<'a, T>
+    where
+        Self: 'a;
+
+    #[inline]
+    fn lock_with(&self, wait: Wait) -> Result<FairMutexGuard<'_, T>, WaitError> {
+        // SAFETY: only `acquire_in_order_with` is called.
+        let raw = unsafe { self.raw() };
+        wait.run(|wait| raw.0.acquire_in_order_with(wait))?;
+        // SAFETY: it has just been locked by this thread, which has no other guard of it.
+        Ok(unsafe { self.make_guard_unchecked() })
     }
 }
 
