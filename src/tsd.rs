@@ -131,7 +131,7 @@ impl Number {
 
     #[inline]
     fn get(&self) -> KeyId {
-        // Relaxed, here and below: only the number matters.
+        // Relaxed: only the number matters here. (`Keys::has` makes up for it.)
         let bits = self.0.load(Ordering::Relaxed);
         // SAFETY: only numbers are stored, in `new` and `take`.
         unsafe { KeyId::from_bits(bits) }
@@ -148,7 +148,8 @@ impl Number {
     fn take(&self) -> io::Result<KeyId> {
         let taken = KEYS.take()?;
         let none = KeyId::NONE.bits();
-        match self.0.compare_exchange(none, taken.bits(), Ordering::Relaxed, Ordering::Relaxed) {
+        // Release: pairs with the fence of `Keys::has`.
+        match self.0.compare_exchange(none, taken.bits(), Ordering::Release, Ordering::Relaxed) {
             Ok(_) => Ok(taken),
             Err(_) => {
                 KEYS.give_back(taken);

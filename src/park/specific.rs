@@ -278,8 +278,13 @@ impl Specific {
 
     #[cold]
     fn values_or_new(&self) -> &'static Values {
+        if let Some(values) = self.values() {
+            return values;
+        }
+        let new = Box::new(Values::new());
+        // An allocator may use keys, too, and have had the values made meanwhile.
         self.values().unwrap_or_else(|| {
-            let values: &'static Values = Box::leak(Box::new(Values::new()));
+            let values: &'static Values = Box::leak(new);
             self.0.set(values);
             values
         })

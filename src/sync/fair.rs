@@ -1,20 +1,22 @@
 //! A mutual exclusion lock that is always passed on to the next waiter.
 //!
-//! It is the adaptive lock of `mutex/raw.rs`, but each unlock is fair. If threads wait, the lock stays locked
-//! and is handed to the first of them. So no thread barges in, and each contended critical section costs a
-//! context switch.
+//! It is the adaptive lock of `mutex/raw.rs`, but each unlock is fair, and waiters queue in the order of their
+//! arrival. If threads wait, the lock stays locked and is handed to the first of them. So no thread barges in,
+//! and each contended critical section costs a context switch, to the thread with the coldest caches.
 
 use std::time::{Duration, Instant};
 
 use super::impls::forward;
-use super::mutex::RawMutex;
+use super::mutex::{LockWith, RawMutex, sealed};
+use crate::park::wait::{Wait, WaitError};
 
 /// A [`Mutex`](super::Mutex) that each unlock hands to a waiter, if there is one.
 ///
 /// A `Mutex` lets a running thread acquire the lock before a waiter that still has to wake up. Under
 /// contention that is several times faster. Only a waiter that has been passed over for half a millisecond is
-/// handed the lock. Use a `FairMutex` if no thread may pass a waiter. (Both choose the next waiter in the
-/// same way: one of the highest priority.)
+/// handed the lock. Of several waiters, the last to come is mostly the next. Use a `FairMutex` if no thread may
+/// pass a waiter: the first to come is the next. (A waiter of a higher [priority](crate::thread::Priority) goes
+/// first, as everywhere.)
 ///
 /// # Examples
 ///
@@ -69,7 +71,7 @@ unsafe impl lock_api::RawMutex for RawFairMutex {
     type GuardMarker = lock_api::GuardNoSend;
 
     forward! {
-        fn lock(&self) = self.0.acquire();
+        fn lock(&self) = self.0.acquire_in_order();
         fn try_lock(&self) -> bool = self.0.try_acquire();
         fn is_locked(&self) -> bool = self.0.is_taken();
         unsafe fn unlock(&self) = self.0.release_fair();
@@ -78,10 +80,17 @@ unsafe impl lock_api::RawMutex for RawFairMutex {
 
 // SAFETY: as `RawMutex`, which passes the lock on or frees it.
 unsafe impl lock_api::RawMutexFair for RawFairMutex {
-    forward! {
-        unsafe fn unlock_fair(&self) = self.0.release_fair();
-        // SAFETY: the caller's promise.
-        unsafe fn bump(&self) = unsafe { self.0.bump() };
+    #[inline]
+    unsafe fn unlock_fair(&self) {
+        self.0.release_fair();
+    }
+
+    #[inline]
+    unsafe fn bump(&self) {
+        if self.0.has_waiters() {
+            self.0.release_fair();
+            self.0.acquire_in_order();
+        }
     }
 }
 
@@ -91,8 +100,28 @@ unsafe impl lock_api::RawMutexTimed for RawFairMutex {
     type Instant = Instant;
 
     forward! {
-        fn try_lock_for(&self, timeout: Duration) -> bool = self.0.try_lock_for(timeout);
-        fn try_lock_until(&self, deadline: Instant) -> bool = self.0.try_lock_until(deadline);
+        fn try_lock_for(&self, timeout: Duration) -> bool =
+            self.0.try_acquire() || self.0.acquire_in_order_with(Wait::timeout(timeout)).is_ok();
+        fn try_lock_until(&self, deadline: Instant) -> bool =
+            self.0.acquire_in_order_with(Wait::until(deadline)).is_ok();
+    }
+}
+
+impl<T: ?Sized> sealed::Sealed for FairMutex<T> {}
+
+impl<T: ?Sized> LockWith for FairMutex<T> {
+    type Guard<'a>
+        = FairMutexGuard<'a, T>
+    where
+        Self: 'a;
+
+    #[inline]
+    fn lock_with(&self, wait: Wait) -> Result<FairMutexGuard<'_, T>, WaitError> {
+        // SAFETY: only `acquire_in_order_with` is called.
+        let raw = unsafe { self.raw() };
+        wait.run(|wait| raw.0.acquire_in_order_with(wait))?;
+        // SAFETY: it has just been locked by this thread, which has no other guard of it.
+        Ok(unsafe { self.make_guard_unchecked() })
     }
 }
 

@@ -35,7 +35,8 @@ use std::time::Duration;
 
 use super::mutex::{Mutex, RawMutex};
 use super::rwlock::{RawRwLock, RwLock};
-use super::{CheckedMutex, RawCheckedMutex, RawRobustMutex, ReentrantMutex, RobustMutex, poison};
+use super::{CheckedMutex, FairMutex, RawCheckedMutex, RawFairMutex, RawRobustMutex};
+use super::{ReentrantMutex, RobustMutex, poison};
 use crate::observe::contention::{self, Counts};
 use crate::observe::names;
 use crate::park::reason::WaitReason;
@@ -114,6 +115,7 @@ macro_rules! locks {
 
 locks! {
     RawMutex: |lock| lock.key();
+    RawFairMutex: |lock| lock.0.key();
     RawRwLock: |lock| lock.address();
     RawCheckedMutex: |lock| lock.key();
     RawRobustMutex: |lock| lock.key();
@@ -122,6 +124,10 @@ locks! {
     Mutex<T>, T: |lock| {
         // SAFETY: nothing is unlocked.
         unsafe { lock.raw() }.key()
+    };
+    FairMutex<T>, T: |lock| {
+        // SAFETY: nothing is unlocked.
+        unsafe { lock.raw() }.0.key()
     };
     ReentrantMutex<T>, T: |lock| {
         // SAFETY: nothing is unlocked.
@@ -301,12 +307,14 @@ mod tests {
             assert!((start..start + size_of::<L>()).contains(&address), "{}", std::any::type_name::<L>());
         }
         check(&RawMutex::new());
+        check(&RawFairMutex::new());
         check(&RawRwLock::new());
         check(&RawCheckedMutex::new());
         check(&RawRobustMutex::new());
         check(&CheckedMutex::new(1));
         check(&RobustMutex::new(1));
         check(&Mutex::new(1));
+        check(&FairMutex::new(1));
         check(&ReentrantMutex::new(1));
         check(&RwLock::new(1));
         check(&poison::Mutex::new(1));

@@ -26,7 +26,7 @@ use std::ptr;
 
 use crate::park::specific::KeyId;
 use crate::shim::FIRST_KEYS;
-use crate::shim::atomic::{AtomicPtr, AtomicU32, Ordering};
+use crate::shim::atomic::{AtomicPtr, AtomicU32, Ordering, fence};
 
 /// The number of chunks. They allow a million keys at a time, and no thread can be made to have more entries.
 const CHUNKS: usize = 14;
@@ -82,6 +82,9 @@ impl Keys {
 
     /// Returns `true` if the key of this number exists.
     pub(super) fn has(&self, key: KeyId) -> bool {
+        // The number may be one that another thread has taken, with the first of its chunk. Pairs with the
+        // release of that thread (`Number::take`), of which the caller has read the number.
+        fence(Ordering::Acquire);
         self.word(key).is_some_and(|word| word.generation() == key.generation())
     }
 

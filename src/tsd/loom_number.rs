@@ -63,3 +63,31 @@ fn values_set_at_once_are_each_threads_own() {
         together([Box::new(user(1)), Box::new(user(2))]);
     });
 }
+
+/// One thread takes a key's number, by `take`, and it is the first of the chunk. The other finds the number.
+fn a_number_that_another_has_taken(take: fn(&Number)) {
+    let number = Arc::new(Number::new());
+    assert!(number.get() == KeyId::NONE && !KEYS.has(KeyId::new(0, 1)));
+    let theirs = Arc::clone(&number);
+    let other = loom::thread::spawn(move || take(&theirs));
+    let found = number.get();
+    assert!(found == KeyId::NONE || KEYS.has(found), "a key that exists is not known");
+    other.join().unwrap();
+    assert!(KEYS.has(number.get()));
+}
+
+#[test]
+fn a_thread_that_has_the_number_knows_the_key() {
+    model(|| a_number_that_another_has_taken(|number| _ = number.take().unwrap()));
+}
+
+/// The number is seen before the chunk.
+#[test]
+#[should_panic(expected = "a key that exists is not known")]
+fn negative_number_stored_without_release() {
+    model(|| {
+        a_number_that_another_has_taken(|number| {
+            number.0.store(KEYS.take().unwrap().bits(), Ordering::Relaxed);
+        });
+    });
+}

@@ -6,7 +6,7 @@ use std::fmt::Debug;
 use std::sync::{Arc, TryLockError};
 use std::time::{Duration, Instant};
 
-use selvedge::sync::{CheckedMutex, LockWith, Mutex, ReentrantMutex, RobustMutex, poison};
+use selvedge::sync::{CheckedMutex, FairMutex, LockWith, Mutex, ReentrantMutex, RobustMutex, poison};
 use selvedge::{Runtime, Wait, WaitError, thread};
 
 use crate::legs::Leg;
@@ -69,9 +69,10 @@ pub(crate) trait Kind: Debug + Send + Sync {
 type Show<'a> = &'a mut dyn FnMut(&mut usize);
 
 /// One of each kind.
-fn kinds() -> [Arc<dyn Kind>; 5] {
+fn kinds() -> [Arc<dyn Kind>; 6] {
     [
         Arc::<Mutex<usize>>::default(),
+        Arc::<FairMutex<usize>>::default(),
         Arc::<poison::Mutex<usize>>::default(),
         Arc::<CheckedMutex<usize>>::default(),
         Arc::<RobustMutex<usize>>::default(),
@@ -80,6 +81,19 @@ fn kinds() -> [Arc<dyn Kind>; 5] {
 }
 
 impl Kind for Mutex<usize> {
+    fn enter(&self, form: Form, patience: Duration, show: Show<'_>) -> Result<bool, String> {
+        let guard = match form {
+            Plain => Ok(Some(self.lock())),
+            Try => Ok(self.try_lock()),
+            For => Ok(self.try_lock_for(patience)),
+            Until => Ok(self.try_lock_until(Instant::now() + patience)),
+            form => unless_expired(self.lock_with(form.wait(patience))),
+        };
+        Ok(guard.map_err(|error| error.to_string())?.map(|mut guard| show(&mut guard)).is_some())
+    }
+}
+
+impl Kind for FairMutex<usize> {
     fn enter(&self, form: Form, patience: Duration, show: Show<'_>) -> Result<bool, String> {
         let guard = match form {
             Plain => Ok(Some(self.lock())),

@@ -91,3 +91,14 @@ fn a_thread_that_gives_its_core_back_has_no_values() {
     leave();
     NATIVE.with(|native| assert!(native.are(&NO_VALUES.0)));
 }
+
+/// An allocator may use keys, too, even while a thread's first value needs memory.
+#[test]
+fn what_an_allocator_puts_under_a_key_stays() {
+    use crate::park::tests::heap::at_next_allocation;
+    thread_local! {
+        static OWN: Specific = const { Specific::new() };
+    }
+    at_next_allocation(|| OWN.with(|own| assert!(own.values_or_new().exchange(0, value(0)).is_none())));
+    OWN.with(|own| assert!(own.values_or_new().at(0) != nothing() && own.has_any()));
+}

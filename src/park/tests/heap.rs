@@ -1,4 +1,5 @@
-//! The allocator of the unit tests. It notices a thread that allocates while it holds a queue lock.
+//! The allocator of the unit tests. It notices a thread that allocates while it holds a queue lock, and can do
+//! what a test wants at a thread's next allocation.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -13,12 +14,16 @@ static HEAP: Noticing = Noticing;
 std::thread_local! {
     static WATCHED: Cell<bool> = const { Cell::new(false) };
     static FOUND: Cell<u32> = const { Cell::new(0) };
+    static NEXT: Cell<Option<fn()>> = const { Cell::new(None) };
 }
 
 fn notice() {
     // A model's threads are never watched.
     if WATCHED.get() && ranks::any() {
         FOUND.set(FOUND.get() + 1);
+    }
+    if let Some(at_next) = NEXT.take() {
+        at_next();
     }
 }
 
@@ -63,6 +68,11 @@ pub(crate) fn allocations_with_locks<R>(f: impl FnOnce() -> R) -> (R, u32) {
     let result = f();
     WATCHED.set(false);
     (result, FOUND.get())
+}
+
+/// Has the running thread call `f` before its next allocation.
+pub(crate) fn at_next_allocation(f: fn()) {
+    NEXT.set(Some(f));
 }
 
 #[test]

@@ -21,6 +21,14 @@ impl RawMutex {
         self.acquire_with(Wait::forever()).expect("no deadline");
     }
 
+    pub(crate) fn acquire_in_order(&self) {
+        self.acquire();
+    }
+
+    pub(crate) fn acquire_in_order_with(&self, wait: Wait) -> Result<(), WaitError> {
+        self.acquire_with(wait)
+    }
+
     pub(crate) fn try_acquire(&self) -> bool {
         self.0.with(|is_taken| !std::mem::replace(is_taken, true))
     }

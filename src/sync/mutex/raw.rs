@@ -67,13 +67,15 @@
 //! failed attempt would take the cache line away. It does not look before the unlock; a byte beside the
 //! state tells enough. It does not store a hint that is there already.
 
+mod kind;
 mod owner;
 pub(in crate::sync) mod robust;
 mod word;
 
 use std::time::Duration;
 
-use self::robust::{Got, IsDead};
+use self::kind::Kind;
+use self::robust::Got;
 use self::word::{LOCKED, MutexWord, WAITERS, WOKEN};
 use crate::observe::contention::Contention;
 use crate::park::company;
@@ -86,7 +88,7 @@ use crate::park::reason::WaitReason;
 use crate::park::spin::{self, GREEN_LOOKS, Spin};
 use crate::park::turns::{self, TURNS};
 use crate::park::wait::{Wait, WaitError};
-use crate::park::wait_queue::{self, OWNER_DIED, Options, Order, PASSED_ON, Token, Woken};
+use crate::park::wait_queue::{self, OWNER_DIED, Order, PASSED_ON, Token, Woken};
 use crate::shim::atomic::{AtomicU8, Ordering};
 use crate::shim::{MAX_SKIPPED_WAKES, fork};
 use crate::time;
@@ -168,6 +170,12 @@ impl RawMutex {
 
     #[inline]
     pub(in crate::sync) fn acquire(&self) {
+        self.acquire_or(|| self.acquire_contended(0));
+    }
+
+    /// Acquires the lock if no thread has it or waits for it. Otherwise `contended` does.
+    #[inline]
+    fn acquire_or(&self, contended: impl FnOnce()) {
         // The lock is not preceded by a load on which another load depends: the read-modify-write would
         // wait for both. Nor is it followed by a load that can come before it: the stores after that
         // load, and so the unlock, would wait for it.
@@ -180,7 +188,7 @@ impl RawMutex {
                 self.set_owner_if_new(owner_hint_from(cached));
             }
         } else {
-            self.acquire_contended(0);
+            contended();
         }
     }
 
@@ -200,12 +208,7 @@ impl RawMutex {
     /// Acquires the lock, and ends as `wait` says. After an interrupt, the thread's flag is still set.
     #[inline]
     pub(in crate::sync) fn acquire_with(&self, wait: Wait) -> Result<(), WaitError> {
-        if self.word.is_idle() && self.word.try_take_idle() {
-            self.set_owner(owner_hint());
-            Ok(())
-        } else {
-            self.acquire_slow(wait, 0, None).map(|_| ())
-        }
+        self.acquire_as(Kind::Usual, wait).map(|_| ())
     }
 
     #[inline]
@@ -236,23 +239,19 @@ impl RawMutex {
     /// lock then has no [`Wait`] in its frame.
     #[cold]
     fn acquire_contended(&self, mine: u8) {
-        let endless = self.acquire_slow(Wait::forever(), mine, None);
+        let endless = self.acquire_slow(Wait::forever(), mine, Kind::Usual);
         debug_assert_eq!(endless, Ok(Got::Locked));
     }
 
-    /// Acquires the lock; `mine` is `WOKEN` if the caller owns that bit, otherwise 0. With `is_dead`, it
-    /// also ends when the owner is found dead (`raw/robust.rs`).
+    /// Acquires the lock as this kind of it; `mine` is `WOKEN` if the caller owns that bit, otherwise 0.
     #[cold]
-    fn acquire_slow(&self, wait: Wait, mut mine: u8, is_dead: Option<IsDead<'_>>) -> Result<Got, WaitError> {
+    fn acquire_slow(&self, wait: Wait, mut mine: u8, kind: Kind<'_>) -> Result<Got, WaitError> {
         // Adopts the thread, if need be: then it has a hint.
         current();
         self.forget_others();
         let mut contention = Contention::begin(self.key(), WaitReason::Mutex);
-        let mut options = Options::new(WaitReason::Mutex, wait);
-        // The wait queue need not spin: `take_or_spin` has looked at the state before the thread queues.
-        options.spin = false;
-        options.heir = is_dead.is_some();
-        let owner_is_dead = || is_dead.is_some_and(|is_dead| is_dead());
+        let mut options = kind.options(wait);
+        let owner_is_dead = || kind.owner_is_dead();
         let mut passed_over_since = None;
         let mut woken = mine != 0;
         loop {

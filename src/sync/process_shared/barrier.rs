@@ -5,7 +5,9 @@
 //! early takes its arrival back, by compare-and-swap, unless the round is over by then.
 //!
 //! **Proof.** The round and the arrivals change in one step, so an arrival counts for one round, or is taken
-//! back. A waiter cannot miss a whole turn of the counter: each round needs its arrival.
+//! back. More threads than a round has may use the barrier, and rounds may begin and end while one of them is
+//! slow to leave. The arrivals take no more bits than they need. So the slow one would have to sleep through
+//! 2^31 arrivals to be fooled.
 
 use crate::park::process;
 use crate::park::shared_futex::{self, Awaited, How, LONGEST_NAP, Waited};
@@ -41,9 +43,6 @@ pub struct Barrier {
     last: AtomicU32,
 }
 
-/// The lower bits of the state are the arrivals, the others the round.
-const ROUND: u32 = Barrier::MAX_THREADS as u32 + 1;
-
 /// A wait for the end of a round.
 struct EndOf<'a>(&'a Barrier, u32);
 
@@ -55,16 +54,12 @@ impl Awaited for EndOf<'_> {
     fn look(&mut self) -> Option<u32> {
         // Relaxed: only a look.
         let seen = self.0.state.load(Ordering::Relaxed);
-        (round_of(seen) == self.1).then_some(seen)
+        (self.0.round_of(seen) == self.1).then_some(seen)
     }
 
     fn due(&self) -> usize {
         usize::MAX
     }
-}
-
-fn round_of(state: u32) -> u32 {
-    state & !(ROUND - 1)
 }
 
 impl Barrier {
@@ -152,23 +147,36 @@ impl Barrier {
         }
     }
 
+    /// Returns the lower bits of the state, which are the arrivals. The others are the round.
+    fn arrivals(&self) -> u32 {
+        // Relaxed: it does not change.
+        let most = self.threads.load(Ordering::Relaxed).saturating_sub(1);
+        u32::MAX.checked_shr(most.leading_zeros()).unwrap_or(0)
+    }
+
+    fn round_of(&self, state: u32) -> u32 {
+        state & !self.arrivals()
+    }
+
     /// Counts an arrival. Returns the round to wait for, or `None` to the last thread, which ends it.
     fn arrive(&self, threads: u32, id: u32) -> Option<u32> {
+        let arrivals = self.arrivals();
+        let is_last = |seen: u32| (seen & arrivals) + 1 >= threads;
         let arrive = |seen: u32| {
-            let last = (seen - round_of(seen)) + 1 >= threads;
+            let last = is_last(seen);
             if last {
                 // Relaxed: a hint for the next round.
                 self.last.store(id, Ordering::Relaxed);
             }
-            Some(if last { round_of(seen).wrapping_add(ROUND) } else { seen + 1 })
+            Some(if last { (seen | arrivals).wrapping_add(1) } else { seen + 1 })
         };
         // Acquire and release: the last to come has seen what all others did before, and they see its part.
         let (Ok(seen) | Err(seen)) = self.state.fetch_update(Ordering::AcqRel, Ordering::Relaxed, arrive);
-        if (seen - round_of(seen)) + 1 >= threads {
+        if is_last(seen) {
             shared_futex::wake(&self.state, u32::MAX);
             return None;
         }
-        Some(round_of(seen))
+        Some(seen & !arrivals)
     }
 
     fn wait_for_end(&self, round: u32, wait: Wait, near: bool) -> Result<(), WaitError> {
@@ -180,7 +188,7 @@ impl Barrier {
 
     fn is_over(&self, round: u32) -> bool {
         // Acquire: pairs with the release of the last to come.
-        round_of(self.state.load(Ordering::Acquire)) != round
+        self.round_of(self.state.load(Ordering::Acquire)) != round
     }
 
     fn sleep_until_end(&self, round: u32, how: How) -> Result<(), WaitError> {
@@ -199,7 +207,7 @@ impl Barrier {
 
     /// Takes an arrival back. Returns `false` if the round is over.
     fn take_back(&self, round: u32) -> bool {
-        let less = |seen| (round_of(seen) == round).then(|| seen - 1);
+        let less = |seen| (self.round_of(seen) == round).then(|| seen - 1);
         // Acquire on failure: pairs with the release of the last to come. Relaxed on success: the thread has
         // nothing to show.
         self.state.fetch_update(Ordering::Relaxed, Ordering::Acquire, less).is_ok()
@@ -210,3 +218,23 @@ crate::sync::impls::debug! { [] Barrier: "Barrier" }
 
 #[cfg(all(test, loom))]
 mod loom_shared_barrier;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// More threads than a round has parties use the barrier, and one of them is slow to leave.
+    #[test]
+    fn a_slow_thread_is_not_taken_for_one_of_a_later_round() {
+        let barrier = Barrier::new(2);
+        let arrive = || barrier.arrive(2, 1);
+        let slow = arrive().expect("the other has yet to come");
+        assert_eq!(arrive(), None);
+        for later in 1..10_000 {
+            assert!(barrier.is_over(slow) && !barrier.take_back(slow), "{later}");
+            let mine = arrive().expect("the other has yet to come");
+            assert!(mine != slow && !barrier.is_over(mine), "{later}");
+            assert_eq!(arrive(), None);
+        }
+    }
+}

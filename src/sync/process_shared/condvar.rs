@@ -226,14 +226,14 @@ impl Condvar {
         let mut waited = Ok(());
         while condition(&mut guard) {
             if waited.is_err() {
-                return Ok(timed_out((Acquired::Consistent(guard), waited)));
+                return Ok(timed_out((guard.into_acquired(), waited)));
             }
             match self.wait_with(guard, wait)? {
                 (Acquired::Consistent(again), now) => (guard, waited) = (again, now),
                 news => return Ok(timed_out(news)),
             }
         }
-        Ok(timed_out((Acquired::Consistent(guard), Ok(()))))
+        Ok(timed_out((guard.into_acquired(), Ok(()))))
     }
 
     /// [`wait`](Self::wait) that ends as `wait` says. In any case the mutex is locked again afterwards. An

@@ -107,7 +107,7 @@ struct Record {
     process: AtomicU32,
     start: AtomicU64,
     namespace: AtomicU64,
-    /// The id of the thread within its process.
+    /// The number of the thread ([`number_of`]).
     thread: AtomicU64,
 }
 
@@ -124,6 +124,13 @@ impl Me {
         let (thread, id) = dead::me();
         Self { process: process::this(), thread, id }
     }
+}
+
+/// Returns the number of the thread with this id, or the id of the thread with this number. A thread of
+/// another process may have the id, and none has the number. So a thread that finds its own has written it.
+#[inline]
+fn number_of(process: u32, id: u64) -> u64 {
+    id ^ (u64::from(process) << 32)
 }
 
 impl Word {
@@ -207,7 +214,7 @@ impl Record {
     fn write(&self, me: &Me) {
         self.start.store(me.process.start, Ordering::Relaxed);
         self.namespace.store(me.process.namespace, Ordering::Relaxed);
-        self.thread.store(me.id, Ordering::Relaxed);
+        self.thread.store(number_of(me.process.id, me.id), Ordering::Relaxed);
         // Release: pairs with the acquire of `owner`, to which the rest means nothing without it.
         self.process.store(me.process.id, Ordering::Release);
     }
@@ -224,12 +231,13 @@ impl Record {
     fn inherit(&self, dead: u64, me: &Me) -> bool {
         // Relaxed: ids are never used again. What the dead thread wrote is visible, because its end was
         // seen through a lock.
-        self.thread.compare_exchange(dead, me.id, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        let [dead, heir] = [dead, me.id].map(|id| number_of(me.process.id, id));
+        self.thread.compare_exchange(dead, heir, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
     #[inline]
     fn is_of(&self, me: &Me) -> bool {
-        self.thread.load(Ordering::Relaxed) == me.id
+        self.thread.load(Ordering::Relaxed) == number_of(me.process.id, me.id)
             && self.process.load(Ordering::Relaxed) == me.process.id
             && self.start.load(Ordering::Relaxed) == me.process.start
     }
@@ -250,7 +258,7 @@ impl Record {
     fn death(&self, seen: u32, me: &Me) -> Option<Death> {
         let owner = self.owner(seen);
         if owner == me.process {
-            let thread = self.thread.load(Ordering::Relaxed);
+            let thread = number_of(owner.id, self.thread.load(Ordering::Relaxed));
             return dead::is_dead(thread).then_some(Death::Thread(thread));
         }
         owner.has_ended(&me.process).then_some(Death::Process)

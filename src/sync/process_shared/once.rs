@@ -48,10 +48,13 @@ impl Run<'_> {
     fn done(self) {
         let once = self.0;
         std::mem::forget(self);
-        // Release: pairs with the acquire of `is_completed`.
-        once.done.store(1, Ordering::Release);
-        once.gate.condition().mend();
-        once.gate.pass_on();
+        // Unless the closure has forked: in the child it is the parent's, which may not have returned yet.
+        if once.gate.is_owned_by_current_thread() {
+            // Release: pairs with the acquire of `is_completed`.
+            once.done.store(1, Ordering::Release);
+            once.gate.condition().mend();
+            once.gate.pass_on();
+        }
     }
 }
 

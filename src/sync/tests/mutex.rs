@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 use lock_api::RawMutex as _;
 
 use super::watched;
+use crate::park::table::walk::all_waiters;
 use crate::park::wait_queue;
 use crate::sync::{CheckedMutex, CheckedMutexGuard, FairMutex, Mutex, MutexGuard, RawMutex};
 
@@ -259,5 +260,27 @@ fn a_fair_mutex_is_handed_to_its_waiter() {
             go.store(true, Ordering::Release);
         });
         assert_eq!(fair.into_inner(), 1);
+    });
+}
+
+#[test]
+fn waiters_of_a_fair_mutex_have_it_in_the_order_of_arrival() {
+    watched(|| {
+        let fair = FairMutex::new(vec![]);
+        // SAFETY: only a look at the raw lock.
+        let key = unsafe { fair.raw() }.0.key();
+        let queued = || all_waiters().into_iter().filter(|(_, at)| *at == key).count();
+        std::thread::scope(|s| {
+            let guard = fair.lock();
+            for n in 0..5 {
+                let fair = &fair;
+                s.spawn(move || fair.lock().push(n));
+                while queued() <= n {
+                    std::thread::yield_now();
+                }
+            }
+            drop(guard);
+        });
+        assert_eq!(fair.into_inner(), [0, 1, 2, 3, 4]);
     });
 }

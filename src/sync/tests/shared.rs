@@ -4,7 +4,9 @@ use std::time::{Duration, Instant};
 
 use super::watched;
 use crate::park::wait::{Wait, WaitError};
-use crate::sync::process_shared::{Barrier, Condvar, Mutex, MutexGuard, Once, RawMutex, RwLock, Semaphore};
+use crate::sync::process_shared::{
+    Acquired, Barrier, Condvar, Mutex, MutexGuard, Once, RawMutex, RwLock, Semaphore,
+};
 use crate::sync::{Condition, OncePhase, RawRobust, RobustError};
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -325,4 +327,55 @@ fn a_value_that_could_not_be_mended_can_be_mended_later() {
     assert_eq!(lock.read().unwrap_err(), RobustError::NotConsistent);
     assert_eq!(lock.mend(Wait::forever(), |value, _| *value = 2), Ok(()));
     assert_eq!(*lock.read().unwrap(), 2);
+}
+
+#[test]
+fn a_wait_that_need_not_wait_keeps_the_news() {
+    let (mutex, condvar) = (Mutex::new(1), Condvar::new());
+    let panics = || {
+        let _guard = lock(&mutex);
+        panic!("as the test wants");
+    };
+    assert!(catch_unwind(AssertUnwindSafe(panics)).is_err());
+    let Acquired::OwnerPanicked(guard) = mutex.lock().unwrap() else { panic!("the owner has panicked") };
+    let news = condvar.wait_while(guard, |_| false).unwrap();
+    assert_eq!(news.condition(), Condition::OwnerPanicked);
+    let Acquired::OwnerPanicked(mut guard) = news else { panic!("as its condition says") };
+    assert!(guard.mark_consistent());
+    assert_eq!(condvar.wait_while(guard, |_| false).unwrap().condition(), Condition::Consistent);
+}
+
+/// The child's copy of the closure returns while the parent's still runs.
+#[test]
+fn a_closure_that_forks_is_done_when_the_parents_has_returned() {
+    use crate::sys::child_tests as child;
+    let name = "::a_closure_that_forks_is_done_when_the_parents_has_returned";
+    child::isolated(&[module_path!(), name].concat(), || {
+        // SAFETY: a new mapping of our own.
+        let memory = unsafe {
+            let (rights, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
+            libc::mmap(std::ptr::null_mut(), size_of::<Once>(), rights, kind, -1, 0)
+        };
+        assert_ne!(memory, libc::MAP_FAILED);
+        // SAFETY: large enough, aligned to a page, and zeroed.
+        let once = unsafe { &*memory.cast::<Once>() };
+        let (mut child, mut was_done) = (0, true);
+        once.call_once(|| {
+            // SAFETY: the child leaves by `_exit` soon.
+            child = unsafe { libc::fork() };
+            assert!(child >= 0);
+            if child != 0 {
+                let mut status = 0;
+                // SAFETY: our own child, and a place for its status.
+                assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+                assert_eq!(status, 0);
+                was_done = once.is_completed();
+            }
+        });
+        if child == 0 {
+            // SAFETY: it leaves without running anything of the parent's.
+            unsafe { libc::_exit(0) };
+        }
+        assert!(!was_done && once.is_completed());
+    });
 }

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use loom::sync::mpsc::{Sender, channel};
 
 use super::{
-    HANDED_OVER, LOCKED, Options, RawMutex, TRY_AGAIN, WAITERS, WOKEN, WaitReason, Woken, company, wait_queue,
+    HANDED_OVER, LOCKED, RawMutex, TRY_AGAIN, WAITERS, WOKEN, WaitReason, Woken, company, wait_queue,
 };
 use crate::park::current::current;
 use crate::park::tests::loom_model::{
     Green, Letter, Outcomes, body, deadline, large_model, model, model_within, on, together,
 };
 use crate::park::wait::Wait;
+use crate::park::wait_queue::Options;
 use crate::shim::atomic::Ordering;
 use crate::shim::{MAX_SKIPPED_WAKES, MODEL_STRIDE, bucket_of, make_a_crowd, strike};
 

@@ -10,12 +10,9 @@
 //! If a thread owns `WOKEN` and finds the owner dead, it gives the bit up. It then takes the lock over,
 //! or waits again. In either case an unlock is to come that must wake a waiter.
 
-use super::{RawMutex, Wait, WaitError};
+use super::{Kind, RawMutex, Wait, WaitError};
 use crate::park::current::owner_hint;
 use crate::shim::atomic::Ordering;
-
-/// Returns `true` if the owner of the mutex is dead.
-pub(super) type IsDead<'a> = &'a dyn Fn() -> bool;
 
 /// How a wait for the mutex has succeeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,11 +31,7 @@ impl RawMutex {
         owner_is_dead: impl Fn() -> bool,
         wait: Wait,
     ) -> Result<Got, WaitError> {
-        if self.word.is_idle() && self.word.try_take_idle() {
-            self.set_owner(owner_hint());
-            return Ok(Got::Locked);
-        }
-        self.acquire_slow(wait, 0, Some(&owner_is_dead))
+        self.acquire_as(Kind::Robust(&owner_is_dead), wait)
     }
 
     /// Returns `true` if it is locked at this moment of a model.

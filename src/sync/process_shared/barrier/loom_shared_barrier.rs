@@ -4,10 +4,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Barrier, EndOf, How, ROUND, Wait, process, round_of, shared_futex};
+use super::{Barrier, EndOf, How, Wait, process, shared_futex};
 use crate::park::tests::loom_model::{Core, Outcomes, body, model, on, together};
 use crate::shim;
 use crate::shim::atomic::Ordering;
+
+/// The state after one round of two.
+const ROUND: u32 = 2;
 
 #[repr(align(2048))]
 struct Room(Barrier);
@@ -92,7 +95,7 @@ fn negative_round_read_too_late() {
                 state.store(ROUND, Ordering::Release);
                 return shared_futex::wake(state, u32::MAX);
             }
-            let round = round_of(state.load(Ordering::Acquire));
+            let round = room.0.round_of(state.load(Ordering::Acquire));
             let how = How { wait: Wait::forever(), nap: None, near: false };
             let _ = shared_futex::wait(&mut EndOf(&room.0, round), how);
         };

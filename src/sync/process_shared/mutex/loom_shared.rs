@@ -6,7 +6,8 @@
 use std::sync::Arc;
 
 use super::{
-    Condition, How, Me, Process, RawMutex, RawRobust, Release, RobustError, owner_of, process, shared_futex,
+    Condition, How, Me, Process, RawMutex, RawRobust, Release, RobustError, number_of, owner_of, process,
+    shared_futex,
 };
 use crate::park::tests::loom_model::{Body, Core, Letter, Outcomes, body, model_within, on};
 use crate::park::thread::ThreadRef;
@@ -152,4 +153,40 @@ fn a_record_names_the_whole_process() {
         writer.join().unwrap();
         assert_eq!(guarded.lock.record.owner(process.id), process);
     });
+}
+
+/// The lock goes from a thread of this process to one of another, and on to a second one of this process. The
+/// id of the other process's thread is made of that of a thread that looks here.
+fn a_stranger_looks(their_id: fn(&Me, u32) -> u64) {
+    let guarded = Guarded::new();
+    let cores: [Core; 4] = std::array::from_fn(|_| Core::new());
+    let [me, first, second, theirs] = cores.each_ref().map(|core| on(core.thread(), Me::new));
+    let process = Process { id: me.process.id + 1, ..me.process };
+    let theirs = Me { process, id: their_id(&me, process.id), ..theirs };
+    let takes = |lock: &RawMutex, owner: &Me| {
+        assert!(lock.word.try_take(0, owner.process.id));
+        assert_eq!(lock.enter(owner), Ok(Condition::Consistent));
+    };
+    takes(&guarded.lock, &first);
+    let shared = Arc::clone(&guarded);
+    let others = loom::thread::spawn(move || {
+        shared.lock.exit(&first);
+        takes(&shared.lock, &theirs);
+        shared.lock.exit(&theirs);
+        takes(&shared.lock, &second);
+    });
+    assert!(!guarded.lock.is_mine(&me), "it has never had the lock");
+    others.join().unwrap();
+}
+
+#[test]
+fn a_thread_is_not_taken_for_one_of_another_process() {
+    model_within(2, || a_stranger_looks(|me, _| me.id));
+}
+
+/// Both threads have one number.
+#[test]
+#[should_panic(expected = "it has never had the lock")]
+fn negative_number_without_the_process() {
+    model_within(2, || a_stranger_looks(|me, process| number_of(process, number_of(me.process.id, me.id))));
 }
