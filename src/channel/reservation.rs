@@ -46,8 +46,8 @@ impl<T> Locked<'_, T> {
         }
     }
 
-    /// Gives back the message at `message`, which was moved to a receiver that will not use it. If the outcome
-    /// is [`Step::Done`], it has been moved away.
+    /// Gives back the message at `message`, which was moved to a receiver that will not use it. If the
+    /// outcome is [`Step::Done`], it has been moved away.
     ///
     /// # Safety
     /// There is a message.

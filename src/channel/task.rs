@@ -310,8 +310,8 @@ mod tests {
     use crate::channel::rendezvous;
     use crate::park::sleeper::Sleeper;
 
-    /// The future was dropped when its sleep was won and not settled. So the winner drops the message, and has
-    /// other threads to wake.
+    /// The future was dropped when its sleep was won and not settled. So the winner drops the message, and
+    /// has other threads to wake.
     #[test]
     fn a_message_that_panics_does_not_reach_the_winner() {
         /// What the panic leaves panics, too.
@@ -342,8 +342,8 @@ mod tests {
         assert_eq!((Arc::strong_count(&dropped), Arc::strong_count(&waiter)), (1, 1));
     }
 
-    /// A select has given up the last receiver, so the sender's wait ends. The select may not hold its message,
-    /// which waits for the last sender.
+    /// A select has given up the last receiver, so the sender's wait ends. The select may not hold its
+    /// message, which waits for the last sender.
     #[test]
     fn a_message_that_is_left_waits_for_the_last_sender() {
         let (s, r) = rendezvous();

@@ -201,8 +201,8 @@ impl List {
         entry.links(|links| *links = Links { next: after, prev: before, linked: true });
     }
 
-    /// Returns the last entry with a priority that `is_ahead`; null if there is none. They are in front of the
-    /// others. Looks from both ends: there may be many on one side.
+    /// Returns the last entry with a priority that `is_ahead`; null if there is none. They are in front of
+    /// the others. Looks from both ends: there may be many on one side.
     #[inline]
     fn last_ahead(&self, is_ahead: impl Fn(u8) -> bool) -> *const Entry {
         let (mut front, mut back) = (self.first, self.last);

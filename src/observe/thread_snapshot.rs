@@ -85,8 +85,8 @@ pub(crate) struct Snapshot {
     pub(crate) wait: Option<WaitSnapshot>,
 }
 
-/// Returns all living threads of this process. Allocates, and takes the lock of each bucket of the wait queues
-/// in turn.
+/// Returns all living threads of this process. Allocates, and takes the lock of each bucket of the wait
+/// queues in turn.
 pub(crate) fn all() -> Vec<Snapshot> {
     let mut snapshots = Vec::new();
     let mut add = |thread: ThreadRef, kernel| {

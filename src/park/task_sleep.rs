@@ -82,8 +82,8 @@ impl Backend for Tasks {
     }
 }
 
-/// Runs code of the user's for a caller that has other things to do after a panic. The panic has been reported
-/// by its hook.
+/// Runs code of the user's for a caller that has other things to do after a panic. The panic has been
+/// reported by its hook.
 pub(crate) fn contained(f: impl FnOnce()) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(f)) {
         // What the panic has left may panic, too, and leave something again.

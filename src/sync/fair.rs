@@ -1,8 +1,9 @@
 //! A mutual exclusion lock that is always passed on to the next waiter.
 //!
-//! It is the adaptive lock of `mutex/raw.rs`, but each unlock is fair, and waiters queue in the order of their
-//! arrival. If threads wait, the lock stays locked and is handed to the first of them. So no thread barges in,
-//! and each contended critical section costs a context switch, to the thread with the coldest caches.
+//! It is the adaptive lock of `mutex/raw.rs`, but each unlock is fair, and waiters queue in the order of
+//! their arrival. If threads wait, the lock stays locked and is handed to the first of them. So no thread
+//! barges in, and each contended critical section costs a context switch, to the thread with the coldest
+//! caches.
 
 use std::time::{Duration, Instant};
 
@@ -14,9 +15,9 @@ use crate::park::wait::{Wait, WaitError};
 ///
 /// A `Mutex` lets a running thread acquire the lock before a waiter that still has to wake up. Under
 /// contention that is several times faster. Only a waiter that has been passed over for half a millisecond is
-/// handed the lock. Of several waiters, the last to come is mostly the next. Use a `FairMutex` if no thread may
-/// pass a waiter: the first to come is the next. (A waiter of a higher [priority](crate::thread::Priority) goes
-/// first, as everywhere.)
+/// handed the lock. Of several waiters, the last to come is mostly the next. Use a `FairMutex` if no thread
+/// may pass a waiter: the first to come is the next. (A waiter of a higher
+/// [priority](crate::thread::Priority) goes first, as everywhere.)
 ///
 /// # Examples
 ///

@@ -1,6 +1,6 @@
 /*
- * What the manual says of POSIX threads and their locks, asked of whatever library the program gets. It prints
- * "ok" at the end, or the first line that was not so.
+ * What the manual says of POSIX threads and their locks, asked of whatever library the program gets. It
+ * prints "ok" at the end, or the first line that was not so.
  */
 #define _GNU_SOURCE
 #include <errno.h>

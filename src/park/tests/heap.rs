@@ -1,5 +1,5 @@
-//! The allocator of the unit tests. It notices a thread that allocates while it holds a queue lock, and can do
-//! what a test wants at a thread's next allocation.
+//! The allocator of the unit tests. It notices a thread that allocates while it holds a queue lock, and can
+//! do what a test wants at a thread's next allocation.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
