@@ -226,6 +226,18 @@ macro_rules! program {
                     panic!("on purpose");
                 });
                 assert!(reader_panics.is_err() && !lock.is_poisoned());
+                // One that becomes a reader while a panic unwinds.
+                struct Downgrades<'a>(Option<RwLockWriteGuard<'a, i32>>);
+                impl Drop for Downgrades<'_> {
+                    fn drop(&mut self) {
+                        drop(self.0.take().map(RwLockWriteGuard::downgrade));
+                    }
+                }
+                let unwinds = catch_unwind(|| {
+                    let _guard = Downgrades(Some(lock.write().unwrap()));
+                    panic!("on purpose");
+                });
+                assert!(unwinds.is_err() && !lock.is_poisoned());
             }
 
             #[test]

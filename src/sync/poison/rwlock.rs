@@ -239,10 +239,11 @@ impl Drop for Leave<'_> {
 }
 
 impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
-    /// Turns the writer into a reader, and lets no other writer in between.
+    /// Turns the writer into a reader, and lets no other writer in between. As in std, that poisons nothing,
+    /// even if a panic unwinds.
     pub fn downgrade(this: Self) -> RwLockReadGuard<'a, T> {
         let Self { leave, inner } = this;
-        drop(leave);
+        std::mem::forget(leave);
         RwLockReadGuard::new(rwlock::RwLockWriteGuard::downgrade(inner))
     }
 }
