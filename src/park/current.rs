@@ -198,10 +198,18 @@ pub(crate) fn slow_owner_hint() -> OwnerHint {
 /// core is given back after all of them.
 struct Adopted(Cell<Option<(ThreadRef, bool)>>);
 
+/// On Windows, thread-locals may be slots of the system. The one that says which thread runs is then gone
+/// before others are destroyed, and these find a thread without a core. So the core is given back with the
+/// thread-locals, unless those may still hold the thread's locks.
+const ENDS_EARLY: bool = cfg!(windows);
+
 impl Drop for Adopted {
     fn drop(&mut self) {
-        if let Some((thread, ends_last)) = self.0.take() {
+        if let Some((thread, mut ends_last)) = self.0.take() {
             thread.specific.end();
+            if ENDS_EARLY && thread.leaves_robust() {
+                ends_last = call_end_last(thread, true);
+            }
             if !ends_last {
                 end(thread);
             }
@@ -227,11 +235,18 @@ fn end(thread: ThreadRef) {
 fn end_last(core: *const ()) {
     // SAFETY: `call_last` passed it on. It is a type-stable core.
     let thread = ThreadRef::new(unsafe { &*core.cast::<ThreadCore>() });
-    if try_current() == Some(thread) {
+    if ENDS_EARLY || try_current() == Some(thread) {
         // Destructors may have stored values since.
         thread.specific.end();
         end(thread);
     }
+}
+
+/// Arranges that `end_last` is called for `thread`, the running thread, when it ends: `soon`, if its values
+/// are being destroyed. Returns `false` if it will not be called, since no key of the C library is left. If
+/// the thread-locals are gone by then, the core stays taken.
+fn call_end_last(thread: ThreadRef, soon: bool) -> bool {
+    thread_end::call_last(end_last, ptr::from_ref(thread.core()).cast(), soon)
 }
 
 local! {
@@ -266,11 +281,11 @@ fn adopt() -> ThreadRef {
     if observed::is_traced() {
         traced::runs(thread);
     }
-    // If the C library has no key left, and thread-locals are gone, the core stays taken.
-    let ends_last = thread_end::call_last(end_last, ptr::from_ref(thread.core()).cast(), ended);
-    if !ended {
-        // Last: where thread-locals are slots of the system (Windows, GNU), the newest are destroyed first.
-        let _ = ADOPTED.try_with(|adopted| adopted.0.set(Some((thread, ends_last))));
+    let ends_last = !ENDS_EARLY && call_end_last(thread, ended);
+    // Last: where thread-locals are slots of the system (Windows, GNU), the newest are destroyed first.
+    let will_drop = !ended && ADOPTED.try_with(|adopted| adopted.0.set(Some((thread, ends_last)))).is_ok();
+    if ENDS_EARLY && !will_drop {
+        let _ = call_end_last(thread, true);
     }
     thread
 }

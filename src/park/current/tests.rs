@@ -27,7 +27,7 @@ fn threads_that_wait_in_their_last_destructors_leave_no_core_behind() {
     struct Late;
     impl Drop for Late {
         fn drop(&mut self) {
-            assert!(try_current().is_some(), "it goes on with its core");
+            assert_eq!(try_current().is_some(), !ENDS_EARLY, "it goes on with its core");
             let _ = current();
         }
     }
@@ -150,6 +150,7 @@ fn cached_hints_say_whether_owners_are_recorded() {
 }
 
 /// Its handle leads to the thread for as long as it can wait, as in std.
+#[cfg(unix)]
 #[test]
 fn a_thread_is_unparked_by_its_handle_in_its_last_destructors() {
     use std::sync::mpsc;
