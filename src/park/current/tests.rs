@@ -4,6 +4,16 @@ use super::*;
 #[cfg(unix)]
 use crate::park::robust;
 
+/// Returns how many cores more are in use after a hundred such threads than after three.
+fn cores_left_by(thread: impl FnOnce() + Send + Copy + 'static) -> usize {
+    let run = |times: usize| (0..times).for_each(|_| std::thread::spawn(thread).join().unwrap());
+    let cores = || core_pool::all().count();
+    run(3);
+    let warm = cores();
+    run(100);
+    cores() - warm
+}
+
 #[test]
 fn a_foreign_thread_is_adopted_once() {
     std::thread::Builder::new()
@@ -35,20 +45,12 @@ fn threads_that_wait_in_their_last_destructors_leave_no_core_behind() {
         static LATE: Late = const { Late };
     }
     let body = || {
-        let cores = || core_pool::all().count();
         let wait_late = || {
             // Destructors run last in, first out: this one runs after the destructor of the adoption.
             LATE.with(|_| ());
             let _ = current();
         };
-        for _ in 0..3 {
-            std::thread::spawn(wait_late).join().unwrap();
-        }
-        let warm = cores();
-        for _ in 0..100 {
-            std::thread::spawn(wait_late).join().unwrap();
-        }
-        assert_eq!(cores(), warm);
+        assert_eq!(cores_left_by(wait_late), 0);
     };
     let name = "::threads_that_wait_in_their_last_destructors_leave_no_core_behind";
     crate::sys::child_tests::isolated(&[module_path!(), name].concat(), body);
@@ -82,7 +84,6 @@ fn threads_that_wait_in_destructors_of_keys_leave_no_core_behind() {
         let _ = current();
     }
     let body = || {
-        let cores = || core_pool::all().count();
         let mut key = 0;
         // SAFETY: a place for the key, and a destructor that takes any value.
         assert_eq!(unsafe { libc::pthread_key_create(&raw mut key, Some(wait)) }, 0);
@@ -92,14 +93,7 @@ fn threads_that_wait_in_destructors_of_keys_leave_no_core_behind() {
             let set = unsafe { libc::pthread_setspecific(key, std::ptr::without_provenance(1)) };
             assert_eq!(set, 0);
         };
-        for _ in 0..3 {
-            std::thread::spawn(wait_last).join().unwrap();
-        }
-        let warm = cores();
-        for _ in 0..100 {
-            std::thread::spawn(wait_last).join().unwrap();
-        }
-        assert_eq!(cores(), warm);
+        assert_eq!(cores_left_by(wait_last), 0);
     };
     let name = "::threads_that_wait_in_destructors_of_keys_leave_no_core_behind";
     crate::sys::child_tests::isolated(&[module_path!(), name].concat(), body);
@@ -206,7 +200,6 @@ fn threads_that_are_first_met_in_destructors_of_keys_leave_no_core_behind() {
         let _ = current();
     }
     let body = || {
-        let cores = || core_pool::all().count();
         let mut key = 0;
         // SAFETY: a place for the key, and a destructor that takes any value.
         assert_eq!(unsafe { libc::pthread_key_create(&raw mut key, Some(wait_in_round)) }, 0);
@@ -217,15 +210,9 @@ fn threads_that_are_first_met_in_destructors_of_keys_leave_no_core_behind() {
                 let set = unsafe { libc::pthread_setspecific(key, std::ptr::without_provenance(round)) };
                 assert_eq!(set, 0);
             };
-            for _ in 0..3 {
-                std::thread::spawn(wait_last).join().unwrap();
-            }
-            let warm = cores();
-            for _ in 0..100 {
-                std::thread::spawn(wait_last).join().unwrap();
-            }
+            let left = cores_left_by(wait_last);
             // In the third, it may be too late for one more call.
-            assert!(round == 3 || cores() == warm, "{} cores more", cores() - warm);
+            assert!(round == 3 || left == 0, "{left} cores more");
         }
     };
     let name = "::threads_that_are_first_met_in_destructors_of_keys_leave_no_core_behind";
