@@ -80,31 +80,25 @@ fn kinds() -> [Arc<dyn Kind>; 6] {
     ]
 }
 
-impl Kind for Mutex<usize> {
-    fn enter(&self, form: Form, patience: Duration, show: Show<'_>) -> Result<bool, String> {
-        let guard = match form {
-            Plain => Ok(Some(self.lock())),
-            Try => Ok(self.try_lock()),
-            For => Ok(self.try_lock_for(patience)),
-            Until => Ok(self.try_lock_until(Instant::now() + patience)),
-            form => unless_expired(self.lock_with(form.wait(patience))),
-        };
-        Ok(guard.map_err(|error| error.to_string())?.map(|mut guard| show(&mut guard)).is_some())
-    }
+/// Of kinds with guards that tell nothing but the value.
+macro_rules! kinds_without_news {
+    ($($mutex:ident),*) => {$(
+        impl Kind for $mutex<usize> {
+            fn enter(&self, form: Form, patience: Duration, show: Show<'_>) -> Result<bool, String> {
+                let guard = match form {
+                    Plain => Ok(Some(self.lock())),
+                    Try => Ok(self.try_lock()),
+                    For => Ok(self.try_lock_for(patience)),
+                    Until => Ok(self.try_lock_until(Instant::now() + patience)),
+                    form => unless_expired(self.lock_with(form.wait(patience))),
+                };
+                Ok(guard.map_err(|error| error.to_string())?.map(|mut guard| show(&mut guard)).is_some())
+            }
+        }
+    )*};
 }
 
-impl Kind for FairMutex<usize> {
-    fn enter(&self, form: Form, patience: Duration, show: Show<'_>) -> Result<bool, String> {
-        let guard = match form {
-            Plain => Ok(Some(self.lock())),
-            Try => Ok(self.try_lock()),
-            For => Ok(self.try_lock_for(patience)),
-            Until => Ok(self.try_lock_until(Instant::now() + patience)),
-            form => unless_expired(self.lock_with(form.wait(patience))),
-        };
-        Ok(guard.map_err(|error| error.to_string())?.map(|mut guard| show(&mut guard)).is_some())
-    }
-}
+kinds_without_news!(Mutex, FairMutex);
 
 impl Kind for poison::Mutex<usize> {
     fn enter(&self, form: Form, patience: Duration, show: Show<'_>) -> Result<bool, String> {
