@@ -77,13 +77,14 @@ fn works(rung: ThreadRegister) -> Result<ThreadRegister, &'static str> {
     result.as_ref().map(|()| rung).map_err(String::as_str)
 }
 
-/// Returns the C library's part. `Switched` and `Syscall` exist only if `choose` has found it.
+/// Returns the C library's part.
+///
+/// # Safety
+/// [`choose`] has returned `Switched` or `Syscall` in this process: it has found this part.
 #[inline]
-fn library() -> &'static Library {
-    match Library::get() {
-        Ok(glibc) => glibc,
-        Err(_) => unreachable!("a rung was chosen without it"),
-    }
+unsafe fn library() -> &'static Library {
+    // SAFETY: the caller's promise.
+    unsafe { Library::found() }
 }
 
 /// Returns how many bytes of a span a thread's block takes.
@@ -97,35 +98,45 @@ pub(crate) fn reserve() -> usize {
 ///
 /// `tp` is the register of a block that [`prepare`] made, and no thread has it.
 pub(crate) unsafe fn destroy(tp: usize) {
+    // SAFETY: a block was made, so a rung with blocks was chosen.
+    let library = unsafe { library() };
     // SAFETY: the caller's contract.
-    unsafe { library().destroy(tp) };
+    unsafe { library.destroy(tp) };
 }
 
 /// Gives a stack a block for a new thread, if it has none. Returns the thread register. Called by the
 /// spawner: it may allocate.
+///
+/// # Safety
+///
+/// [`choose`] has returned the rung in this process.
 #[inline(always)]
-pub(crate) fn prepare(rung: ThreadRegister, stack: Stack) -> io::Result<usize> {
-    if rung == ThreadRegister::Pinned { Ok(0) } else { prepare_block(stack) }
+pub(crate) unsafe fn prepare(rung: ThreadRegister, stack: Stack) -> io::Result<usize> {
+    if rung == ThreadRegister::Pinned {
+        return Ok(0);
+    }
+    // SAFETY: the caller's promise, for a rung with blocks.
+    prepare_block(unsafe { library() }, stack)
 }
 
 /// Kept out of [`prepare`], of which `Pinned` needs the first line only.
 #[inline(never)]
-fn prepare_block(stack: Stack) -> io::Result<usize> {
+fn prepare_block(library: &Library, stack: Stack) -> io::Result<usize> {
     match stack.tls().get() {
         0 => {
             // SAFETY: the span is the caller's, and this part of it was reserved for a block.
-            let tp = unsafe { library().create(stack.tls_end(), stack.limit()) }?;
+            let tp = unsafe { library.create(stack.tls_end(), stack.limit()) }?;
             stack.tls().set(tp);
             Ok(tp)
         }
         tp => {
             // SAFETY: made above for a thread that has ended. Its stack was given back from another one (I8).
-            if unsafe { library().renew(tp) }.is_ok() {
+            if unsafe { library.renew(tp) }.is_ok() {
                 return Ok(tp);
             }
             // There is no block here any more: no memory, or it is that of a parent process.
             stack.tls().set(0);
-            prepare_block(stack)
+            prepare_block(library, stack)
         }
     }
 }
@@ -138,8 +149,10 @@ fn prepare_block(stack: Stack) -> io::Result<usize> {
 #[inline]
 pub(crate) unsafe fn enter(rung: ThreadRegister) {
     if rung != ThreadRegister::Pinned {
+        // SAFETY: the thread is on such a rung.
+        let library = unsafe { library() };
         // SAFETY: `prepare` made or renewed the block.
-        unsafe { library().enter() };
+        unsafe { library.enter() };
     }
 }
 
@@ -152,8 +165,10 @@ pub(crate) unsafe fn enter(rung: ThreadRegister) {
 #[inline(always)]
 pub(crate) unsafe fn exit(rung: ThreadRegister) {
     if rung != ThreadRegister::Pinned {
+        // SAFETY: the thread is on such a rung.
+        let library = unsafe { library() };
         // SAFETY: the caller's contract.
-        unsafe { library().exit(&ASIDE) };
+        unsafe { library.exit(&ASIDE) };
     }
 }
 

@@ -364,7 +364,8 @@ fn prepare(
     scheduler: &'static Scheduler,
     take: impl FnOnce() -> &'static Green,
 ) -> io::Result<&'static Green> {
-    let tp = match tls::prepare(scheduler.rung, stack) {
+    // SAFETY: the runtime stands on the rung.
+    let tp = match unsafe { tls::prepare(scheduler.rung, stack) } {
         Ok(tp) => tp,
         Err(error) => {
             stack::give_back(stack);

@@ -100,6 +100,20 @@ impl<T> OnceLock<T> {
         Some(unsafe { value.assume_init_ref() })
     }
 
+    /// Returns the value without a look at the word.
+    ///
+    /// # Safety
+    /// The value has been made, and the calling thread knows that from another one that has seen it, or has
+    /// seen it itself.
+    #[inline]
+    pub(crate) unsafe fn get_unchecked(&self) -> &T {
+        debug_assert!(self.get().is_some(), "the value has not been made");
+        // SAFETY: the value does not change any more.
+        let value = unsafe { &*self.value.get() };
+        // SAFETY: the caller's promise.
+        unsafe { value.assume_init_ref() }
+    }
+
     /// Returns the value. If it has not been made, `make` makes it.
     #[inline]
     pub(crate) fn get_or_init(&self, make: impl FnOnce() -> T) -> &T {

@@ -36,6 +36,7 @@ mod shape;
 #[cfg(test)]
 mod tests;
 
+use std::hint::unreachable_unchecked;
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -67,12 +68,27 @@ pub(crate) struct Library {
     free: Mutex<Vec<usize>>,
 }
 
+static LIBRARY: OnceLock<Result<Library, Unfit>> = OnceLock::new();
+
 impl Library {
     /// Returns the one of this process. The first call starts two short-lived threads. It must come from a
     /// thread that the C library made.
     pub(crate) fn get() -> Result<&'static Self, Unfit> {
-        static LIBRARY: OnceLock<Result<Library, Unfit>> = OnceLock::new();
         LIBRARY.get_or_init(Self::find).as_ref().map_err(|unfit| *unfit)
+    }
+
+    /// Returns what [`get`](Self::get) has returned before, without a look.
+    ///
+    /// # Safety
+    /// [`get`](Self::get) has returned `Ok` in this process, or in one that it was forked from.
+    #[inline]
+    pub(crate) unsafe fn found() -> &'static Self {
+        // SAFETY: the caller's promise.
+        match unsafe { LIBRARY.get_unchecked() } {
+            Ok(library) => library,
+            // SAFETY: the caller's promise.
+            Err(_) => unsafe { unreachable_unchecked() },
+        }
     }
 
     fn find() -> Result<Self, Unfit> {
