@@ -8,8 +8,8 @@
 //! * An interrupt can end a wait.
 //! * [`select!`](crate::channel::select!) can also wait for the end of a thread.
 //! * Async tasks send and receive, too, by [`Sender::send_async`] and [`Receiver::recv_async`].
-//! * When the last receiver goes, the messages in a bounded channel are dropped, too. (crossbeam-channel keeps
-//!   them until the last sender goes.)
+//! * When the last receiver goes, the messages in a bounded channel are dropped, too. (crossbeam-channel
+//!   keeps them until the last sender goes.)
 //!
 //! | made by | holds | `send` waits |
 //! |---|---|---|

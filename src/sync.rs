@@ -38,10 +38,10 @@
 //!
 //! Compiled with `--cfg loom`, some locks are made of the parts of [loom](https://docs.rs/loom), with the
 //! same names and methods: [`Mutex`], [`FairMutex`], [`Condvar`], [`RwLock`], those of [`poison`],
-//! [`Barrier`], [`Semaphore`], [`Once`], [`OnceLock`] and [`LazyLock`]. They can be used inside `loom::model`,
-//! which tries every order of *the program's* steps. The steps of the locks themselves are not part of it, so
-//! models stay small. A model finds lost wake-ups and deadlocks. If the program's data lies in loom's cells,
-//! it finds data races too.
+//! [`Barrier`], [`Semaphore`], [`Once`], [`OnceLock`] and [`LazyLock`]. They can be used inside
+//! `loom::model`, which tries every order of *the program's* steps. The steps of the locks themselves are not
+//! part of it, so models stay small. A model finds lost wake-ups and deadlocks. If the program's data lies in
+//! loom's cells, it finds data races too.
 //!
 //! ```toml
 //! [target.'cfg(loom)'.dependencies]
