@@ -10,7 +10,7 @@
 use std::error::Error;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::Shutdown;
-use std::process::ExitCode;
+use std::process::{self, ExitCode};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -54,6 +54,10 @@ impl Options {
                 Long("connect") => connect = parser.value()?.parse()?,
                 Long("idle") => idle = parser.value()?.parse()?,
                 Value(address) if to.is_none() => to = Some(address.string()?),
+                Short('?' | 'h') | Long("help") => {
+                    print!("{USAGE}");
+                    process::exit(0);
+                }
                 _ => return Err(argument.unexpected()),
             }
         }

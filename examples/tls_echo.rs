@@ -11,7 +11,7 @@
 use std::error::Error;
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
-use std::process::ExitCode;
+use std::process::{self, ExitCode};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -50,6 +50,10 @@ impl Options {
                 Long("listen") => listen = parser.value()?.string()?,
                 Long("certificate") => certificate = Some(parser.value()?.into()),
                 Long("idle") => idle = parser.value()?.parse()?,
+                Short('?' | 'h') | Long("help") => {
+                    print!("{USAGE}");
+                    process::exit(0);
+                }
                 _ => return Err(argument.unexpected()),
             }
         }

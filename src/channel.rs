@@ -1,13 +1,15 @@
 //! Channels: messages from any number of threads to any number of threads.
 //!
 //! Names, errors and behaviour are those of crossbeam-channel ([`sync::mpsc`](crate::sync::mpsc) has those of
-//! `std::sync::mpsc`). There are four differences:
+//! `std::sync::mpsc`). There are five differences:
 //!
 //! * Threads of any kind may use them, of both runtimes and of none. A green thread that waits leaves its LWP
 //!   to others.
 //! * An interrupt can end a wait.
 //! * [`select!`](crate::channel::select!) can also wait for the end of a thread.
 //! * Async tasks send and receive, too, by [`Sender::send_async`] and [`Receiver::recv_async`].
+//! * When the last receiver goes, the messages in a bounded channel are dropped, too. (crossbeam-channel
+//!   keeps them until the last sender goes.)
 //!
 //! | made by | holds | `send` waits |
 //! |---|---|---|

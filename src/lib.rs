@@ -71,6 +71,9 @@
 //!    one name for the LWP.
 //!
 //! [`thread`] and [`sync::poison`] list what behaves differently from std.
+//!
+//! Programs with parking_lot's locks use [`sync`](sync#porting-a-program-from-parking_lot), and those with
+//! crossbeam-channel's channels use [`channel`].
 
 // In programs with debug information, gdb loads this by itself.
 #![debugger_visualizer(gdb_script_file = "gdb/selvedge.py")]

@@ -15,6 +15,10 @@ use crate::thread::builder;
 /// process, as those of std do. If the runtime cannot start, this prints why and ends the process with
 /// code 2. [`try_run`] returns an error instead.
 ///
+/// The thread of `main` has no name, and a stack as any other: 256 KiB with `mxn`, 2 MiB with `onetoone`. The
+/// main thread of a process has 8 MiB as a rule. If `main` needs more, set `SELVEDGE_STACK_SIZE`, or let it
+/// start a thread with a larger [`stack_size`](crate::thread::Builder::stack_size).
+///
 /// # Examples
 ///
 /// ```

@@ -159,7 +159,8 @@ fn whole_number(range: &RangeInclusive<usize>) -> String {
 
 /// Returns the value of `SELVEDGE_CPUS`: CPUs in ascending order.
 pub(crate) fn cpus(lookup: Lookup<'_>) -> io::Result<Option<Vec<usize>>> {
-    read(lookup, CPUS, "a list of CPUs, such as 0-3,8", cpu_list::parse)
+    let allowed = format!("a list of CPUs up to {}, such as 0-3,8", cpu_list::LAST_CPU);
+    read(lookup, CPUS, &allowed, cpu_list::parse)
 }
 
 /// Returns the size of a stack for which `bytes` were asked, rounded up, or an error.

@@ -22,14 +22,26 @@
 //!
 //! [`stats`] tells which locks are contended.
 //!
+//! # Porting a program from parking_lot
+//!
+//! Replace `parking_lot` by `selvedge::sync`: names and methods are the same. These items differ:
+//!
+//! | parking_lot | here |
+//! |---|---|
+//! | `Once::state() -> OnceState` | [`Once::state`] returns an [`OncePhase`] |
+//! | `OnceState::poisoned`, in `call_once_force` | [`OnceState::is_poisoned`], as in std |
+//! | `ArcMutexGuard<RawMutex, T>`, and those of the other locks | `ArcMutexGuard<T>` (feature `arc_lock`) |
+//! | `parking_lot::lock_api` | the crate `lock_api` 0.4 |
+//! | `deadlock` (feature `deadlock_detection`) | [`Runtime::deadlocks`](crate::Runtime::deadlocks) |
+//!
 //! # Model-checking a program that uses them
 //!
 //! Compiled with `--cfg loom`, some locks are made of the parts of [loom](https://docs.rs/loom), with the
 //! same names and methods: [`Mutex`], [`FairMutex`], [`Condvar`], [`RwLock`], those of [`poison`],
-//! [`Barrier`], [`Semaphore`], [`Once`], [`OnceLock`] and [`LazyLock`]. They can be used inside `loom::model`, which tries every order of *the
-//! program's* steps. The steps of the locks themselves are not part of it, so models stay small. A model
-//! finds lost wake-ups and deadlocks. If the program's data lies in loom's cells, it finds data races
-//! too.
+//! [`Barrier`], [`Semaphore`], [`Once`], [`OnceLock`] and [`LazyLock`]. They can be used inside
+//! `loom::model`, which tries every order of *the program's* steps. The steps of the locks themselves are not
+//! part of it, so models stay small. A model finds lost wake-ups and deadlocks. If the program's data lies in
+//! loom's cells, it finds data races too.
 //!
 //! ```toml
 //! [target.'cfg(loom)'.dependencies]

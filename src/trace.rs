@@ -18,6 +18,21 @@
 //! With events, a yield takes up to twice as long. If that is too much, let [one thread of so
 //! many](set_sample) record events: `SELVEDGE_TRACE=1/16:file`.
 //!
+//! # The files of `SELVEDGE_TRACE`
+//!
+//! When the program ends, the last events are written. The end of the file's name tells in which format:
+//!
+//! | file | written as | read by |
+//! |---|---|---|
+//! | `*.json` | [`Recording::write_chrome`] | <https://ui.perfetto.dev>, Chrome, Speedscope |
+//! | `*.pftrace`, `*.perfetto-trace` | [`Recording::write_perfetto`] | <https://ui.perfetto.dev> |
+//! | any other | [`Recording::write`] | `threadmon explain`, `threadmon export`, [`Recording::read`] |
+//!
+//! If something goes wrong, the last events up to that moment are written to another file, in the last of
+//! these formats. Its name is that of the file with an addition: `.panic` at the first panic, `.deadlock` if
+//! a deadlock is [reported](crate::thread::OnDeadlock), `.abort` if the process aborts. A process that aborts
+//! leaves the file itself empty.
+//!
 //! The states are ThreadMon's: B. Cantrill, *Runtime Performance Analysis of the M-to-N Scheduling Model*
 //! (1996), section 3.2.1.
 //!

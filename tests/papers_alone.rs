@@ -59,11 +59,12 @@ fn main() -> ExitCode {
     if std::env::var_os(PROGRAM).is_some() {
         return program::run(std::env::args_os().skip(1)).into();
     }
-    let tests: [(&str, Test); 6] = [
+    let tests: [(&str, Test); 7] = [
         ("a short run writes all files", a_short_run_writes_all_files),
         ("a recorded run shows what its threads did", a_recorded_run_shows_what_its_threads_did),
         ("json is all that is printed", json_is_all_that_is_printed),
         ("an interrupted run leaves a report", an_interrupted_run_leaves_a_report),
+        ("help is no error", help_is_no_error),
         ("wrong arguments are refused", wrong_arguments_are_refused),
         ("the list names everything once", the_list_names_everything_once),
     ];
@@ -200,6 +201,15 @@ fn sample_of(pid: u32, other: Option<u32>) -> u32 {
         }
         assert!(Instant::now() < end, "it takes no samples");
         std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn help_is_no_error(out: &Path) {
+    for help in ["--help", "-?"] {
+        let output = run(help, out);
+        assert_eq!(output.status.code(), Some(0), "{help}: {output:?}");
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(said.starts_with("usage: papers"), "{help}: {said}");
     }
 }
 

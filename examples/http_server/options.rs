@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::process;
 use std::time::Duration;
 
 pub(crate) const USAGE: &str = "\
@@ -59,6 +60,10 @@ impl Options {
                 Long("head") => limits.head = parser.value()?.parse_with(milliseconds)?,
                 Long("stall") => limits.stall = parser.value()?.parse_with(milliseconds)?,
                 Value(folder) if root.is_none() => root = Some(folder),
+                Short('?' | 'h') | Long("help") => {
+                    print!("{USAGE}");
+                    process::exit(0);
+                }
                 _ => return Err(argument.unexpected()),
             }
         }

@@ -25,7 +25,7 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Ok(Request::Sample(size, mut parser)) => take_sample(size, &mut parser),
         Ok(Request::Help) => {
             print!("{USAGE}");
-            return 1;
+            return 0;
         }
         Err(error) => Err(format!("{error}\n{USAGE}").into()),
     };

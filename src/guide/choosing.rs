@@ -57,8 +57,9 @@
 //! | `SELVEDGE_TRACE` | a file, with `1/16:` before it for a sample | [the trace](crate::trace) |
 //! | `SELVEDGE_TRACE_EVENTS` | a number | [`set_ring_events`](crate::trace::set_ring_events) |
 //!
-//! An invalid value is an error, which names the variable and the values it may have. A set-user-id
-//! program, or one that gains rights in another way, ignores all of these variables.
+//! An invalid value is an error, which names the variable and the values it may have. `onetoone` has a stack
+//! size, too, and reports and records as `mxn` does. It does not read the variables that only `mxn` has a use
+//! for. A set-user-id program, or one that gains rights in another way, ignores all of these variables.
 //!
 //! # CPUs
 //!

@@ -4,8 +4,8 @@ use std::fmt;
 
 use super::whole;
 
-/// The largest number of CPUs that Linux knows.
-const MOST_CPUS: usize = 8192;
+/// The largest CPU: Linux knows 8,192 at most.
+pub(super) const LAST_CPU: usize = 8191;
 
 /// Reads a list. Returns its CPUs in ascending order, each once.
 pub(super) fn parse(list: &str) -> Option<Vec<usize>> {
@@ -13,7 +13,7 @@ pub(super) fn parse(list: &str) -> Option<Vec<usize>> {
     for range in list.split(',') {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
         let (first, last) = (whole(first)?, whole(last)?);
-        if first > last || last >= MOST_CPUS {
+        if first > last || last > LAST_CPU {
             return None;
         }
         cpus.extend(first..=last);

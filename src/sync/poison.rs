@@ -15,6 +15,8 @@
 //! * If the closure of a [`Once`], [`OnceLock`] or [`LazyLock`] waits for its own result, the call panics. In
 //!   std it deadlocks or panics.
 //! * An [`RwLock`] admits fewer readers at a time; its documentation has the number.
+//! * The compiler refuses `let _ = mutex.lock();`, which unlocks at once, only for std's locks (its lint
+//!   `let_underscore_lock`).
 //!
 //! # Examples
 //!

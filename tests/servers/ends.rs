@@ -61,3 +61,15 @@ fn a_wrong_command_line_is_explained() {
         assert!(said.starts_with("http_server: ") && said.contains(word), "{arguments:?}: {said}");
     }
 }
+
+#[test]
+fn help_is_no_error() {
+    for server in ["http_server", "proxy", "tls_echo"] {
+        for help in ["--help", "-?"] {
+            let output = Command::new(Target::path(server)).arg(help).stdin(Stdio::null()).output().unwrap();
+            let said = String::from_utf8(output.stdout).unwrap();
+            assert_eq!(output.status.code(), Some(0), "{server} {help}: {said}");
+            assert!(said.starts_with(&format!("usage: {server}")), "{server} {help}: {said}");
+        }
+    }
+}

@@ -144,6 +144,7 @@ fn nonsense_in_the_environment_is_named() {
         (settings::CPUS, "", "such as 0-3,8"),
         (settings::CPUS, "all", "such as 0-3,8"),
         (settings::CPUS, "3-0", "such as 0-3,8"),
+        (settings::CPUS, "0-9999", "up to 8191"),
         (settings::STACK_SIZE, "0", "256K"),
         (settings::STACK_SIZE, "8MB", "256K"),
         (settings::STACK_SIZE, "2048G", "256K"),
