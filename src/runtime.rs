@@ -308,7 +308,7 @@ pub trait Runtime: sealed::Sealed + Send + Sync {
         F: FnOnce() -> T + Send,
         T: Send,
     {
-        let outcome = builder::run_on(self.spawner().0, f).expect("failed to spawn thread");
+        let outcome = builder::run_on(self.spawner().0, None, f).expect("failed to spawn thread");
         outcome.unwrap_or_else(|panic| resume_unwind(panic))
     }
 

@@ -15,16 +15,20 @@ use crate::thread::builder;
 /// process, as those of std do. If the runtime cannot start, this prints why and ends the process with
 /// code 2. [`try_run`] returns an error instead.
 ///
-/// The thread of `main` has no name, and a stack as any other: 256 KiB with `mxn`, 2 MiB with `onetoone`. The
-/// main thread of a process has 8 MiB as a rule. If `main` needs more, set `SELVEDGE_STACK_SIZE`, or let it
-/// start a thread with a larger [`stack_size`](crate::thread::Builder::stack_size).
+/// The thread is named `main`, as std's. Its stack is that of any other thread: 256 KiB with `mxn`, 2 MiB with
+/// `onetoone`. The main thread of a process has 8 MiB as a rule. If `main` needs more, set
+/// `SELVEDGE_STACK_SIZE`, or let it start a thread with a larger
+/// [`stack_size`](crate::thread::Builder::stack_size).
 ///
 /// # Examples
 ///
 /// ```
 /// use selvedge::thread;
 ///
-/// let n = selvedge::run(|| thread::spawn(|| 7).join().unwrap());
+/// let n = selvedge::run(|| {
+///     assert_eq!(thread::current().name(), Some("main"));
+///     thread::spawn(|| 7).join().unwrap()
+/// });
 /// assert_eq!(n, 7);
 /// ```
 ///
@@ -73,6 +77,6 @@ where
     F: FnOnce() -> T + Send,
     T: Send,
 {
-    let outcome = builder::run_on(process_default::spawner()?, main)?;
+    let outcome = builder::run_on(process_default::spawner()?, Some("main"), main)?;
     Ok(outcome.unwrap_or_else(|panic| resume_unwind(panic)))
 }

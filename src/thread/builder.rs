@@ -338,15 +338,16 @@ pub(super) fn here() -> io::Result<&'static dyn Spawner> {
     }
 }
 
-/// Runs `f` as a thread of `spawner` and waits for it, so `f` may borrow.
-pub(crate) fn run_on<F, T>(spawner: &dyn Spawner, f: F) -> io::Result<task::Result<T>>
+/// Runs `f` as a thread of `spawner` with this name and waits for it, so `f` may borrow.
+pub(crate) fn run_on<F, T>(spawner: &dyn Spawner, name: Option<&str>, f: F) -> io::Result<task::Result<T>>
 where
     F: FnOnce() -> T + Send,
     T: Send,
 {
+    let mut options = SpawnOptions { name: name.map(Box::from), ..SpawnOptions::default() };
     // SAFETY: `F` and `T` are `Send`, and the thread has ended when this function returns. The join cannot
     // unwind, since the new thread is not the caller.
-    unsafe { spawn_unchecked(spawner, &mut SpawnOptions::default(), f, ()) }.map(Joining::join)
+    unsafe { spawn_unchecked(spawner, &mut options, f, ()) }.map(Joining::join)
 }
 
 /// Starts a thread on the runtime of the calling thread, or on the process default if it belongs to none.

@@ -78,8 +78,8 @@ fn expect(role: &str, variables: &[(&str, &str)], words: &[&str]) {
 
 #[test]
 fn the_first_thread() {
-    expect("default", &[("SELVEDGE_RUNTIME", "mxn")], &["256 KiB"]);
-    expect("default", &[("SELVEDGE_RUNTIME", "onetoone")], &["2 MiB"]);
+    expect("default", &[("SELVEDGE_RUNTIME", "mxn")], &["'main'", "256 KiB"]);
+    expect("default", &[("SELVEDGE_RUNTIME", "onetoone")], &["'main'", "2 MiB"]);
 }
 
 #[test]
