@@ -76,13 +76,15 @@ fn start() -> io::Result<(PathBuf, Generation)> {
     }
 }
 
-/// Serves if `SELVEDGE_MON` asks for it. Called when a runtime is built.
+/// Serves if `SELVEDGE_MON` asks for it. Called when a runtime is built. A fork that cannot serve has runtimes
+/// all the same.
 ///
 /// # Errors
 ///
 /// As [`serve`], and if the value is neither `on` nor `off`.
 pub(crate) fn serve_if_asked(lookup: Lookup<'_>) -> io::Result<()> {
-    if settings::monitor(lookup)? { serve() } else { Ok(()) }
+    let can_serve = SERVES.get().is_none_or(|(_, process)| process.is_mine());
+    if settings::monitor(lookup)? && can_serve { serve() } else { Ok(()) }
 }
 
 /// Removes the socket at the end of the process.

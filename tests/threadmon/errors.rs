@@ -6,7 +6,7 @@ use std::os::unix::net::UnixListener;
 use std::process::Stdio;
 
 use selvedge::threadmon::{Client, serve};
-use selvedge::{OneToOne, Runtime};
+use selvedge::{Mxn, OneToOne, Runtime};
 
 use super::{child, run, socket};
 
@@ -37,6 +37,32 @@ pub(super) fn fork() {
 #[test]
 fn a_fork_does_not_serve() {
     run("fork");
+}
+
+/// In a child of a fork, a new runtime works, though the variable asks for a server that cannot be there.
+pub(super) fn fork_asked() {
+    let rt = OneToOne::new().unwrap();
+    Client::connect(std::process::id()).unwrap().overview().unwrap();
+    // SAFETY: the child runs this code, and ends by `exit`, which runs what is registered for that.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let ran = [OneToOne::new().map(|rt| rt.run(|| 1)), Mxn::new().map(|rt| rt.run(|| 1))];
+        ran.iter().filter_map(|ran| ran.as_ref().err()).for_each(|error| eprintln!("in the child: {error}"));
+        std::process::exit(i32::from(ran.iter().any(Result::is_err)));
+    }
+    let mut status = -1;
+    // SAFETY: it waits for the child, and writes its status.
+    unsafe { libc::waitpid(child, &raw mut status, 0) };
+    assert_eq!(status, 0);
+    Client::connect(std::process::id()).unwrap().overview().unwrap();
+    drop(rt);
+}
+
+#[test]
+fn a_fork_of_a_program_that_was_asked_to_serve_has_runtimes() {
+    let room = tempfile::tempdir().unwrap();
+    let room = ("XDG_RUNTIME_DIR", room.path().to_str().unwrap());
+    child::run("fork_asked", &[room, ("SELVEDGE_MON", "on")]).expect_success();
 }
 
 /// Of threads that ask at once, one starts the server, and none removes its socket.

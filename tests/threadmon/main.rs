@@ -128,6 +128,7 @@ fn child() {
         ("other_server", attacks::other_server),
         ("hogs", attacks::hogs),
         ("fork", errors::fork),
+        ("fork_asked", errors::fork_asked),
         ("together", errors::together),
         ("serve", errors::serves),
         ("refuse", errors::refuses),
