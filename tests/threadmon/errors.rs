@@ -1,6 +1,6 @@
 //! What cannot be: a clear error each, and nothing is harmed.
 
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::process::Stdio;
@@ -63,6 +63,45 @@ fn a_fork_of_a_program_that_was_asked_to_serve_has_runtimes() {
     let room = tempfile::tempdir().unwrap();
     let room = ("XDG_RUNTIME_DIR", room.path().to_str().unwrap());
     child::run("fork_asked", &[room, ("SELVEDGE_MON", "on")]).expect_success();
+}
+
+/// A process that serves ends, and its child goes on: it has inherited the process's side of connections.
+pub(super) fn orphan() {
+    let ((mut ready, tells), (ends, mut lets_go)) = (std::io::pipe().unwrap(), std::io::pipe().unwrap());
+    // SAFETY: the child runs this code, and ends by a system call.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        serve().unwrap();
+        let _ = (&tells).write(&[1]);
+        // A client comes.
+        let _ = (&ends).read(&mut [0]);
+        drop(lets_go);
+        // SAFETY: the child of the child makes system calls only, and ends.
+        if unsafe { libc::fork() } == 0 {
+            // It goes on until the test ends.
+            let _ = (&ends).read(&mut [0]);
+        }
+        // SAFETY: it ends the process.
+        unsafe { libc::_exit(0) };
+    }
+    drop((tells, ends));
+    ready.read_exact(&mut [0]).expect("the child serves");
+    let mut client = Client::connect(child.cast_unsigned()).unwrap();
+    client.overview().unwrap();
+    lets_go.write_all(&[1]).unwrap();
+    // It is dead when this has returned, and in the list of processes until its parent asks.
+    // SAFETY: plain data, for which zero is valid.
+    let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    let flags = libc::WEXITED | libc::WNOWAIT;
+    // SAFETY: `info` is written.
+    assert_eq!(unsafe { libc::waitid(libc::P_PID, child.cast_unsigned(), &raw mut info, flags) }, 0);
+    let error = client.overview().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::UnexpectedEof, "{error}");
+}
+
+#[test]
+fn the_end_of_a_process_is_seen_though_its_child_goes_on() {
+    run("orphan");
 }
 
 /// Of threads that ask at once, one starts the server, and none removes its socket.

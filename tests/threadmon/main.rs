@@ -129,6 +129,7 @@ fn child() {
         ("hogs", attacks::hogs),
         ("fork", errors::fork),
         ("fork_asked", errors::fork_asked),
+        ("orphan", errors::orphan),
         ("together", errors::together),
         ("serve", errors::serves),
         ("refuse", errors::refuses),
