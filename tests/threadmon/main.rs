@@ -130,6 +130,7 @@ fn child() {
         ("fork", errors::fork),
         ("fork_asked", errors::fork_asked),
         ("orphan", errors::orphan),
+        ("closed", attacks::closed),
         ("together", errors::together),
         ("serve", errors::serves),
         ("refuse", errors::refuses),
