@@ -30,12 +30,15 @@ pub(crate) struct Record {
 }
 
 impl Record {
+    /// Opens the file. What is in it stays until the first events come: there may be no such process.
+    ///
     /// # Errors
     ///
     /// A sentence.
     pub(crate) fn create(path: &Path) -> Result<Self, String> {
         let name = path.display().to_string();
-        let file = File::create(path).map_err(|error| format!("cannot create {name}: {error}"))?;
+        let file = File::options().write(true).create(true).truncate(false).open(path);
+        let file = file.map_err(|error| format!("cannot create {name}: {error}"))?;
         Ok(Self { file, path: name, events: 0, bytes: 0, unnamed: None })
     }
 
@@ -107,7 +110,13 @@ impl Record {
         let mut bytes = Vec::new();
         let made =
             if self.bytes == 0 { recording.write(&mut bytes) } else { recording.write_more(&mut bytes) };
-        let written = made.and_then(|()| self.file.write_all(&bytes));
+        let written = made.and_then(|()| {
+            // A pipe or a device has no length.
+            if self.bytes == 0 && self.file.metadata()?.is_file() {
+                self.file.set_len(0)?;
+            }
+            self.file.write_all(&bytes)
+        });
         if let Err(error) = written {
             return Err(format!("cannot write {}: {error}; {}", self.path, self.what()));
         }

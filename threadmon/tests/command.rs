@@ -176,6 +176,7 @@ fn a_monitor_that_ends_leaves_the_level_that_another_wants() {
 fn the_recording_of_a_program_that_ends_is_whole() {
     let room = Room::new();
     let file = room.path().join("it.svt");
+    std::fs::write(&file, vec![7; 64 << 20]).expect("an older file, which is longer");
     let output = monitor(&["--record", file.to_str().expect("UTF-8"), "--", &hogs(), "1", "slices"], &room);
     fails(&output, 7, &["recorded ", "has ended (exit status: 7)"]);
     let recording = Recording::read(std::fs::File::open(&file).expect("the file")).expect("a recording");
@@ -199,6 +200,17 @@ fn a_full_disk_ends_the_recording_and_harms_nothing() {
     let output = full.stderr(Stdio::piped()).output().expect("threadmon");
     fails(&output, 1, &["cannot write to stdout: No space left on device"]);
     target.is_unharmed();
+}
+
+/// A recording is there until another one begins.
+#[test]
+fn a_wrong_number_of_a_process_costs_no_recording() {
+    let room = Room::new();
+    let file = room.path().join("it.svt");
+    std::fs::write(&file, "of yesterday").expect("written");
+    let path = file.to_str().expect("UTF-8");
+    fails(&monitor(&["--record", path, "4194305"], &room), 1, &["there is no process 4194305"]);
+    assert_eq!(std::fs::read_to_string(&file).expect("it is there"), "of yesterday");
 }
 
 #[test]
