@@ -25,6 +25,8 @@ pub(crate) struct Record {
     path: String,
     events: u64,
     bytes: u64,
+    /// Events were overwritten between two refreshes.
+    lost: bool,
     /// Of which runtimes not all names are written yet.
     unnamed: Option<Vec<u32>>,
 }
@@ -39,7 +41,7 @@ impl Record {
         let name = path.display().to_string();
         let file = File::options().write(true).create(true).truncate(false).open(path);
         let file = file.map_err(|error| format!("cannot create {name}: {error}"))?;
-        Ok(Self { file, path: name, events: 0, bytes: 0, unnamed: None })
+        Ok(Self { file, path: name, events: 0, bytes: 0, lost: false, unnamed: None })
     }
 
     /// Records until the program ends, `stop`, or the limit. Returns what has come of it.
@@ -120,13 +122,21 @@ impl Record {
         if let Err(error) = written {
             return Err(format!("cannot write {}: {error}; {}", self.path, self.what()));
         }
+        // What was lost before the first refresh was lost before this began.
+        self.lost |= self.bytes > 0 && recording.whole_since() > Some(Duration::ZERO);
         self.bytes += bytes.len() as u64;
         self.events += recording.events().len() as u64;
         Ok(())
     }
 
     fn what(&self) -> String {
-        format!("{} has {} events, {} bytes", self.path, self.events, self.bytes)
+        let lost = if self.lost {
+            ", and lacks some that were overwritten: a shorter --interval, or a larger SELVEDGE_TRACE_EVENTS, \
+             keeps more"
+        } else {
+            ""
+        };
+        format!("{} has {} events, {} bytes{lost}", self.path, self.events, self.bytes)
     }
 }
 
