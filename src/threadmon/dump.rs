@@ -74,7 +74,7 @@ pub fn dump() -> String {
 ///
 /// # Errors
 ///
-/// The program handles `SIGQUIT` itself, or the system refuses a pipe or a thread.
+/// The program handles `SIGQUIT` itself, or the system refuses a thread.
 #[cfg(target_os = "linux")]
 pub fn dump_on_quit() -> io::Result<()> {
     static WATCHED: Mutex<bool> = Mutex::new(false);
