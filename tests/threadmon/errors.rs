@@ -1,6 +1,6 @@
 //! What cannot be: a clear error each, and nothing is harmed.
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::process::Stdio;
@@ -177,6 +177,37 @@ fn a_directory_that_will_not_do_is_named() {
     assert!(said(&open).contains("can be used by other users"), "{}", said(&open));
     let none = room.path().join("none");
     assert!(said(&none).contains("cannot create"), "{}", said(&none));
+}
+
+/// Serves until nothing writes to it any more.
+pub(super) fn stays() {
+    serve().unwrap();
+    println!("serves");
+    std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
+}
+
+/// Looks at a process that has no directory of its user's session, as services have none.
+pub(super) fn elsewhere() {
+    let mut service = child::command("stays", &[("XDG_RUNTIME_DIR", "")])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(service.stdout.take().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap().contains("serves")));
+    let looked = Client::connect(service.id()).and_then(|mut client| client.overview());
+    drop(service.stdin.take());
+    assert!(service.wait().unwrap().success());
+    assert_eq!(looked.unwrap().pid, service.id());
+}
+
+#[test]
+fn a_process_outside_of_the_session_is_found() {
+    let room = tempfile::tempdir().unwrap();
+    let session = room.path().join("session");
+    std::fs::create_dir(&session).unwrap();
+    let [room, session] = [room.path(), &*session].map(|path| path.to_str().unwrap());
+    child::run("elsewhere", &[("XDG_RUNTIME_DIR", session), ("TMPDIR", room)]).expect_success();
 }
 
 /// Processes that cannot be looked at.

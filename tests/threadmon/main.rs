@@ -135,6 +135,8 @@ fn child() {
         ("serve", errors::serves),
         ("refuse", errors::refuses),
         ("errors", errors::errors),
+        ("stays", errors::stays),
+        ("elsewhere", errors::elsewhere),
         ("quit", views::quit),
         ("views", views::views),
         ("young", views::young),
