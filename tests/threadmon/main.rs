@@ -153,6 +153,7 @@ fn child() {
         ("forms", dumps::forms),
         ("quit_deep", dumps::quit_deep),
         ("quit_in_vain", dumps::quit_in_vain),
+        ("quit_locked", dumps::quit_locked),
         ("own", dumps::own),
     ]);
 }
