@@ -83,7 +83,15 @@ impl Raw {
             let (runtime, lwp) = listed.owner();
             let mut events = Vec::new();
             let seen = seen.entry(std::ptr::from_ref(listed).addr()).or_insert(0);
-            *seen = listed.first().max(*seen);
+            if *seen < listed.first() {
+                // What the last kernel thread has left there unread is no kernel thread's any more.
+                listed.ring().read_some(listed.first() - 1, 1, |event| {
+                    if lwp.is_some() && event.count >= began {
+                        lwps_whole_since = lwps_whole_since.max(event.count + 1);
+                    }
+                });
+                *seen = listed.first();
+            }
             let end = listed.ring().written();
             while *seen < end && left > 0 {
                 let (mut read, mut first) = (0, None);
