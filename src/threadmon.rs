@@ -9,7 +9,7 @@
 //!
 //! The socket is in `$XDG_RUNTIME_DIR/selvedge`, or in `selvedge-UID` in the directory for temporary files.
 //! The directory must belong to the user, with access for the user only. Only processes of the same user, or
-//! of root, are served.
+//! of root, are served. A client looks in both places: services do not have that variable.
 //!
 //! The idea is that of B. Cantrill, *Runtime Performance Analysis of the M-to-N Scheduling Model* (1996).
 

@@ -39,7 +39,7 @@ fn expect_list(said: &Said) {
         ("parked for long", "waits for its permit (park), with a time limit"),
         ("wants a lock", "waits for a mutex at 0x"),
         ("joins", "waits for the end of a thread (join) at 0x"),
-        ("receives", "waits for a message (receive)"),
+        ("receives ?[2J", "waits for a message (receive)"),
         ("bound", "LWP "),
     ] {
         assert!(state(name).contains(words), "{name} and {words:?} are not in one line:\n{list}");
@@ -65,7 +65,7 @@ fn expect_frames(said: &Said, command: &str, functions: &[&str]) {
 }
 
 /// The commands for one process or core file, and the checks of what gdb answers.
-const COMMANDS: [&str; 11] = [
+const COMMANDS: [&str; 12] = [
     "info selvedge",
     "selvedge bt parked",
     "selvedge bt 'wants a lock'",
@@ -76,6 +76,7 @@ const COMMANDS: [&str; 11] = [
     "backtrace",
     "selvedge back",
     "selvedge bt 'no such thread'",
+    "selvedge bt 0",
     "selvedge bt all",
 ];
 
@@ -90,10 +91,11 @@ fn expect_answers(said: &Said) {
     expect_frames(said, "backtrace", &chain);
     // gdb shows its kernel thread again.
     assert!(!said.of("selvedge back").contains("switch"), "{}", said.of("selvedge back"));
-    let unknown = said.of("selvedge bt 'no such thread'");
-    assert!(unknown.contains("no thread has the id, address or name"), "{unknown}");
+    for unknown in ["selvedge bt 'no such thread'", "selvedge bt 0"].map(|command| said.of(command)) {
+        assert!(unknown.contains("no thread has the id, address or name"), "{unknown}");
+    }
     let all = said.of("selvedge bt all");
-    for name in ["parked", "parked for long", "wants a lock", "joins", "receives", "computes", "bound"] {
+    for name in ["parked", "parked for long", "wants a lock", "joins", "receives ?[2J", "computes", "bound"] {
         assert!(all.contains(&format!("\"{name}\"")), "no {name:?} in:\n{all}");
     }
 }

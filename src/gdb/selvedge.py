@@ -213,7 +213,9 @@ class SelvedgeThread:
         self.name = None
         if text:
             try:
-                self.name = selvedge_read(text, length).decode(errors="replace")
+                name = selvedge_read(text, length).decode(errors="replace")
+                # A name must not control the terminal.
+                self.name = "".join(it if it.isprintable() else "?" for it in name)
             except gdb.MemoryError:
                 self.name = "?"
         wait = facts["core.wait"]
@@ -394,7 +396,8 @@ class SelvedgeProcess:
         if which == "all":
             return self.threads
         number = int(which, 0) if re.fullmatch(r"0x[0-9a-fA-F]+|\d+", which) else None
-        found = [it for it in self.threads if number is not None and number in (it.core, it.id)]
+        # The id 0 is none: nothing has asked for one yet.
+        found = [it for it in self.threads if number and number in (it.core, it.id)]
         found = found or [it for it in self.threads if it.name == which]
         if not found:
             raise gdb.GdbError(f"selvedge: no thread has the id, address or name {which} (`info selvedge`)")

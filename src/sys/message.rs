@@ -1,4 +1,4 @@
-//! Messages on standard error for contexts that may take no lock: of bounded length, by `write(2)`.
+//! Messages on standard error for contexts that may take no lock: by `write(2)`.
 
 use std::fmt;
 
@@ -6,8 +6,12 @@ use super::text::Text;
 
 /// Prints a message. Async-signal-safe, if the formatting is. What is longer than 511 bytes is cut off.
 pub(crate) fn to_standard_error(message: fmt::Arguments<'_>) {
-    let text = Text::<512>::of(message);
-    let mut rest = text.bytes();
+    all_to_standard_error(Text::<512>::of(message).bytes());
+}
+
+/// Prints all of this. Async-signal-safe.
+pub(crate) fn all_to_standard_error(text: &[u8]) {
+    let mut rest = text;
     while !rest.is_empty() {
         // SAFETY: `rest` is readable for its length.
         let written = unsafe { libc::write(libc::STDERR_FILENO, rest.as_ptr().cast(), rest.len() as _) };

@@ -39,6 +39,7 @@ const MOST_PARTS: usize = 64;
 /// ```
 #[derive(Debug)]
 pub struct Client {
+    pid: u32,
     stream: UnixStream,
     /// What has come and was not used yet.
     pending: Vec<u8>,
@@ -57,7 +58,7 @@ impl Client {
         let stream = socket::connect(pid)?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
-        let mut client = Self { stream, pending: Vec::new(), unanswered: 0 };
+        let mut client = Self { pid, stream, pending: Vec::new(), unanswered: 0 };
         match client.ask(&Request::Hello(VERSION))? {
             Response::Hello(VERSION) => Ok(client),
             Response::Hello(other) => Err(io::Error::new(
@@ -220,14 +221,28 @@ impl Client {
                 };
             }
             match self.stream.read(&mut room) {
-                Ok(0) => return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the process has ended")),
+                Ok(0) => return Err(ended()),
                 Ok(got) => self.pending.extend_from_slice(&room[..got]),
                 // A signal has come. With a time limit, the kernel does not begin the call again.
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock && self.has_ended() => {
+                    return Err(ended());
+                }
                 Err(error) => return Err(explain(error)),
             }
         }
     }
+
+    /// Returns `true` if the process has ended. A child that it forked may keep the connection open. A process
+    /// that its parent has not asked for yet has no program any more.
+    fn has_ended(&self) -> bool {
+        let program = std::fs::read_link(format!("/proc/{}/exe", self.pid));
+        program.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+    }
+}
+
+fn ended() -> io::Error {
+    io::Error::new(io::ErrorKind::UnexpectedEof, "the process has ended")
 }
 
 /// Returns the error of an answer that makes no sense.
@@ -254,7 +269,7 @@ mod tests {
     /// Returns a client, and the other end.
     fn pair() -> (Client, UnixStream) {
         let (stream, server) = UnixStream::pair().unwrap();
-        (Client { stream, pending: Vec::new(), unanswered: 0 }, server)
+        (Client { pid: std::process::id(), stream, pending: Vec::new(), unanswered: 0 }, server)
     }
 
     fn answer(server: &mut UnixStream, text: &str) {

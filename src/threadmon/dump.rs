@@ -5,7 +5,7 @@ mod json;
 
 use std::fmt::Write;
 #[cfg(target_os = "linux")]
-use std::io::{self, Write as _};
+use std::io;
 
 pub use self::full::Dump;
 #[cfg(target_os = "linux")]
@@ -13,6 +13,8 @@ use self::full::STACK;
 use crate::runtime::registry;
 #[cfg(target_os = "linux")]
 use crate::settings::{self, Lookup};
+#[cfg(target_os = "linux")]
+use crate::sys::message::all_to_standard_error;
 #[cfg(target_os = "linux")]
 use crate::sys::once::Mutex;
 #[cfg(target_os = "linux")]
@@ -74,14 +76,15 @@ pub fn dump() -> String {
 ///
 /// # Errors
 ///
-/// The program handles `SIGQUIT` itself, or the system refuses a pipe or a thread.
+/// The program handles `SIGQUIT` itself, or the system refuses a thread.
 #[cfg(target_os = "linux")]
 pub fn dump_on_quit() -> io::Result<()> {
     static WATCHED: Mutex<bool> = Mutex::new(false);
     let mut watched = WATCHED.lock(|_| ());
     if !*watched {
-        // If nothing reads it any more, the program goes on.
-        quit::watch(STACK, || _ = writeln!(io::stderr(), "{}", Dump::collect()))?;
+        // Not by std, the lock of which a thread may hold that is stuck. If nothing reads it any more, the
+        // program goes on.
+        quit::watch(STACK, || all_to_standard_error(format!("{}\n", Dump::collect()).as_bytes()))?;
         *watched = true;
     }
     Ok(())

@@ -6,6 +6,10 @@
 //! buffer for what it sends, of one request, and one for what it has not yet read. If that is not empty, the
 //! client's next requests wait. A client that reads nothing for [`PATIENCE`] is dropped, and so is
 //! one that sends frames without sense. There are at most [`CLIENTS`].
+//!
+//! A program may close what it does not know (`close_range(3, ..)`), and open files that get the same numbers.
+//! So at each event, the server looks if its listener is still there. If not, it leaves all numbers alone, and
+//! ends.
 
 use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
@@ -67,7 +71,8 @@ fn start() -> io::Result<(PathBuf, Generation)> {
     sys::crash::at_exit(leave)?;
     let (listener, path) = socket::listen()?;
     let options = Options { name: "selvedge-view", stack_size: Some(STACK), block_signals: true };
-    match KernelThread::start(&options, move || Server { listener, clients: Vec::new() }.run()) {
+    let server = Server { listener, path: path.clone(), clients: Vec::new() };
+    match KernelThread::start(&options, move || server.run()) {
         Ok(_) => Ok((path, process)),
         Err(error) => {
             let _ = std::fs::remove_file(&path);
@@ -76,13 +81,15 @@ fn start() -> io::Result<(PathBuf, Generation)> {
     }
 }
 
-/// Serves if `SELVEDGE_MON` asks for it. Called when a runtime is built.
+/// Serves if `SELVEDGE_MON` asks for it. Called when a runtime is built. A fork that cannot serve has runtimes
+/// all the same.
 ///
 /// # Errors
 ///
 /// As [`serve`], and if the value is neither `on` nor `off`.
 pub(crate) fn serve_if_asked(lookup: Lookup<'_>) -> io::Result<()> {
-    if settings::monitor(lookup)? { serve() } else { Ok(()) }
+    let can_serve = SERVES.get().is_none_or(|(_, process)| process.is_mine());
+    if settings::monitor(lookup)? && can_serve { serve() } else { Ok(()) }
 }
 
 /// Removes the socket at the end of the process.
@@ -96,6 +103,8 @@ extern "C" fn leave() {
 
 struct Server {
     listener: UnixListener,
+    /// Where it listens.
+    path: PathBuf,
     clients: Vec<ClientState>,
 }
 
@@ -120,6 +129,10 @@ impl Server {
             on.extend(self.clients.iter().map(ClientState::interest));
             let stalls = self.clients.iter().any(|client| !client.output.is_empty());
             let Ok(ready) = poll::wait(&on, stalls.then_some(Duration::from_millis(500))) else { return };
+            if !self.is_listening() {
+                // What has the numbers now is not the server's to close.
+                return std::mem::forget(self);
+            }
             let mut seen = ready[1..].iter();
             self.clients.retain_mut(|client| {
                 let &(read, write) = seen.next().expect("one for each client");
@@ -129,6 +142,11 @@ impl Server {
                 self.accept();
             }
         }
+    }
+
+    /// Returns `false` if the program has closed the listener.
+    fn is_listening(&self) -> bool {
+        self.listener.local_addr().is_ok_and(|at| at.as_pathname() == Some(&*self.path))
     }
 
     fn accept(&mut self) {

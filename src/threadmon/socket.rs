@@ -26,9 +26,9 @@ fn directory_in(private: Option<PathBuf>) -> PathBuf {
     }
 }
 
-/// Returns the path of the socket of a process.
-fn path(pid: u32) -> io::Result<PathBuf> {
-    let path = directory().join(format!("{pid}.sock"));
+/// Returns the path of the socket of a process in this directory.
+fn path_in(directory: &Path, pid: u32) -> io::Result<PathBuf> {
+    let path = directory.join(format!("{pid}.sock"));
     if path.as_os_str().len() > LONGEST {
         return Err(io::Error::new(
             io::ErrorKind::InvalidInput,
@@ -62,7 +62,8 @@ fn check(directory: &Path) -> io::Result<()> {
 
 /// Listens for clients. Returns the listener, and the path to remove at the end.
 pub(super) fn listen() -> io::Result<(UnixListener, PathBuf)> {
-    let (directory, path) = (directory(), path(std::process::id())?);
+    let directory = directory();
+    let path = path_in(&directory, std::process::id())?;
     match fs::DirBuilder::new().mode(0o700).create(&directory) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
             return Err(explain(&error, &format!("cannot create {}", directory.display())));
@@ -90,13 +91,18 @@ pub(super) fn connect(pid: u32) -> io::Result<UnixStream> {
     let Ok(process) = fs::metadata(format!("/proc/{pid}")) else {
         return Err(io::Error::new(io::ErrorKind::NotFound, format!("there is no process {pid}")));
     };
-    let path = path(pid)?;
+    let path = path_in(&directory(), pid)?;
     let me = poll::user();
     if process.uid() != me {
         let problem = format!("process {pid} is another user's (user {}; this is user {me})", process.uid());
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, problem));
     }
-    let stream = UnixStream::connect(&path).map_err(|error| match error.kind() {
+    let found = UnixStream::connect(&path).map(|stream| (stream, path.clone())).or_else(|error| {
+        // A process outside of the user's session, as services are, has no directory of that.
+        let elsewhere = path_in(&directory_in(None), pid)?;
+        UnixStream::connect(&elsewhere).map(|stream| (stream, elsewhere)).map_err(|_| error)
+    });
+    let (stream, path) = found.map_err(|error| match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => io::Error::new(
             io::ErrorKind::NotFound,
             format!(

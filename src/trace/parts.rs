@@ -30,10 +30,79 @@ pub(crate) fn append(all: &mut Vec<u8>, part: &[u8]) -> Option<bool> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::recorder::event::{Event, Kind};
-    use crate::recorder::rings::{self, NO_LWP};
+    use crate::recorder::rings::{self, NO_LWP, RingCell};
+    use crate::sys::child_tests::isolated;
     use crate::trace::{EventKind, Recording};
+
+    /// An LWP has recorded more than its ring keeps since it was read. What a file of all parts has of before is
+    /// not whole.
+    #[test]
+    fn what_was_overwritten_between_two_parts_is_told() {
+        const EVENTS: u64 = 1_000;
+        let test = concat!(module_path!(), "::what_was_overwritten_between_two_parts_is_told");
+        isolated(test, || {
+            let ring = rings::take(1, 0, EVENTS as usize);
+            let (mut seen, mut all, mut pushed) = (HashMap::new(), Vec::new(), 0);
+            // Returns the recording of the parts so far, and of the last one. A count is a nanosecond.
+            let mut after = |more: u64| {
+                for number in pushed..pushed + more {
+                    ring.ring().push(Event::new(u64::MAX / 2 + number, Kind::Yield, 7));
+                }
+                pushed += more;
+                let part = take(&mut seen).unwrap();
+                append(&mut all, &part).expect("it is a part");
+                let read = |bytes: &[u8]| Recording::of(Raw { scale: None, ..Raw::read(bytes).unwrap() });
+                (read(&all), read(&part))
+            };
+            let none = Some(Duration::ZERO);
+            for _ in 0..2 {
+                let (all, last) = after(EVENTS);
+                assert_eq!((all.whole_since(), last.whole_since()), (none, none));
+            }
+            let (all, last) = after(100 * EVENTS);
+            let since = all.whole_since().unwrap();
+            let first = all.events()[2 * EVENTS as usize].at;
+            assert!(since == first && first > Duration::from_nanos(3 * EVENTS), "{since:?} {first:?}");
+            assert!(last.whole_since() > none, "though all of its events are whole");
+            let (all, last) = after(EVENTS);
+            assert_eq!((all.whole_since(), last.whole_since()), (Some(since), none));
+        });
+    }
+
+    /// An LWP has ended, and another has its ring before that was read to the end.
+    #[test]
+    fn what_an_lwp_has_left_unread_is_told() {
+        isolated(concat!(module_path!(), "::what_an_lwp_has_left_unread_is_told"), || {
+            let mut seen = HashMap::new();
+            let mut count = u64::MAX / 2;
+            let mut since = |ring: &rings::Listed, events| {
+                for _ in 0..events {
+                    count += 1;
+                    ring.ring().push(Event::new(count, Kind::Yield, 7));
+                }
+                let part = take(&mut seen).unwrap();
+                Recording::of(Raw { scale: None, ..Raw::read(&*part).unwrap() }).whole_since()
+            };
+            let none = Some(Duration::ZERO);
+            // Each LWP gives its ring back at its end.
+            let first = RingCell::new();
+            let ring = first.open(1, 0, 1_000);
+            assert_eq!(since(ring, 10), none);
+            drop(first);
+            let second = RingCell::new();
+            assert!(std::ptr::eq(second.open(1, 1, 1_000), ring), "it is free");
+            assert_eq!(since(ring, 10), none, "all was read");
+            ring.ring().push(Event::new(u64::MAX / 2 + 20, Kind::Yield, 7));
+            drop(second);
+            assert!(std::ptr::eq(RingCell::new().open(1, 2, 1_000), ring), "it is free");
+            assert!(since(ring, 10) > none);
+            assert_eq!(since(ring, 10), none);
+        });
+    }
 
     /// What a ring has is in the parts once, though there is more than fits into one.
     #[test]

@@ -8,7 +8,7 @@ use std::num::NonZeroU32;
 use super::event::Track;
 use crate::recorder::clock::Scale;
 use crate::recorder::event::Event;
-use crate::recorder::format::{CLOCK, CPUS, HEADER, MAGIC, NAMES, RING, RUNTIMES, SAMPLE, WHY, header};
+use crate::recorder::format::{CLOCK, CPUS, HEADER, LOST, MAGIC, NAMES, RING, RUNTIMES, SAMPLE, WHY, header};
 use crate::recorder::{known, rings, session};
 use crate::runtime::registry::{self, Facts};
 use crate::sys::affinity;
@@ -56,6 +56,8 @@ pub(super) struct Raw {
     pub(super) why: String,
     /// The count before which events may be missing: a ring has overwritten them since it was read last.
     pub(super) whole_since: u64,
+    /// The same for events of LWPs only, or 0; `None`: it is not known, as in a file of a crash.
+    pub(super) lwps_whole_since: Option<u64>,
 }
 
 impl Raw {
@@ -76,12 +78,20 @@ impl Raw {
         // Between what is left of earlier times and this, events are missing.
         let (began, one_of) = session::events();
         let all: Vec<_> = rings::all().collect();
-        let (mut whole_since, mut left) = (0, most);
+        let (mut whole_since, mut lwps_whole_since, mut left) = (0, 0, most);
         let rings = all.iter().rev().map(|&listed| {
             let (runtime, lwp) = listed.owner();
             let mut events = Vec::new();
             let seen = seen.entry(std::ptr::from_ref(listed).addr()).or_insert(0);
-            *seen = listed.first().max(*seen);
+            if *seen < listed.first() {
+                // What the last kernel thread has left there unread is no kernel thread's any more.
+                listed.ring().read_some(listed.first() - 1, 1, |event| {
+                    if lwp.is_some() && event.count >= began {
+                        lwps_whole_since = lwps_whole_since.max(event.count + 1);
+                    }
+                });
+                *seen = listed.first();
+            }
             let end = listed.ring().written();
             while *seen < end && left > 0 {
                 let (mut read, mut first) = (0, None);
@@ -94,7 +104,11 @@ impl Raw {
                     }
                 });
                 if read < next - *seen {
-                    whole_since = whole_since.max(first.unwrap_or(u64::MAX));
+                    let first = first.unwrap_or(u64::MAX);
+                    whole_since = whole_since.max(first);
+                    if lwp.is_some() && first >= began {
+                        lwps_whole_since = lwps_whole_since.max(first);
+                    }
                 }
                 *seen = next;
             }
@@ -103,7 +117,8 @@ impl Raw {
         let rings = rings.filter(|ring| !ring.events.is_empty()).collect();
         let (facts, cpus) = (registry::facts(), affinity::available() as u64);
         let (scale, one_of) = (Some(Scale::take()), NonZeroU32::new(one_of));
-        Self { rings, scale, facts, cpus, one_of, names: Vec::new(), why: String::new(), whole_since }
+        let (names, why, lwps_whole_since) = (Vec::new(), String::new(), Some(lwps_whole_since));
+        Self { rings, scale, facts, cpus, one_of, names, why, whole_since, lwps_whole_since }
     }
 
     pub(super) fn write(&self, mut to: impl Write) -> io::Result<()> {
@@ -121,6 +136,9 @@ impl Raw {
         section(&mut to, CPUS, &words(&[self.cpus]))?;
         if let Some(one_of) = self.one_of {
             section(&mut to, SAMPLE, &words(&[one_of.get().into()]))?;
+        }
+        if let Some(since) = self.lwps_whole_since {
+            section(&mut to, LOST, &words(&[since]))?;
         }
         if !self.names.is_empty() {
             let mut payload = Vec::new();
@@ -187,6 +205,7 @@ impl Raw {
             SAMPLE => {
                 self.one_of = words.next().and_then(|it| NonZeroU32::new(u32::try_from(it).ok()?));
             }
+            LOST => self.lwps_whole_since = self.lwps_whole_since.max(words.next()),
             NAMES => self.add_names(payload),
             WHY => self.why = String::from_utf8_lossy(payload).into_owned(),
             RING => {
@@ -274,6 +293,7 @@ mod tests {
             names: vec![(7, "seven".into()), (8, String::new())],
             why: "a test".into(),
             whole_since: 0,
+            lwps_whole_since: Some(70),
         }
     }
 
@@ -287,7 +307,7 @@ mod tests {
     fn what_is_written_is_read() {
         let raw = some();
         let read = Raw::read(&*bytes(&raw)).unwrap();
-        let of = |raw: &Raw| (raw.why.clone(), raw.facts.clone(), raw.cpus, raw.one_of);
+        let of = |raw: &Raw| (raw.why.clone(), raw.facts.clone(), raw.cpus, raw.one_of, raw.lwps_whole_since);
         assert_eq!(of(&read), of(&raw));
         assert_eq!(read.names, raw.names);
         assert_eq!(read.scale.map(|it| it.to_words()), Some([1, 2, 3, 4]));

@@ -12,6 +12,9 @@ use crate::recorder::event::{self, Kind};
 use crate::runtime::registry::Facts;
 use crate::thread::id::ThreadId;
 
+/// The shortest time that is not zero.
+const SHORTEST: Duration = Duration::from_nanos(1);
+
 /// What is known of a runtime of which a recording has events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -71,6 +74,7 @@ pub struct Recording {
     runtimes: HashMap<ThreadId, u32>,
     tracks: Vec<Track>,
     length: Duration,
+    whole_since: Option<Duration>,
     /// What all of this was made of.
     raw: Raw,
 }
@@ -129,7 +133,7 @@ impl Recording {
         self.raw.write_more(to)
     }
 
-    fn of(raw: Raw) -> Self {
+    pub(super) fn of(raw: Raw) -> Self {
         let mut all = Vec::new();
         let mut tracks = Vec::new();
         let mut names = Names::default();
@@ -149,6 +153,11 @@ impl Recording {
         let end = raw.scale.map(|scale| scale.end()).or(all.last().map(|(event, _)| event.count));
         let span = |counts| raw.scale.map_or(counts, |scale| scale.span(counts));
         let length = Duration::from_nanos(span(end.unwrap_or(0).saturating_sub(start)));
+        let whole_since = raw.lwps_whole_since.map(|count| match count {
+            0 => Duration::ZERO,
+            // Not zero, though it may be the first event: those before it are missing.
+            _ => Duration::from_nanos(span(count.saturating_sub(start))).min(length).max(SHORTEST),
+        });
         let runtimes = runtimes(&all);
         let events = all.iter().filter_map(|&(event, track)| {
             let (at, kind) = (Duration::from_nanos(span(event.count - start)), kind_of(event)?);
@@ -160,7 +169,7 @@ impl Recording {
                 names.entry(id).or_insert_with(|| name.clone());
             }
         }
-        Self { events: events.collect(), names, runtimes, tracks, length, raw }
+        Self { events: events.collect(), names, runtimes, tracks, length, whole_since, raw }
     }
 
     /// Adds names of threads, by `ThreadView::id` of `threadmon`: of those that were started before events
@@ -210,6 +219,22 @@ impl Recording {
     #[must_use]
     pub fn length(&self) -> Duration {
         self.length
+    }
+
+    /// Returns the moment before which events of LWPs may be missing, because others were recorded in their
+    /// place before they were read. Zero if none is missing, `None` if that is not known, as after a crash.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::trace::Recording;
+    /// use std::time::Duration;
+    ///
+    /// assert_eq!(Recording::take().whole_since(), Some(Duration::ZERO));
+    /// ```
+    #[must_use]
+    pub fn whole_since(&self) -> Option<Duration> {
+        self.whole_since
     }
 
     /// Returns the kernel threads on which anything happened.

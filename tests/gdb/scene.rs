@@ -137,7 +137,8 @@ pub(crate) fn play() {
     let (theirs, at) = (Arc::clone(&lock), come.clone());
     let wants = rt.spawn_with(named("wants a lock"), move || waits_for_the_lock(&theirs, at)).unwrap();
     let at = come.clone();
-    let receives = rt.spawn_with(named("receives"), move || (at(), receiver.recv().unwrap()).1).unwrap();
+    let receives =
+        rt.spawn_with(named("receives \u{1b}[2J"), move || (at(), receiver.recv().unwrap()).1).unwrap();
     let at = come.clone();
     let joins = rt.spawn_with(named("joins"), move || (at(), parked.join().unwrap()).1).unwrap();
     all.iter().take(6).for_each(drop);

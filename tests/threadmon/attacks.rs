@@ -363,3 +363,35 @@ pub(super) fn hogs() {
 fn hogs_do_not_keep_clients_out() {
     run("hogs");
 }
+
+/// A program closes all descriptors that it does not know. Those of the server are among them, and their
+/// numbers are used again: for a listener of the program's own, whose clients the server must not take.
+pub(super) fn closed() {
+    serve().unwrap();
+    drop(Client::connect(std::process::id()).unwrap());
+    // SAFETY: it closes what this process has open, and that the test needs none of.
+    assert_eq!(unsafe { libc::close_range(3, u32::MAX, 0) }, 0);
+    let path = socket().with_file_name("own");
+    // One of these has the number that the server's had.
+    let own: Vec<_> =
+        (0..16).map(|n| UnixListener::bind(path.with_extension(n.to_string())).unwrap()).collect();
+    // It wakes the server, which waits for clients with what it had.
+    let _woken = UnixStream::connect(socket());
+    for _ in 0..20 {
+        for (n, own) in own.iter().enumerate() {
+            let mut client = UnixStream::connect(path.with_extension(n.to_string())).unwrap();
+            // Time for the server to take it.
+            std::thread::sleep(Duration::from_millis(1));
+            own.set_nonblocking(true).unwrap();
+            let (mut server, _) = own.accept().expect("the client is still there");
+            own.set_nonblocking(false).unwrap();
+            server.write_all(&[7]).unwrap();
+            client.read_exact(&mut [0]).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_server_that_was_closed_takes_no_clients_of_others() {
+    run("closed");
+}

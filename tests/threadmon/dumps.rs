@@ -424,6 +424,30 @@ fn a_quit_signal_does_no_harm_if_nothing_reads_what_is_printed() {
     super::child::run("quit_in_vain", &[("SELVEDGE_DUMP", "on")]).expect_success();
 }
 
+/// A thread waits with std's lock of standard error held, as one that prints and never ends.
+pub(super) fn quit_locked() {
+    let rt = Mxn::builder().concurrency(1).build().unwrap();
+    let printed = ErrorFile::begin();
+    let prints = || {
+        let held = std::io::stderr().lock();
+        thread::park();
+        drop(held);
+    };
+    let parked = rt.spawn_with(named("prints"), prints).unwrap();
+    while !dump().contains("waiting for its permit (park)") {}
+    // SAFETY: the handler of the crate is there, or the process ends.
+    unsafe { libc::raise(libc::SIGQUIT) };
+    printed.until(|text| text.contains("\"prints\": waiting for its permit (park)"));
+    parked.thread().unpark();
+    parked.join().unwrap();
+}
+
+#[test]
+fn a_quit_signal_prints_though_a_thread_has_the_lock_of_standard_error() {
+    let minute = Duration::from_secs(60);
+    super::child::run_within("quit_locked", &[("SELVEDGE_DUMP", "on")], minute).expect_success();
+}
+
 #[test]
 fn a_quit_signal_prints_backtraces() {
     if !HERE {

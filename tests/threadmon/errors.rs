@@ -1,12 +1,12 @@
 //! What cannot be: a clear error each, and nothing is harmed.
 
-use std::io::ErrorKind;
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::process::Stdio;
 
 use selvedge::threadmon::{Client, serve};
-use selvedge::{OneToOne, Runtime};
+use selvedge::{Mxn, OneToOne, Runtime};
 
 use super::{child, run, socket};
 
@@ -37,6 +37,71 @@ pub(super) fn fork() {
 #[test]
 fn a_fork_does_not_serve() {
     run("fork");
+}
+
+/// In a child of a fork, a new runtime works, though the variable asks for a server that cannot be there.
+pub(super) fn fork_asked() {
+    let rt = OneToOne::new().unwrap();
+    Client::connect(std::process::id()).unwrap().overview().unwrap();
+    // SAFETY: the child runs this code, and ends by `exit`, which runs what is registered for that.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let ran = [OneToOne::new().map(|rt| rt.run(|| 1)), Mxn::new().map(|rt| rt.run(|| 1))];
+        ran.iter().filter_map(|ran| ran.as_ref().err()).for_each(|error| eprintln!("in the child: {error}"));
+        std::process::exit(i32::from(ran.iter().any(Result::is_err)));
+    }
+    let mut status = -1;
+    // SAFETY: it waits for the child, and writes its status.
+    unsafe { libc::waitpid(child, &raw mut status, 0) };
+    assert_eq!(status, 0);
+    Client::connect(std::process::id()).unwrap().overview().unwrap();
+    drop(rt);
+}
+
+#[test]
+fn a_fork_of_a_program_that_was_asked_to_serve_has_runtimes() {
+    let room = tempfile::tempdir().unwrap();
+    let room = ("XDG_RUNTIME_DIR", room.path().to_str().unwrap());
+    child::run("fork_asked", &[room, ("SELVEDGE_MON", "on")]).expect_success();
+}
+
+/// A process that serves ends, and its child goes on: it has inherited the process's side of connections.
+pub(super) fn orphan() {
+    let ((mut ready, tells), (ends, mut lets_go)) = (std::io::pipe().unwrap(), std::io::pipe().unwrap());
+    // SAFETY: the child runs this code, and ends by a system call.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        serve().unwrap();
+        let _ = (&tells).write(&[1]);
+        // A client comes.
+        let _ = (&ends).read(&mut [0]);
+        drop(lets_go);
+        // SAFETY: the child of the child makes system calls only, and ends.
+        if unsafe { libc::fork() } == 0 {
+            // It goes on until the test ends.
+            let _ = (&ends).read(&mut [0]);
+        }
+        // SAFETY: it ends the process.
+        unsafe { libc::_exit(0) };
+    }
+    drop((tells, ends));
+    ready.read_exact(&mut [0]).expect("the child serves");
+    let mut client = Client::connect(child.cast_unsigned()).unwrap();
+    client.overview().unwrap();
+    lets_go.write_all(&[1]).unwrap();
+    // It is dead when this has returned, and in the list of processes until its parent asks.
+    // SAFETY: plain data, for which zero is valid.
+    let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    let flags = libc::WEXITED | libc::WNOWAIT;
+    // SAFETY: `info` is written.
+    assert_eq!(unsafe { libc::waitid(libc::P_PID, child.cast_unsigned(), &raw mut info, flags) }, 0);
+    let error = client.overview().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::UnexpectedEof, "{error}");
+}
+
+#[test]
+fn the_end_of_a_process_is_seen_though_its_child_goes_on() {
+    run("orphan");
 }
 
 /// Of threads that ask at once, one starts the server, and none removes its socket.
@@ -112,6 +177,37 @@ fn a_directory_that_will_not_do_is_named() {
     assert!(said(&open).contains("can be used by other users"), "{}", said(&open));
     let none = room.path().join("none");
     assert!(said(&none).contains("cannot create"), "{}", said(&none));
+}
+
+/// Serves until nothing writes to it any more.
+pub(super) fn stays() {
+    serve().unwrap();
+    println!("serves");
+    std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
+}
+
+/// Looks at a process that has no directory of its user's session, as services have none.
+pub(super) fn elsewhere() {
+    let mut service = child::command("stays", &[("XDG_RUNTIME_DIR", "")])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(service.stdout.take().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap().contains("serves")));
+    let looked = Client::connect(service.id()).and_then(|mut client| client.overview());
+    drop(service.stdin.take());
+    assert!(service.wait().unwrap().success());
+    assert_eq!(looked.unwrap().pid, service.id());
+}
+
+#[test]
+fn a_process_outside_of_the_session_is_found() {
+    let room = tempfile::tempdir().unwrap();
+    let session = room.path().join("session");
+    std::fs::create_dir(&session).unwrap();
+    let [room, session] = [room.path(), &*session].map(|path| path.to_str().unwrap());
+    child::run("elsewhere", &[("XDG_RUNTIME_DIR", session), ("TMPDIR", room)]).expect_success();
 }
 
 /// Processes that cannot be looked at.

@@ -128,10 +128,15 @@ fn child() {
         ("other_server", attacks::other_server),
         ("hogs", attacks::hogs),
         ("fork", errors::fork),
+        ("fork_asked", errors::fork_asked),
+        ("orphan", errors::orphan),
+        ("closed", attacks::closed),
         ("together", errors::together),
         ("serve", errors::serves),
         ("refuse", errors::refuses),
         ("errors", errors::errors),
+        ("stays", errors::stays),
+        ("elsewhere", errors::elsewhere),
         ("quit", views::quit),
         ("views", views::views),
         ("young", views::young),
@@ -148,6 +153,7 @@ fn child() {
         ("forms", dumps::forms),
         ("quit_deep", dumps::quit_deep),
         ("quit_in_vain", dumps::quit_in_vain),
+        ("quit_locked", dumps::quit_locked),
         ("own", dumps::own),
     ]);
 }

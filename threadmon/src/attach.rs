@@ -194,7 +194,8 @@ impl Attached {
             self.client.set_sample(NonZeroU32::MIN)?;
             self.samples = false;
         }
-        if self.now != self.before {
+        // If it is another one by now, another monitor wants that, or the program.
+        if self.now != self.before && self.client.overview()?.level == self.now {
             self.set_level(self.before)?;
         }
         Ok(())

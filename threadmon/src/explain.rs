@@ -228,13 +228,9 @@ fn header(scene: &Scene<'_>) -> String {
             recording.sampled(),
         );
     }
-    if scene.full > 0 {
-        let _ = writeln!(
-            text,
-            "The first events of {} were overwritten. What follows is about the last {}.",
-            count(scene.full, "LWP"),
-            time(scene.length()),
-        );
+    if scene.is_cut {
+        let last = time(scene.length());
+        let _ = writeln!(text, "Earlier events were overwritten. What follows is about the last {last}.");
     }
     text.push('\n');
     text

@@ -32,7 +32,7 @@ pub(crate) fn document(model: &Model) -> Value {
         "cpus": model.cpus.iter().map(|cpu| json!({
             "cpu": cpu.number, "ours": cpu.ours, "others": cpu.others, "idle": cpu.idle,
         })).collect::<Vec<_>>(),
-        "locks": model.locks.iter().map(|it| lock(model, it)).collect::<Vec<_>>(),
+        "locks": model.locks.values().map(|it| lock(model, it)).collect::<Vec<_>>(),
         "deadlocks": model.deadlocks,
         "warnings": warnings(model),
     })

@@ -6,7 +6,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
 
 use selvedge::threadmon::{LockView, LwpView, Overview, RuntimeView, ThreadView};
@@ -123,7 +123,10 @@ pub(crate) struct Model {
     pub(crate) used: (f64, f64),
     /// What the serving thread used, as a share of one CPU.
     pub(crate) monitor: f64,
-    pub(crate) locks: Vec<LockView>,
+    /// By address.
+    pub(crate) locks: BTreeMap<u64, LockView>,
+    /// How many threads wait at each address, as far as is known.
+    pub(crate) waiting: HashMap<u64, usize>,
     /// By address: how often a second a thread found it taken.
     pub(crate) contention: HashMap<u64, f64>,
     locks_at: Option<Duration>,
@@ -185,6 +188,10 @@ impl Model {
             // The next session of the trace has other events.
             None if overview.level != Level::Events => self.history = History::default(),
             _ => {}
+        }
+        self.waiting.clear();
+        for at in self.threads.values().filter_map(|row| row.view.at) {
+            *self.waiting.entry(at).or_default() += 1;
         }
         self.note_followed(overview.at);
         self.list_owners();
@@ -274,13 +281,12 @@ impl Model {
 
     fn apply_locks(&mut self, at: Duration, locks: Vec<LockView>) {
         let span = self.locks_at.map(|then| seconds(then, at));
-        let then: HashMap<u64, u64> = self.locks.iter().map(|lock| (lock.at, lock.contended)).collect();
         let rate = |lock: &LockView| {
-            let more = lock.contended.saturating_sub(*then.get(&lock.at)?);
+            let more = lock.contended.saturating_sub(self.locks.get(&lock.at)?.contended);
             Some((lock.at, more as f64 / span?))
         };
         self.contention = locks.iter().filter_map(rate).collect();
-        self.locks = locks;
+        self.locks = locks.into_iter().map(|lock| (lock.at, lock)).collect();
         self.locks_at = Some(at);
     }
 

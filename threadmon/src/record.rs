@@ -25,18 +25,23 @@ pub(crate) struct Record {
     path: String,
     events: u64,
     bytes: u64,
+    /// Events were overwritten between two refreshes.
+    lost: bool,
     /// Of which runtimes not all names are written yet.
     unnamed: Option<Vec<u32>>,
 }
 
 impl Record {
+    /// Opens the file. What is in it stays until the first events come: there may be no such process.
+    ///
     /// # Errors
     ///
     /// A sentence.
     pub(crate) fn create(path: &Path) -> Result<Self, String> {
         let name = path.display().to_string();
-        let file = File::create(path).map_err(|error| format!("cannot create {name}: {error}"))?;
-        Ok(Self { file, path: name, events: 0, bytes: 0, unnamed: None })
+        let file = File::options().write(true).create(true).truncate(false).open(path);
+        let file = file.map_err(|error| format!("cannot create {name}: {error}"))?;
+        Ok(Self { file, path: name, events: 0, bytes: 0, lost: false, unnamed: None })
     }
 
     /// Records until the program ends, `stop`, or the limit. Returns what has come of it.
@@ -107,17 +112,31 @@ impl Record {
         let mut bytes = Vec::new();
         let made =
             if self.bytes == 0 { recording.write(&mut bytes) } else { recording.write_more(&mut bytes) };
-        let written = made.and_then(|()| self.file.write_all(&bytes));
+        let written = made.and_then(|()| {
+            // A pipe or a device has no length.
+            if self.bytes == 0 && self.file.metadata()?.is_file() {
+                self.file.set_len(0)?;
+            }
+            self.file.write_all(&bytes)
+        });
         if let Err(error) = written {
             return Err(format!("cannot write {}: {error}; {}", self.path, self.what()));
         }
+        // What was lost before the first refresh was lost before this began.
+        self.lost |= self.bytes > 0 && recording.whole_since() > Some(Duration::ZERO);
         self.bytes += bytes.len() as u64;
         self.events += recording.events().len() as u64;
         Ok(())
     }
 
     fn what(&self) -> String {
-        format!("{} has {} events, {} bytes", self.path, self.events, self.bytes)
+        let lost = if self.lost {
+            ", and lacks some that were overwritten: a shorter --interval, or a larger SELVEDGE_TRACE_EVENTS, \
+             keeps more"
+        } else {
+            ""
+        };
+        format!("{} has {} events, {} bytes{lost}", self.path, self.events, self.bytes)
     }
 }
 

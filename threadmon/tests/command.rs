@@ -142,10 +142,41 @@ fn a_recording_grows_and_is_read() {
     target.is_unharmed();
 }
 
+/// Starts `threadmon` on a program. Returns it, and what it prints.
+fn beside(target: &Target, words: &[&str]) -> (Ends, impl BufRead + use<>) {
+    let mut command = Command::new(threadmon());
+    command.args(words).arg(target.pid().to_string()).env("XDG_RUNTIME_DIR", target.room());
+    let mut child = Ends(command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("threadmon"));
+    let out = BufReader::new(child.0.stdout.take().expect("a pipe"));
+    (child, out)
+}
+
+/// A recording goes on when another monitor ends that was there before it.
+#[test]
+fn a_monitor_that_ends_leaves_the_level_that_another_wants() {
+    let target = Target::start(&["60"]);
+    let (mut first, seen) = beside(&target, &["--json", "--interval", "20"]);
+    let mut levels = seen.lines().map(|line| {
+        let document: Value = serde_json::from_str(&line.expect("a line")).expect("JSON");
+        document["level"].as_str().expect("a level").to_owned()
+    });
+    assert_eq!(levels.next().as_deref(), Some("times"));
+    let room = Room::new();
+    let file = room.path().join("it.svt");
+    let (second, _) = beside(&target, &["--record", file.to_str().expect("UTF-8")]);
+    assert!(levels.any(|level| level == "events"));
+    support::signal(first.0.id(), "INT");
+    assert!(first.0.wait().expect("its status").success());
+    let text = out(&target.monitor(&["--once", "--level", "off"]));
+    assert!(text.contains("level events"), "{text}");
+    drop(second);
+}
+
 #[test]
 fn the_recording_of_a_program_that_ends_is_whole() {
     let room = Room::new();
     let file = room.path().join("it.svt");
+    std::fs::write(&file, vec![7; 64 << 20]).expect("an older file, which is longer");
     let output = monitor(&["--record", file.to_str().expect("UTF-8"), "--", &hogs(), "1", "slices"], &room);
     fails(&output, 7, &["recorded ", "has ended (exit status: 7)"]);
     let recording = Recording::read(std::fs::File::open(&file).expect("the file")).expect("a recording");
@@ -169,6 +200,17 @@ fn a_full_disk_ends_the_recording_and_harms_nothing() {
     let output = full.stderr(Stdio::piped()).output().expect("threadmon");
     fails(&output, 1, &["cannot write to stdout: No space left on device"]);
     target.is_unharmed();
+}
+
+/// A recording is there until another one begins.
+#[test]
+fn a_wrong_number_of_a_process_costs_no_recording() {
+    let room = Room::new();
+    let file = room.path().join("it.svt");
+    std::fs::write(&file, "of yesterday").expect("written");
+    let path = file.to_str().expect("UTF-8");
+    fails(&monitor(&["--record", path, "4194305"], &room), 1, &["there is no process 4194305"]);
+    assert_eq!(std::fs::read_to_string(&file).expect("it is there"), "of yesterday");
 }
 
 #[test]

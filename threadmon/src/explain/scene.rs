@@ -9,7 +9,8 @@ use selvedge::trace::{
     EventKind, Recording, RuntimeFacts, Span, State, ThreadLine, Timeline, Track, TrackLine, TrackState,
 };
 
-/// With so many events, the ring of an LWP was full: it keeps the last 16,000, and a copy may miss some.
+/// With so many events, the ring of an LWP was full, if the recording does not say more: it keeps the last
+/// 16,000, and a copy may miss some.
 const FULL: usize = 15_000;
 
 /// A thread that waits for an LWP for longer would run elsewhere by now, if any LWP could take it. An LWP
@@ -87,8 +88,8 @@ pub(super) struct Scene<'a> {
     pub(super) from: Duration,
     /// The time of the last event.
     pub(super) to: Duration,
-    /// How many LWPs have lost their first events.
-    pub(super) full: usize,
+    /// Events before that are missing.
+    pub(super) is_cut: bool,
     pub(super) runtimes: Vec<Runtime>,
     priorities: HashMap<ThreadId, Priority>,
     positions: HashMap<ThreadId, usize>,
@@ -108,20 +109,24 @@ impl<'a> Scene<'a> {
         // Kernel threads without LWPs have small rings. What is lost of them are wake-ups, which other events
         // show, too.
         let full = rings.iter().filter(|(track, (_, events))| is_lwp(track) && *events >= FULL);
-        let full: Vec<Duration> = full.map(|(_, &(first, _))| first).collect();
+        let full = full.map(|(_, &(first, _))| first).max();
+        let (from, is_cut) = match recording.whole_since() {
+            Some(since) => (since.min(timeline.end()), since > Duration::ZERO),
+            None => (full.unwrap_or_default(), full.is_some()),
+        };
         let positions = timeline.threads().iter().enumerate().map(|(at, line)| (line.id, at)).collect();
         let mut scene = Self {
             recording,
-            from: full.iter().copied().max().unwrap_or_default(),
+            from,
             to: timeline.end(),
-            full: full.len(),
+            is_cut,
             runtimes: Vec::new(),
             threads: timeline.threads().to_vec(),
             timeline,
             priorities,
             positions,
         };
-        if scene.full > 0 {
+        if scene.is_cut {
             scene.forget_old_states();
         }
         scene.runtimes = scene.runtimes();

@@ -30,7 +30,14 @@ impl Table for Locks {
     ];
 
     fn rows(model: &Model) -> impl Iterator<Item = (Key, Self::Row<'_>)> {
-        model.locks.iter().map(|lock| (Key::Lock(lock.at), lock))
+        model.locks.iter().map(|(&at, lock)| (Key::Lock(at), lock))
+    }
+
+    fn row(model: &Model, key: Key) -> Option<Self::Row<'_>> {
+        match key {
+            Key::Lock(at) => model.locks.get(&at),
+            _ => None,
+        }
     }
 
     fn cells(model: &Model, lock: &Self::Row<'_>) -> Vec<Line<'static>> {
@@ -77,5 +84,5 @@ fn owner(model: &Model, lock: &LockView) -> String {
 
 /// Returns how many threads wait for the lock now, as far as is known.
 fn waiting(model: &Model, lock: &LockView) -> usize {
-    model.threads.values().filter(|row| row.view.at == Some(lock.at)).count()
+    model.waiting.get(&lock.at).copied().unwrap_or(0)
 }

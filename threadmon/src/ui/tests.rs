@@ -378,6 +378,23 @@ fn every_view_fits_into_every_size() {
     }
 }
 
+/// Each row is found by its key. If each took a search of all, this would take minutes.
+#[test]
+fn a_hundred_thousand_locks_are_listed() {
+    let mut app = App::new();
+    let mut scene = Scene::at(ms(5), 1);
+    for at in (1..=100_000).rev() {
+        scene = scene.lock(at, "one of many", at % 1000, 1);
+    }
+    let scene = scene.thread(1, "writer", State::Blocked).waits(WaitReason::Mutex, 77, "", None);
+    app.model.apply(scene.snapshot);
+    let begin = std::time::Instant::now();
+    press(&mut app, "5sss/0x4d \n");
+    has(&screen(&app, 120, 24), &["one of many", "filter: 0x4d  (1)", "0x4d", "1 writer"]);
+    assert_eq!(crate::text::report(&app.model).matches("one of many").count(), 100_000);
+    assert!(begin.elapsed() < ms(60_000), "{:?}", begin.elapsed());
+}
+
 #[test]
 fn twenty_columns_and_five_lines_show_threads() {
     let app = busy();

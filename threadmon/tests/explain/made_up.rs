@@ -35,6 +35,7 @@ pub(crate) struct Script {
     cpus: u64,
     why: &'static str,
     one_of: Option<u64>,
+    lost: Option<u64>,
 }
 
 impl Script {
@@ -66,6 +67,12 @@ impl Script {
         self
     }
 
+    /// Says that events before this moment are missing; `None`: that none is.
+    pub(crate) fn lost_until(mut self, us: Option<u64>) -> Self {
+        self.lost = Some(us.map_or(0, count));
+        self
+    }
+
     /// Sets the time slice, in us.
     pub(crate) fn slice(mut self, us: u64) -> Self {
         self.facts[6] = us * 1_000;
@@ -73,9 +80,7 @@ impl Script {
     }
 
     fn event(&mut self, us: u64, lwp: u64, thread: u64, object: u64, kind: u64, detail: u64) {
-        // No count is 0, so that the first event is not special.
-        let count = 1 + us * 1_000;
-        self.lwps.entry(lwp).or_default().extend([count, thread, object, kind | detail << 8]);
+        self.lwps.entry(lwp).or_default().extend([count(us), thread, object, kind | detail << 8]);
     }
 
     pub(crate) fn spawn(&mut self, us: u64, lwp: u64, thread: u64, name: &str, priority: u64) {
@@ -149,11 +154,19 @@ impl Script {
         if let Some(one_of) = self.one_of {
             section(b"SMPL", &words(&[one_of]));
         }
+        if let Some(lost) = self.lost {
+            section(b"LOST", &words(&[lost]));
+        }
         for (&lwp, events) in &self.lwps {
             section(b"RING", &[words(&[RUNTIME, lwp]), words(events)].concat());
         }
         Recording::read(&*bytes).expect("a recording")
     }
+}
+
+/// Returns the count at this time. None is 0, so that the first event is not special.
+fn count(us: u64) -> u64 {
+    1 + us * 1_000
 }
 
 fn words(words: &[u64]) -> Vec<u8> {

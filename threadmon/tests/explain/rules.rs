@@ -401,6 +401,22 @@ fn of_a_short_recording_only_what_is_certain_is_told() {
     assert_eq!(kinds(&Script::new(1, 8)), []);
 }
 
+/// The thread may have run, waited and run again in the time of which events are missing.
+#[test]
+fn nothing_is_said_about_a_time_of_which_events_are_missing() {
+    let script = || hog(Script::new(1, 1), 80);
+    assert_eq!(kinds(&script()), [Kind::Hog]);
+    let cut = script().lost_until(Some(81_000));
+    assert_eq!(kinds(&cut), []);
+    let text = report(&cut.read());
+    assert!(
+        text.contains("Earlier events were overwritten. What follows is about the last 10 ms."),
+        "{text}"
+    );
+    assert!(text.starts_with("91 ms recorded"), "{text}");
+    assert_eq!(kinds(&script().lost_until(Some(200_000))), [], "all that came is missing");
+}
+
 #[test]
 fn a_report_says_what_was_recorded() {
     let text = report(&turns(2, 2).read());
@@ -408,14 +424,21 @@ fn a_report_says_what_was_recorded() {
         text,
         "100 ms recorded: 5 threads, 2 LWPs, 0 other kernel threads, 2 CPUs.\n\nNothing stands out.\n"
     );
-    let mut full = Script::new(1, 1);
-    full.cast(&["busy"]);
-    for turn in 0..8_000 {
-        full.dispatch(turn * 10, 0, 1);
-        full.yields(turn * 10 + 5, 0, 1);
-    }
-    let text = report(&full.read());
-    assert!(text.contains("The first events of 1 LWP were overwritten."), "{text}");
+    let full = |mut script: Script| {
+        script.cast(&["busy"]);
+        for turn in 0..8_000 {
+            script.dispatch(turn * 10, 0, 1);
+            script.yields(turn * 10 + 5, 0, 1);
+        }
+        report(&script.read())
+    };
+    let text = full(Script::new(1, 1));
+    assert!(
+        text.contains("Earlier events were overwritten. What follows is about the last 80 ms."),
+        "{text}"
+    );
+    let text = full(Script::new(1, 1).lost_until(None));
+    assert!(!text.contains("overwritten"), "its rings kept more, or were read in time: {text}");
     let text = report(&hog(Script::new(1, 1), 89).read());
     assert!(text.contains("\n 1. [89 %] hog kept its LWP"), "{text}");
 }
