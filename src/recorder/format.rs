@@ -23,8 +23,8 @@
 //!
 //! Numbers are little-endian. A reader skips sections that it does not know. A file may end within a section:
 //! the whole events before that count. Rings, runtimes and names may be in several sections. Of a runtime,
-//! the last facts count, of `LOST` the largest count, and of other sections, the last one. A crash may leave out a runtime or a name that
-//! was about to change. `event.rs` has the four words of an event.
+//! the last facts count, of `LOST` the largest count, and of other sections, the last one. A crash may leave
+//! out a runtime or a name that was about to change. `event.rs` has the four words of an event.
 
 use super::event::WORDS;
 
