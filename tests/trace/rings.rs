@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use selvedge::trace::{EventKind, Level, Recording, set_level, set_ring_events};
-use selvedge::{Mxn, Runtime, thread};
+use selvedge::{Mxn, OneToOne, Runtime, thread};
 
-use super::child;
+use super::{child, traced};
 
 /// How many threads end. Each makes three events or more, so two of the usual rings have no room for them.
 const THREADS: usize = 20_000;
@@ -88,4 +88,21 @@ fn the_variable_is_read_with_and_without_a_file() {
             assert!(!ended.status.success() && ended.said.contains(&expected), "{}", ended.said);
         }
     }
+}
+
+/// A green thread that starts a kernel thread writes that into the ring of its LWP. It must not lose the LWP
+/// in the middle, or the ring has two writers. A debug assertion of the recorder tells.
+#[test]
+fn a_green_thread_that_starts_a_kernel_thread_keeps_its_lwp() {
+    traced("a_green_thread_that_starts_a_kernel_thread_keeps_its_lwp", Level::Events, || {
+        let (rt, other) = (build(), OneToOne::new().unwrap());
+        let (by, started) = rt.run(move || {
+            let started = other.spawn(|| thread::current().id());
+            (thread::current().id(), started.join().unwrap())
+        });
+        let recording = Recording::take();
+        let is_start = |kind| matches!(kind, EventKind::Spawn { by: Some(it), .. } if it == by);
+        let starts = recording.events().iter().filter(|it| it.thread == Some(started) && is_start(it.kind));
+        assert_eq!(starts.count(), 1);
+    });
 }
