@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use super::clock::Scale;
 use super::format::{CLOCK, CPUS, EVENT, MAGIC, NAMES, RING, RUNTIMES, SAMPLE, WHY, header};
 use super::known;
-use super::rings::{self, Listed};
+use super::rings::{self, Listed, Owner};
 use super::session;
 use crate::sys::crash::File;
 
@@ -122,13 +122,23 @@ fn bytes<const BYTES: usize>(words: impl IntoIterator<Item = u64>) -> [u8; BYTES
     bytes
 }
 
-/// Writes a ring, as sections of [`BATCH`] events.
+/// Writes the events of this session that a ring has, as sections of [`BATCH`] events.
 fn write_ring(file: &File, listed: &Listed) {
-    let (runtime, lwp) = listed.owner();
-    let lwp = u64::from(lwp.unwrap_or(rings::NO_LWP)) | u64::from(listed.number()) << 32;
+    let mut owner = None;
+    let current = listed.owner();
+    listed.ring().read(listed.first(), |event| owner = owner.or(event.owners().map(|(before, _)| before)));
     let mut batch = Batch { bytes: [0; PREFIX + BATCH * EVENT], events: 0 };
-    batch.bytes[..PREFIX].copy_from_slice(&bytes::<PREFIX>([u64::from(runtime), lwp]));
+    batch.begin(listed, owner.unwrap_or(current));
+    let began = session::events().0;
     listed.ring().read(listed.first(), |event| {
+        if let Some((_, next)) = event.owners() {
+            batch.flush(file);
+            batch.begin(listed, next);
+            return;
+        }
+        if event.count < began {
+            return;
+        }
         let at = PREFIX + batch.events * EVENT;
         for (room, word) in batch.bytes[at..at + EVENT].chunks_exact_mut(8).zip(event.to_words()) {
             room.copy_from_slice(&word.to_le_bytes());
@@ -154,6 +164,12 @@ struct Batch {
 }
 
 impl Batch {
+    /// Says that the next events are those of this owner of the ring.
+    fn begin(&mut self, listed: &Listed, Owner { runtime, lwp }: Owner) {
+        let lwp = u64::from(lwp) | u64::from(listed.number()) << 32;
+        self.bytes[..PREFIX].copy_from_slice(&bytes::<PREFIX>([u64::from(runtime), lwp]));
+    }
+
     fn flush(&mut self, file: &File) {
         if self.events > 0 {
             let payload = &self.bytes[..PREFIX + self.events * EVENT];

@@ -30,6 +30,10 @@ pub(super) struct RawRing {
 }
 
 impl RawRing {
+    fn new(owner: rings::Owner, listed: &rings::Listed, events: Vec<Event>) -> Self {
+        Self { runtime: owner.runtime, lwp: owner.lwp, number: listed.number(), events }
+    }
+
     /// Returns the kernel thread of the ring: its LWP, or `number` if it is none.
     pub(super) fn track(&self, number: u32) -> Track {
         match self.lwp {
@@ -77,9 +81,8 @@ impl Raw {
         let (began, one_of) = session::events();
         let all: Vec<_> = rings::all().collect();
         let (mut whole_since, mut left) = (0, most);
-        let rings = all.iter().rev().map(|&listed| {
-            let (runtime, lwp) = listed.owner();
-            let mut events = Vec::new();
+        let rings = all.iter().rev().flat_map(|&listed| {
+            let (mut owner, mut events, mut parts) = (listed.owner(), Vec::new(), Vec::new());
             let seen = seen.entry(std::ptr::from_ref(listed).addr()).or_insert(0);
             *seen = listed.first().max(*seen);
             let end = listed.ring().written();
@@ -87,6 +90,11 @@ impl Raw {
                 let (mut read, mut first) = (0, None);
                 let next = listed.ring().read_some(*seen, left, |event| {
                     read += 1;
+                    if let Some((before, next)) = event.owners() {
+                        parts.push(RawRing::new(before, listed, std::mem::take(&mut events)));
+                        owner = next;
+                        return;
+                    }
                     first.get_or_insert(event.count);
                     if event.count >= began && wanted(&event) {
                         left -= 1;
@@ -98,7 +106,8 @@ impl Raw {
                 }
                 *seen = next;
             }
-            RawRing { runtime, lwp: lwp.unwrap_or(rings::NO_LWP), number: listed.number(), events }
+            parts.push(RawRing::new(owner, listed, events));
+            parts
         });
         let rings = rings.filter(|ring| !ring.events.is_empty()).collect();
         let (facts, cpus) = (registry::facts(), affinity::available() as u64);

@@ -212,6 +212,15 @@ pub(super) fn crash() {
     std::process::abort();
 }
 
+/// Aborts after three runtimes that were traced, and one of an earlier session.
+pub(super) fn abort_later() {
+    work(&Mxn::new().unwrap());
+    set_level(Level::Off);
+    set_level(Level::Events);
+    (0..3).for_each(|_| work(&Mxn::new().unwrap()));
+    std::process::abort();
+}
+
 pub(super) fn overflow() {
     let rt = Mxn::new().unwrap();
     work(&rt);
@@ -322,6 +331,22 @@ fn an_abort_leaves_the_last_events() {
     let (ended, _room, path) = run("abort", "trace", &[]);
     ended.expect_abort(&[]);
     assert_eq!(read(&with(&path, "abort")).reason(), Some("the process aborts"));
+}
+
+#[test]
+fn an_abort_leaves_the_events_of_all_runtimes_of_the_session() {
+    let (ended, _room, path) = run("abort_later", "trace", &[]);
+    ended.expect_abort(&[]);
+    let recording = read(&with(&path, "abort"));
+    let ends = recording.events().iter().filter(|event| event.kind == EventKind::Exit);
+    let mut by_runtime: HashMap<u32, usize> = HashMap::new();
+    for end in ends {
+        if let Track::Lwp { runtime, .. } = end.track {
+            *by_runtime.entry(runtime).or_default() += 1;
+        }
+    }
+    // Four workers, and the thread that started them.
+    assert_eq!(by_runtime, HashMap::from([(2, 5), (3, 5), (4, 5)]));
 }
 
 #[test]

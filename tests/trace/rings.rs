@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use selvedge::trace::{EventKind, Level, Recording, set_level, set_ring_events};
+use selvedge::trace::{EventKind, Level, Recording, Track, set_level, set_ring_events};
 use selvedge::{Mxn, OneToOne, Runtime, thread};
 
 use super::{child, traced};
@@ -104,5 +104,23 @@ fn a_green_thread_that_starts_a_kernel_thread_keeps_its_lwp() {
         let is_start = |kind| matches!(kind, EventKind::Spawn { by: Some(it), .. } if it == by);
         let starts = recording.events().iter().filter(|it| it.thread == Some(started) && is_start(it.kind));
         assert_eq!(starts.count(), 1);
+    });
+}
+
+/// The LWPs of a runtime write into the rings of runtimes that have ended. What these have left there stays.
+#[test]
+fn what_runtimes_that_have_ended_leave_is_there() {
+    traced("what_runtimes_that_have_ended_leave_is_there", Level::Events, || {
+        let ids: Vec<_> = (0..5).map(|_| build().run(|| thread::current().id())).collect();
+        let recording = Recording::take();
+        let mut runtimes = Vec::new();
+        for id in ids {
+            let of_it = recording.events().iter().filter(|it| it.thread == Some(id));
+            let exit = of_it.filter(|it| it.kind == EventKind::Exit).map(|it| it.track).collect::<Vec<_>>();
+            let [Track::Lwp { runtime, .. }] = exit[..] else { panic!("{exit:?}") };
+            assert_eq!(recording.runtime_of(id), Some(runtime));
+            runtimes.push(runtime);
+        }
+        assert!(runtimes.is_sorted_by(|one, next| one < next), "{runtimes:?}");
     });
 }
