@@ -18,6 +18,27 @@
 //! With events, a yield takes up to twice as long. If that is too much, let [one thread of so
 //! many](set_sample) record events: `SELVEDGE_TRACE=1/16:file`.
 //!
+//! # `SELVEDGE_TRACE`
+//!
+//! The file is created when the first runtime is built, and written when the process exits: `main` returns,
+//! or [`exit`](std::process::exit) is called. The end of its name says how:
+//!
+//! | name | format |
+//! |---|---|
+//! | `*.json` | that of [`write_chrome`](Recording::write_chrome) |
+//! | `*.pftrace`, `*.perfetto-trace` | that of [`write_perfetto`](Recording::write_perfetto) |
+//! | any other | that of [`write`](Recording::write), for [`Recording::read`] and `threadmon` |
+//!
+//! If something goes wrong, the last events are written at once, to a file beside it, in the last of these
+//! formats. `.panic` is appended to the name for the first thread of a runtime that panics, `.deadlock` if
+//! threads [wait forever](crate::mxn::Builder::on_deadlock), and `.abort` if the process aborts. A process
+//! that another signal ends, or `_exit`, leaves nothing. Nor does one that handles `SIGABRT` itself.
+//!
+//! Forked children are not traced, and do not write the file. But a program that is started with the same
+//! variable has the same file: start it without, or let it have a name of its own.
+//!
+//! # States
+//!
 //! The states are ThreadMon's: B. Cantrill, *Runtime Performance Analysis of the M-to-N Scheduling Model*
 //! (1996), section 3.2.1.
 //!
