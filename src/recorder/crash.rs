@@ -10,7 +10,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use super::clock::Scale;
-use super::format::{CLOCK, CPUS, EVENT, MAGIC, NAMES, RING, RUNTIMES, SAMPLE, WHY, header};
+use super::format::{CLOCK, CPUS, EVENT, MAGIC, NAMES, RING, RUNTIMES, SAMPLE, WHOLE, WHY, header};
 use super::known;
 use super::rings::{self, Listed, Owner};
 use super::session;
@@ -104,7 +104,8 @@ pub(crate) fn write(reason: Reason) {
     for facts in known::runtimes() {
         let _ = file.write(&header(RUNTIMES, 64)) && file.write(&bytes::<64>(facts));
     }
-    rings::all().for_each(|listed| write_ring(&file, listed));
+    let whole_since = rings::all().map(|listed| write_ring(&file, listed)).max().unwrap_or(0);
+    let _ = file.write(&header(WHOLE, 8)) && file.write(&whole_since.to_le_bytes());
     for (id, name) in known::names() {
         let name = name.bytes();
         let length = name.len() as u64;
@@ -122,14 +123,21 @@ fn bytes<const BYTES: usize>(words: impl IntoIterator<Item = u64>) -> [u8; BYTES
     bytes
 }
 
-/// Writes the events of this session that a ring has, as sections of [`BATCH`] events.
-fn write_ring(file: &File, listed: &Listed) {
-    let mut owner = None;
-    let current = listed.owner();
-    listed.ring().read(listed.first(), |event| owner = owner.or(event.owners().map(|(before, _)| before)));
+/// Writes the events of this session that a ring has, as sections of [`BATCH`] events. Returns the count
+/// before which events of an LWP are missing, or 0.
+fn write_ring(file: &File, listed: &Listed) -> u64 {
+    let (began, current) = (session::events().0, listed.owner());
+    let (mut owner, mut first, mut read) = (None, None, 0);
+    let next = listed.ring().read(listed.first(), |event| {
+        read += 1;
+        match event.owners() {
+            Some((before, _)) => owner = owner.or(Some(before)),
+            None => first = first.or(Some(event.count)),
+        }
+    });
+    let is_cut = current.is_lwp() && read < next - listed.first();
     let mut batch = Batch { bytes: [0; PREFIX + BATCH * EVENT], events: 0 };
     batch.begin(listed, owner.unwrap_or(current));
-    let began = session::events().0;
     listed.ring().read(listed.first(), |event| {
         if let Some((_, next)) = event.owners() {
             batch.flush(file);
@@ -149,6 +157,7 @@ fn write_ring(file: &File, listed: &Listed) {
         }
     });
     batch.flush(file);
+    first.filter(|&first| is_cut && first >= began).unwrap_or(0)
 }
 
 /// The bytes of a ring's payload before its events.

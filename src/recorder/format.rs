@@ -17,13 +17,14 @@
 //! | `RTIM` | eight u64 for each runtime (`runtime/registry.rs`), the first of which is its number |
 //! | `CPUS` | u64: how many CPUs the process might use |
 //! | `SMPL` | u64: of how many threads one recorded events; if it is missing, all did |
+//! | `WHOL` | u64: the count before which events of LWPs may have been overwritten; 0: none was |
 //! | `NAME` | for each named thread: its identity u64, the length of its name u64, its name, UTF-8 |
 //! | `WHY ` | the reason why the file was written, UTF-8 |
 //!
 //! Numbers are little-endian. A reader skips sections that it does not know. A file may end within a section:
 //! the whole events before that count. Rings, runtimes and names may be in several sections. Of a runtime,
-//! the last facts count, and of other sections, the last one. A crash may leave out a runtime or a name that
-//! was about to change. `event.rs` has the four words of an event.
+//! the last facts count, of `WHOL` the greatest count, and of other sections the last one. A crash may leave
+//! out a runtime or a name that was about to change. `event.rs` has the four words of an event.
 
 use super::event::WORDS;
 
@@ -33,6 +34,7 @@ pub(crate) const CLOCK: [u8; 4] = *b"CLCK";
 pub(crate) const RUNTIMES: [u8; 4] = *b"RTIM";
 pub(crate) const CPUS: [u8; 4] = *b"CPUS";
 pub(crate) const SAMPLE: [u8; 4] = *b"SMPL";
+pub(crate) const WHOLE: [u8; 4] = *b"WHOL";
 pub(crate) const NAMES: [u8; 4] = *b"NAME";
 pub(crate) const WHY: [u8; 4] = *b"WHY ";
 

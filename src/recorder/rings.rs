@@ -53,6 +53,10 @@ impl Owner {
     pub(super) fn of_word(word: u64) -> Self {
         Self { runtime: word as u32, lwp: (word >> 32) as u32 }
     }
+
+    pub(crate) fn is_lwp(self) -> bool {
+        self.lwp != NO_LWP
+    }
 }
 
 /// How many events are kept of an LWP if nothing else is set: 512 KiB of them.

@@ -8,7 +8,9 @@ use std::num::NonZeroU32;
 use super::event::Track;
 use crate::recorder::clock::Scale;
 use crate::recorder::event::Event;
-use crate::recorder::format::{CLOCK, CPUS, HEADER, MAGIC, NAMES, RING, RUNTIMES, SAMPLE, WHY, header};
+use crate::recorder::format::{
+    CLOCK, CPUS, HEADER, MAGIC, NAMES, RING, RUNTIMES, SAMPLE, WHOLE, WHY, header,
+};
 use crate::recorder::{known, rings, session};
 use crate::runtime::registry::{self, Facts};
 use crate::sys::affinity;
@@ -60,6 +62,8 @@ pub(super) struct Raw {
     pub(super) why: String,
     /// The count before which events may be missing: a ring has overwritten them since it was read last.
     pub(super) whole_since: u64,
+    /// The same, of LWPs only, and of events of this session; 0: none is missing.
+    pub(super) lwps_since: u64,
 }
 
 impl Raw {
@@ -80,7 +84,7 @@ impl Raw {
         // Between what is left of earlier times and this, events are missing.
         let (began, one_of) = session::events();
         let all: Vec<_> = rings::all().collect();
-        let (mut whole_since, mut left) = (0, most);
+        let (mut whole_since, mut lwps_since, mut left) = (0, 0, most);
         let rings = all.iter().rev().flat_map(|&listed| {
             let (mut owner, mut events, mut parts) = (listed.owner(), Vec::new(), Vec::new());
             let seen = seen.entry(std::ptr::from_ref(listed).addr()).or_insert(0);
@@ -103,6 +107,9 @@ impl Raw {
                 });
                 if read < next - *seen {
                     whole_since = whole_since.max(first.unwrap_or(u64::MAX));
+                    if owner.is_lwp() {
+                        lwps_since = first.filter(|&first| first >= began).unwrap_or(0).max(lwps_since);
+                    }
                 }
                 *seen = next;
             }
@@ -112,7 +119,8 @@ impl Raw {
         let rings = rings.filter(|ring| !ring.events.is_empty()).collect();
         let (facts, cpus) = (registry::facts(), affinity::available() as u64);
         let (scale, one_of) = (Some(Scale::take()), NonZeroU32::new(one_of));
-        Self { rings, scale, facts, cpus, one_of, names: Vec::new(), why: String::new(), whole_since }
+        let (names, why) = (Vec::new(), String::new());
+        Self { rings, scale, facts, cpus, one_of, names, why, whole_since, lwps_since }
     }
 
     pub(super) fn write(&self, mut to: impl Write) -> io::Result<()> {
@@ -130,6 +138,9 @@ impl Raw {
         section(&mut to, CPUS, &words(&[self.cpus]))?;
         if let Some(one_of) = self.one_of {
             section(&mut to, SAMPLE, &words(&[one_of.get().into()]))?;
+        }
+        if self.lwps_since > 0 {
+            section(&mut to, WHOLE, &words(&[self.lwps_since]))?;
         }
         if !self.names.is_empty() {
             let mut payload = Vec::new();
@@ -196,6 +207,7 @@ impl Raw {
             SAMPLE => {
                 self.one_of = words.next().and_then(|it| NonZeroU32::new(u32::try_from(it).ok()?));
             }
+            WHOLE => self.lwps_since = words.next().unwrap_or(0).max(self.lwps_since),
             NAMES => self.add_names(payload),
             WHY => self.why = String::from_utf8_lossy(payload).into_owned(),
             RING => {
@@ -283,6 +295,7 @@ mod tests {
             names: vec![(7, "seven".into()), (8, String::new())],
             why: "a test".into(),
             whole_since: 0,
+            lwps_since: 17,
         }
     }
 
@@ -296,7 +309,7 @@ mod tests {
     fn what_is_written_is_read() {
         let raw = some();
         let read = Raw::read(&*bytes(&raw)).unwrap();
-        let of = |raw: &Raw| (raw.why.clone(), raw.facts.clone(), raw.cpus, raw.one_of);
+        let of = |raw: &Raw| (raw.why.clone(), raw.facts.clone(), raw.cpus, raw.one_of, raw.lwps_since);
         assert_eq!(of(&read), of(&raw));
         assert_eq!(read.names, raw.names);
         assert_eq!(read.scale.map(|it| it.to_words()), Some([1, 2, 3, 4]));
@@ -315,6 +328,7 @@ mod tests {
         let other = RawRing { number: 3, ..raw.rings[1].clone() };
         let mut grown = bytes(&raw);
         raw.facts[0].bound_reached = 9;
+        raw.lwps_since = 3;
         // This one has begun meanwhile, and another has been forgotten.
         raw.facts[1] = Facts { number: 3, ..Facts::default() };
         raw.rings.push(other);
@@ -324,6 +338,7 @@ mod tests {
         assert_eq!(rings, [(0, 2, 200), (rings::NO_LWP, 1, 2), (rings::NO_LWP, 3, 1)]);
         let facts: Vec<_> = read.facts.iter().map(|it| (it.number, it.bound_reached)).collect();
         assert_eq!(facts, [(3, 0), (5, 9), (6, 0)]);
+        assert_eq!(read.lwps_since, 17);
     }
 
     /// Whatever a file has, it is read or refused. None is a panic, and none takes memory that is not there.

@@ -71,6 +71,7 @@ pub struct Recording {
     runtimes: HashMap<ThreadId, u32>,
     tracks: Vec<Track>,
     length: Duration,
+    whole_since: Duration,
     /// What all of this was made of.
     raw: Raw,
 }
@@ -149,6 +150,7 @@ impl Recording {
         let end = raw.scale.map(|scale| scale.end()).or(all.last().map(|(event, _)| event.count));
         let span = |counts| raw.scale.map_or(counts, |scale| scale.span(counts));
         let length = Duration::from_nanos(span(end.unwrap_or(0).saturating_sub(start)));
+        let whole_since = Duration::from_nanos(span(raw.lwps_since.saturating_sub(start))).min(length);
         let runtimes = runtimes(&all);
         let events = all.iter().filter_map(|&(event, track)| {
             let (at, kind) = (Duration::from_nanos(span(event.count - start)), kind_of(event)?);
@@ -160,7 +162,7 @@ impl Recording {
                 names.entry(id).or_insert_with(|| name.clone());
             }
         }
-        Self { events: events.collect(), names, runtimes, tracks, length, raw }
+        Self { events: events.collect(), names, runtimes, tracks, length, whole_since, raw }
     }
 
     /// Adds names of threads, by `ThreadView::id` of `threadmon`: of those that were started before events
@@ -210,6 +212,33 @@ impl Recording {
     #[must_use]
     pub fn length(&self) -> Duration {
         self.length
+    }
+
+    /// Returns from when on the events of all LWPs are there: how long after the first event of all. An LWP
+    /// with many events may have overwritten its first ones, while those of other LWPs are still there. A
+    /// state from before this moment may have ended earlier than the [timeline](super::Timeline) shows.
+    ///
+    /// Other kernel threads have shorter [rings](super::set_ring_events). What these have overwritten does
+    /// not count here.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::trace::{self, Level, Recording};
+    /// use selvedge::{Mxn, Runtime, thread};
+    /// use std::time::Duration;
+    ///
+    /// trace::set_level(Level::Events);
+    /// let rt = Mxn::builder().concurrency(1).build()?;
+    /// rt.run(|| (0..10).for_each(|_| thread::spawn(|| ()).join().unwrap()));
+    /// assert_eq!(Recording::take().whole_since(), Duration::ZERO);
+    /// rt.run(|| (0..20_000).for_each(|_| thread::spawn(|| ()).join().unwrap()));
+    /// assert!(Recording::take().whole_since() > Duration::ZERO);
+    /// # std::io::Result::Ok(())
+    /// ```
+    #[must_use]
+    pub fn whole_since(&self) -> Duration {
+        self.whole_since
     }
 
     /// Returns the kernel threads on which anything happened.

@@ -1,6 +1,7 @@
 //! How far back the events go: rings are as long as a program or its user wants them.
 
 use std::path::Path;
+use std::time::Duration;
 
 use selvedge::trace::{EventKind, Level, Recording, Track, set_level, set_ring_events};
 use selvedge::{Mxn, OneToOne, Runtime, thread};
@@ -122,5 +123,26 @@ fn what_runtimes_that_have_ended_leave_is_there() {
             runtimes.push(runtime);
         }
         assert!(runtimes.is_sorted_by(|one, next| one < next), "{runtimes:?}");
+    });
+}
+
+/// A recording says from when on nothing of an LWP is overwritten. So does the same recording from a file.
+#[test]
+fn a_recording_says_from_when_on_it_is_whole() {
+    traced("a_recording_says_from_when_on_it_is_whole", Level::Events, || {
+        let rt = build();
+        let first = rt.run(|| thread::current().id());
+        let recording = Recording::take();
+        assert_eq!(recording.whole_since(), Duration::ZERO);
+        work(&rt);
+        let recording = Recording::take();
+        let since = recording.whole_since();
+        assert!(since > Duration::ZERO && since <= recording.length(), "{since:?}");
+        let mut of_lwps = recording.events().iter().filter(|it| matches!(it.track, Track::Lwp { .. }));
+        assert!(of_lwps.any(|it| it.at == since));
+        assert!(!recording.events().iter().any(|it| it.thread == Some(first) && it.kind == EventKind::Exit));
+        let mut bytes = Vec::new();
+        recording.write(&mut bytes).unwrap();
+        assert_eq!(Recording::read(&*bytes).unwrap().whole_since(), since);
     });
 }

@@ -228,11 +228,10 @@ fn header(scene: &Scene<'_>) -> String {
             recording.sampled(),
         );
     }
-    if scene.full > 0 {
+    if !scene.from.is_zero() {
         let _ = writeln!(
             text,
-            "The first events of {} were overwritten. What follows is about the last {}.",
-            count(scene.full, "LWP"),
+            "The first events of LWPs were overwritten. What follows is about the last {}.",
             time(scene.length()),
         );
     }

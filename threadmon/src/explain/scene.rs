@@ -9,9 +9,6 @@ use selvedge::trace::{
     EventKind, Recording, RuntimeFacts, Span, State, ThreadLine, Timeline, Track, TrackLine, TrackState,
 };
 
-/// With so many events, the ring of an LWP was full: it keeps the last 16,000, and a copy may miss some.
-const FULL: usize = 15_000;
-
 /// A thread that waits for an LWP for longer would run elsewhere by now, if any LWP could take it. An LWP
 /// without work naps for a millisecond at most before it looks at what others leave lying.
 pub(super) const LONG_WAIT: Duration = Duration::from_millis(1);
@@ -87,8 +84,6 @@ pub(super) struct Scene<'a> {
     pub(super) from: Duration,
     /// The time of the last event.
     pub(super) to: Duration,
-    /// How many LWPs have lost their first events.
-    pub(super) full: usize,
     pub(super) runtimes: Vec<Runtime>,
     priorities: HashMap<ThreadId, Priority>,
     positions: HashMap<ThreadId, usize>,
@@ -97,33 +92,26 @@ pub(super) struct Scene<'a> {
 impl<'a> Scene<'a> {
     pub(super) fn of(recording: &'a Recording) -> Self {
         let timeline = Timeline::of(recording);
-        let mut rings: BTreeMap<Track, (Duration, usize)> = BTreeMap::new();
         let mut priorities = HashMap::new();
         for event in recording.events() {
-            rings.entry(event.track).or_insert((event.at, 0)).1 += 1;
             if let (EventKind::Spawn { priority, .. }, Some(id)) = (event.kind, event.thread) {
                 priorities.insert(id, priority);
             }
         }
-        // Kernel threads without LWPs have small rings. What is lost of them are wake-ups, which other events
-        // show, too.
-        let full = rings.iter().filter(|(track, (_, events))| is_lwp(track) && *events >= FULL);
-        let full: Vec<Duration> = full.map(|(_, &(first, _))| first).collect();
         let positions = timeline.threads().iter().enumerate().map(|(at, line)| (line.id, at)).collect();
         let mut scene = Self {
             recording,
-            from: full.iter().copied().max().unwrap_or_default(),
+            // Kernel threads without LWPs have small rings. What is lost of them are wake-ups, which other
+            // events show, too.
+            from: recording.whole_since(),
             to: timeline.end(),
-            full: full.len(),
             runtimes: Vec::new(),
             threads: timeline.threads().to_vec(),
             timeline,
             priorities,
             positions,
         };
-        if scene.full > 0 {
-            scene.forget_old_states();
-        }
+        scene.forget_old_states();
         scene.runtimes = scene.runtimes();
         scene
     }
@@ -290,10 +278,6 @@ fn free(line: &TrackLine) -> Vec<(Duration, Duration)> {
         }
     }
     free
-}
-
-fn is_lwp(track: &Track) -> bool {
-    matches!(track, Track::Lwp { .. })
 }
 
 /// What changes, and when.

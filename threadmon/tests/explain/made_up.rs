@@ -35,6 +35,7 @@ pub(crate) struct Script {
     cpus: u64,
     why: &'static str,
     one_of: Option<u64>,
+    whole_since: Option<u64>,
 }
 
 impl Script {
@@ -63,6 +64,12 @@ impl Script {
     /// Says that one thread of so many was recorded.
     pub(crate) fn sample(mut self, one_of: u64) -> Self {
         self.one_of = Some(one_of);
+        self
+    }
+
+    /// Says that events of LWPs were overwritten before this time, in us.
+    pub(crate) fn whole_since(mut self, us: u64) -> Self {
+        self.whole_since = Some(1 + us * 1_000);
         self
     }
 
@@ -148,6 +155,9 @@ impl Script {
         section(b"WHY ", self.why.as_bytes());
         if let Some(one_of) = self.one_of {
             section(b"SMPL", &words(&[one_of]));
+        }
+        if let Some(count) = self.whole_since {
+            section(b"WHOL", &words(&[count]));
         }
         for (&lwp, events) in &self.lwps {
             section(b"RING", &[words(&[RUNTIME, lwp]), words(events)].concat());
