@@ -32,7 +32,9 @@
 //! If something goes wrong, the last events are written at once, to a file beside it, in the last of these
 //! formats. `.panic` is appended to the name for the first thread of a runtime that panics, `.deadlock` if
 //! threads [wait forever](crate::mxn::Builder::on_deadlock), and `.abort` if the process aborts. A process
-//! that another signal ends, or `_exit`, leaves nothing. Nor does one that handles `SIGABRT` itself.
+//! that another signal ends, or `_exit`, leaves nothing. Nor does one that handles `SIGABRT` itself. If a
+//! thread that no runtime has started overflows its stack, there may be no room for the handler on std's
+//! alternate stack. Then the process ends by `SIGSEGV` instead of `SIGABRT`, and leaves nothing.
 //!
 //! Forked children are not traced, and do not write the file. But a program that is started with the same
 //! variable has the same file: start it without, or let it have a name of its own.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::event::{Event, Track, id, kind_of};
 use super::order;
-use super::raw::Raw;
+use super::raw::{LONGEST_NAME, Raw};
 use crate::recorder::event::{self, Kind};
 use crate::runtime::registry::Facts;
 use crate::thread::id::ThreadId;
@@ -166,9 +166,11 @@ impl Recording {
     }
 
     /// Adds names of threads, by `ThreadView::id` of `threadmon`: of those that were started before events
-    /// were recorded.
+    /// were recorded. The first 256 bytes of a name are kept.
     pub fn add_names(&mut self, names: impl IntoIterator<Item = (u64, String)>) {
-        for (number, name) in names {
+        for (number, mut name) in names {
+            let end = (0..=LONGEST_NAME).rev().find(|&end| name.is_char_boundary(end));
+            name.truncate(end.unwrap_or(0));
             if let Some(id) = id(number) {
                 self.names.entry(id).or_insert_with(|| name.clone());
                 self.raw.names.push((number, name));
