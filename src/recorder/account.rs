@@ -192,7 +192,7 @@ impl Account {
     pub(crate) fn runs(&self, session: Session, now: u64, lwp: u32, cpu: Option<u32>) -> Option<u64> {
         let mut waited = None;
         self.change(|| {
-            let is_known = self.enter_runnable(session);
+            let is_known = self.enter_runnable(session, lwp);
             waited = self.charge_wait(now).filter(|_| is_known);
             self.set_state(State::Running, now);
             // Relaxed, all: the keeper's own, and looks check the version.
@@ -295,14 +295,16 @@ impl Account {
 
     /// Begins the account of a thread that is runnable, if it is of another session. Returns `true` if it is
     /// known since when the thread is runnable.
-    fn enter_runnable(&self, session: Session) -> bool {
+    fn enter_runnable(&self, session: Session, lwp: u32) -> bool {
         if self.session.load(Ordering::Relaxed) == session.number {
             return true;
         }
-        // What it did before the session is not known. If it was woken since, it waited until then.
+        // What it did before the session is not known. If it was woken since, it waited until then. So did a
+        // kernel thread without a waker: its time was over.
         let ready = self.ready.load(Ordering::Relaxed);
         let was_woken = ready >> 1 >= session.began;
-        self.begin(session, session.began, if was_woken { State::Blocked } else { State::Queued });
+        let has_waited = was_woken || lwp == ITS_OWN;
+        self.begin(session, session.began, if has_waited { State::Blocked } else { State::Queued });
         if was_woken {
             self.ready.store(ready, Ordering::Relaxed);
         }

@@ -216,3 +216,16 @@ fn dispatches_are_counted_without_end() {
     let says = says(&account, SESSION, 1_300);
     assert_eq!((says.dispatches, says.migrations), (u64::from(u32::MAX) + 2, u64::from(u32::MAX) + 1));
 }
+
+/// A kernel thread that waits when the counting begins, and goes on without a waker, has waited: it slept, or
+/// its time was over.
+#[test]
+fn a_kernel_thread_from_before_has_waited_until_it_runs() {
+    let account = Account::new();
+    assert_eq!(account.runs(SESSION, 900, ITS_OWN, None), None);
+    assert_eq!(times(&account, 1_000), [100, 0, 0, 800, 0, 0]);
+    // A green thread would have been woken.
+    let account = Account::new();
+    assert_eq!(account.runs(SESSION, 900, 0, None), None);
+    assert_eq!(times(&account, 1_000), [100, 0, 800, 0, 0, 0]);
+}
