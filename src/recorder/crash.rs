@@ -104,7 +104,12 @@ pub(crate) fn write(reason: Reason) {
     for facts in known::runtimes() {
         let _ = file.write(&header(RUNTIMES, 64)) && file.write(&bytes::<64>(facts));
     }
-    let whole_since = rings::all().map(|listed| write_ring(&file, listed)).max().unwrap_or(0);
+    let mut whole_since = 0;
+    for listed in rings::all() {
+        let (owner, since) = look(listed);
+        write_ring(&file, listed, owner);
+        whole_since = since.max(whole_since);
+    }
     let _ = file.write(&header(WHOLE, 8)) && file.write(&whole_since.to_le_bytes());
     for (id, name) in known::names() {
         let name = name.bytes();
@@ -123,10 +128,10 @@ fn bytes<const BYTES: usize>(words: impl IntoIterator<Item = u64>) -> [u8; BYTES
     bytes
 }
 
-/// Writes the events of this session that a ring has, as sections of [`BATCH`] events. Returns the count
-/// before which events of an LWP are missing, or 0.
-fn write_ring(file: &File, listed: &Listed) -> u64 {
-    let (began, current) = (session::events().0, listed.owner());
+/// Returns the owner of the first events of a ring, and the count before which events of an LWP are missing,
+/// or 0.
+fn look(listed: &Listed) -> (Owner, u64) {
+    let current = listed.owner();
     let (mut owner, mut first, mut read) = (None, None, 0);
     let next = listed.ring().read(listed.first(), |event| {
         read += 1;
@@ -136,8 +141,15 @@ fn write_ring(file: &File, listed: &Listed) -> u64 {
         }
     });
     let is_cut = current.is_lwp() && read < next - listed.first();
+    let whole_since = first.filter(|&first| is_cut && first >= session::events().0);
+    (owner.unwrap_or(current), whole_since.unwrap_or(0))
+}
+
+/// Writes the events of this session that a ring has, as sections of [`BATCH`] events.
+fn write_ring(file: &File, listed: &Listed, owner: Owner) {
+    let began = session::events().0;
     let mut batch = Batch { bytes: [0; PREFIX + BATCH * EVENT], events: 0 };
-    batch.begin(listed, owner.unwrap_or(current));
+    batch.begin(listed, owner);
     listed.ring().read(listed.first(), |event| {
         if let Some((_, next)) = event.owners() {
             batch.flush(file);
@@ -157,7 +169,6 @@ fn write_ring(file: &File, listed: &Listed) -> u64 {
         }
     });
     batch.flush(file);
-    first.filter(|&first| is_cut && first >= began).unwrap_or(0)
 }
 
 /// The bytes of a ring's payload before its events.
