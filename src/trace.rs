@@ -18,9 +18,10 @@
 //! With events, a yield takes up to twice as long. If that is too much, let [one thread of so
 //! many](set_sample) record events: `SELVEDGE_TRACE=1/16:file`.
 //!
-//! # The files of `SELVEDGE_TRACE`
+//! # `SELVEDGE_TRACE`
 //!
-//! When the program ends, the last events are written. The end of the file's name tells in which format:
+//! The file is created when the first runtime is built, and written when the process exits: `main` returns,
+//! or [`exit`](std::process::exit) is called. The end of its name says how:
 //!
 //! | file | written as | read by |
 //! |---|---|---|
@@ -28,10 +29,17 @@
 //! | `*.pftrace`, `*.perfetto-trace` | [`Recording::write_perfetto`] | <https://ui.perfetto.dev> |
 //! | any other | [`Recording::write`] | `threadmon explain`, `threadmon export`, [`Recording::read`] |
 //!
-//! If something goes wrong, the last events up to that moment are written to another file, in the last of
-//! these formats. Its name is that of the file with an addition: `.panic` at the first panic, `.deadlock` if
-//! a deadlock is [reported](crate::thread::OnDeadlock), `.abort` if the process aborts. A process that aborts
-//! leaves the file itself empty.
+//! If something goes wrong, the last events are written at once, to a file beside it, in the last of these
+//! formats. `.panic` is appended to the name for the first thread of a runtime that panics, `.deadlock` if
+//! threads [wait forever](crate::mxn::Builder::on_deadlock), and `.abort` if the process aborts. A process
+//! that another signal ends, or `_exit`, leaves nothing. Nor does one that handles `SIGABRT` itself. If a
+//! thread that no runtime has started overflows its stack, there may be no room for the handler on std's
+//! alternate stack. Then the process ends by `SIGSEGV` instead of `SIGABRT`, and leaves nothing.
+//!
+//! Forked children are not traced, and do not write the file. But a program that is started with the same
+//! variable has the same file: start it without, or let it have a name of its own.
+//!
+//! # States
 //!
 //! The states are ThreadMon's: B. Cantrill, *Runtime Performance Analysis of the M-to-N Scheduling Model*
 //! (1996), section 3.2.1.

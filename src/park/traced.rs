@@ -7,6 +7,7 @@
 
 use super::core_pool::{self, KernelThread};
 use super::current;
+use super::no_preempt::{self, NoPreempt};
 use super::observed;
 use super::reason::WaitReason;
 use super::thread::ThreadRef;
@@ -42,6 +43,8 @@ fn open(kernel: &'static KernelThread) {
 #[cold]
 pub(super) fn kernel_thread_spawned(thread: ThreadRef) {
     open(KernelThread::of(thread));
+    // A green thread that starts it must not lose its LWP while it writes into the ring of that.
+    let _no_preempt = NoPreempt::hold();
     spawned(thread);
 }
 
@@ -158,6 +161,7 @@ fn record(thread: ThreadRef, event: impl FnOnce(u64) -> Event) {
     if let Some(me) = current::try_current()
         && let Some(ring) = me.backend().ring(&me)
     {
+        debug_assert!(me.is_kernel() || !no_preempt::is_allowed(), "each ring has one writer");
         ring.push(event(me.id().get()));
     }
 }

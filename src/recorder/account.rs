@@ -73,9 +73,10 @@ pub(crate) struct Account {
     lwp: AtomicU32,
     /// The CPU where it last began to run, as events have it.
     cpu: AtomicU32,
-    dispatches: AtomicU32,
     preempted: AtomicU32,
-    migrations: AtomicU32,
+    /// A thread may be dispatched 2^32 times in an hour.
+    dispatches: AtomicU64,
+    migrations: AtomicU64,
     /// The identity of the thread that started this one in this session; 0: not known.
     maker: AtomicU64,
     times: [AtomicU64; STATES],
@@ -93,9 +94,9 @@ pub(crate) struct Statement {
     pub(crate) since: u64,
     /// By [`State`].
     pub(crate) times: [u64; STATES],
-    pub(crate) dispatches: u32,
+    pub(crate) dispatches: u64,
     pub(crate) preempted: u32,
-    pub(crate) migrations: u32,
+    pub(crate) migrations: u64,
     /// The identity of the thread that started it; 0: not known.
     pub(crate) maker: u64,
     /// The CPU where it last began to run, if that is known.
@@ -146,9 +147,9 @@ impl Account {
             state: AtomicU8::default(),
             lwp: AtomicU32::from(NO_LWP),
             cpu: AtomicU32::default(),
-            dispatches: AtomicU32::default(),
             preempted: AtomicU32::default(),
-            migrations: AtomicU32::default(),
+            dispatches: AtomicU64::default(),
+            migrations: AtomicU64::default(),
             maker: AtomicU64::default(),
             times: Default::default(),
             ready: AtomicU64::default(),
@@ -191,7 +192,7 @@ impl Account {
     pub(crate) fn runs(&self, session: Session, now: u64, lwp: u32, cpu: Option<u32>) -> Option<u64> {
         let mut waited = None;
         self.change(|| {
-            let is_known = self.enter_runnable(session);
+            let is_known = self.enter_runnable(session, lwp);
             waited = self.charge_wait(now).filter(|_| is_known);
             self.set_state(State::Running, now);
             // Relaxed, all: the keeper's own, and looks check the version.
@@ -216,7 +217,9 @@ impl Account {
             self.charge(self.state(), now);
             self.set_state(state, now);
             if preempted {
-                add(&self.preempted);
+                // Relaxed: the keeper's own. There is one in a slice at most.
+                self.preempted
+                    .store(self.preempted.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
             }
         });
     }
@@ -292,14 +295,16 @@ impl Account {
 
     /// Begins the account of a thread that is runnable, if it is of another session. Returns `true` if it is
     /// known since when the thread is runnable.
-    fn enter_runnable(&self, session: Session) -> bool {
+    fn enter_runnable(&self, session: Session, lwp: u32) -> bool {
         if self.session.load(Ordering::Relaxed) == session.number {
             return true;
         }
-        // What it did before the session is not known. If it was woken since, it waited until then.
+        // What it did before the session is not known. If it was woken since, it waited until then. So did a
+        // kernel thread without a waker: its time was over.
         let ready = self.ready.load(Ordering::Relaxed);
         let was_woken = ready >> 1 >= session.began;
-        self.begin(session, session.began, if was_woken { State::Blocked } else { State::Queued });
+        let has_waited = was_woken || lwp == ITS_OWN;
+        self.begin(session, session.began, if has_waited { State::Blocked } else { State::Queued });
         if was_woken {
             self.ready.store(ready, Ordering::Relaxed);
         }
@@ -314,7 +319,10 @@ impl Account {
         self.ready.store(0, Ordering::Relaxed);
         self.lwp.store(NO_LWP, Ordering::Relaxed);
         self.maker.store(0, Ordering::Relaxed);
-        for counter in [&self.cpu, &self.dispatches, &self.preempted, &self.migrations] {
+        for counter in [&self.cpu, &self.preempted] {
+            counter.store(0, Ordering::Relaxed);
+        }
+        for counter in [&self.dispatches, &self.migrations] {
             counter.store(0, Ordering::Relaxed);
         }
         self.times.iter().for_each(|time| time.store(0, Ordering::Relaxed));
@@ -370,9 +378,9 @@ impl Account {
 }
 
 /// Adds one to a counter of the keeper.
-fn add(counter: &AtomicU32) {
+fn add(counter: &AtomicU64) {
     // Relaxed: one thread at a time writes.
-    counter.store(counter.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+    counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
 }
 
 #[cfg(all(test, loom))]

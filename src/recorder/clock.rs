@@ -5,6 +5,10 @@
 //! **Solution.** Events carry *counts*: of the processor's counter, which takes 8 ns to read. A reader
 //! converts them. It knows the counter's rate from two readings of both clocks. One is from the moment when
 //! the clock was chosen, and one is its own.
+//!
+//! **Sleep of the machine.** The monotonic clock stands still then, and many counters go on. The two readings
+//! would make the counter too fast, for all times. So if they are far from the rate at the start, a reader
+//! takes that rate, and counts back from its own reading.
 
 use crate::arch;
 use crate::shim::{OnceLock, spin_hint};
@@ -34,6 +38,10 @@ const MEASURED: u64 = 100_000;
 /// The least time between two anchors, in ns: an error of 50 ns in each is then one in a hundred thousand.
 const APART: u64 = 10_000_000;
 
+/// The part of a time by which two readings may differ from the rate at the start. That is exact to one in a
+/// thousand, and no clock is adjusted by as much as this.
+const DIFFERS: u64 = 16;
+
 /// Chooses the clock. Must come before the first [`now`] of the process. The first call waits for 0.1 ms.
 pub(crate) fn start() {
     CLOCK.get_or_init(|| {
@@ -56,7 +64,11 @@ pub(crate) fn now() -> u64 {
 /// Returns a difference of two counts in ns, exact to one in a thousand. Neither allocates nor takes a lock.
 #[inline]
 pub(crate) fn nanos(counts: u64) -> u64 {
-    let rate = CLOCK.get().map_or(0, |clock| clock.rate);
+    by_rate(counts, CLOCK.get().map_or(0, |clock| clock.rate))
+}
+
+/// Returns a difference of two counts in ns, at this rate.
+fn by_rate(counts: u64, rate: u64) -> u64 {
     ((u128::from(counts) * u128::from(rate)) >> 32) as u64
 }
 
@@ -101,15 +113,30 @@ impl Scale {
     /// Returns the scale of this moment. Waits for up to 10 ms if the clock was chosen a moment ago.
     pub(crate) fn take() -> Self {
         start();
-        let &Clock { by_counter, first, .. } = CLOCK.get().expect("started");
+        let clock = CLOCK.get().expect("started");
         loop {
-            let second = Anchor::take(by_counter);
-            if second.nanos - first.nanos >= APART {
-                let counts = second.count.saturating_sub(first.count).max(1);
-                return Self { first, nanos: second.nanos - first.nanos, counts };
+            let second = Anchor::take(clock.by_counter);
+            if second.nanos - clock.first.nanos >= APART {
+                return Self::between(clock.first, second, clock.rate);
             }
             spin_hint();
         }
+    }
+
+    /// Returns the scale of two readings. `rate`: that of the start.
+    fn between(first: Anchor, second: Anchor, rate: u64) -> Self {
+        let counts = second.count.saturating_sub(first.count).max(1);
+        let nanos = second.nanos.saturating_sub(first.nanos);
+        let counted = by_rate(counts, rate);
+        if counted.abs_diff(nanos) <= counted / DIFFERS {
+            return Self { first, nanos, counts };
+        }
+        // The machine has slept since. A counter may also have begun anew.
+        let before = (u128::from(APART) << 32) / u128::from(rate.max(1));
+        let counts = u128::from(second.count).min(before).max(1) as u64;
+        let nanos = by_rate(counts, rate);
+        let (count, at) = (second.count.saturating_sub(counts), second.nanos.saturating_sub(nanos));
+        Self { first: Anchor { count, nanos: at }, nanos, counts }
     }
 
     /// Returns the count at which the scale was taken.
@@ -130,10 +157,8 @@ impl Scale {
     /// Returns the scale of this moment, without a wait. It is inexact if the clock was chosen a moment ago.
     /// `None` before [`start`]. Neither allocates nor takes a lock.
     pub(crate) fn at_once() -> Option<Self> {
-        let &Clock { by_counter, first, .. } = CLOCK.get()?;
-        let second = Anchor::take(by_counter);
-        let counts = second.count.saturating_sub(first.count).max(1);
-        Some(Self { first, nanos: second.nanos.saturating_sub(first.nanos), counts })
+        let clock = CLOCK.get()?;
+        Some(Self::between(clock.first, Anchor::take(clock.by_counter), clock.rate))
     }
 
     /// Returns what the monotonic clock showed at this count, in ns.
@@ -181,6 +206,29 @@ mod tests {
         );
         assert_eq!([0, 3_000, 6_000].map(|count| scale.moment(count)), [0, 1_000, 2_000]);
         assert!(Scale::from_words([1, 2, 0, 4]).is_none());
+    }
+
+    /// The machine sleeps for eight hours. Its counter goes on meanwhile, or begins anew.
+    #[test]
+    fn a_machine_that_has_slept_has_no_other_rate() {
+        let (seconds, rate) = (1_000_000_000, (1 << 32) / 3);
+        let first = Anchor { count: 30 * seconds, nanos: 10 * seconds };
+        // Three counts are one ns.
+        let awake = Anchor { count: 90 * seconds, nanos: 30 * seconds };
+        let scale = Scale::between(first, awake, rate);
+        assert_eq!((scale.first, scale.end(), scale.span(3_000)), (first, awake.count, 1_000));
+        let slept = 8 * 3_600 * seconds;
+        for count in [awake.count + 3 * slept, 9 * seconds] {
+            let scale = Scale::between(first, Anchor { count, ..awake }, rate);
+            assert_eq!(scale.end(), count);
+            assert!(scale.moment(count).abs_diff(awake.nanos) <= 1, "{scale:?}");
+            for nanos in [1_000, seconds, 3_600 * seconds] {
+                let span = scale.span(3 * nanos);
+                assert!(span.abs_diff(nanos) <= 1 + nanos / 1_000_000, "{nanos} {span}");
+            }
+            let before = scale.moment(count - 3 * seconds);
+            assert!((awake.nanos - before).abs_diff(seconds) <= 1_000, "{before}");
+        }
     }
 
     /// They may come from a file.

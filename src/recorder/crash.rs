@@ -10,9 +10,9 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use super::clock::Scale;
-use super::format::{CLOCK, CPUS, EVENT, MAGIC, NAMES, RING, RUNTIMES, SAMPLE, WHY, header};
+use super::format::{CLOCK, CPUS, EVENT, LOST, MAGIC, NAMES, RING, RUNTIMES, SAMPLE, WHY, header};
 use super::known;
-use super::rings::{self, Listed};
+use super::rings::{self, Listed, Owner};
 use super::session;
 use crate::sys::crash::File;
 
@@ -104,7 +104,13 @@ pub(crate) fn write(reason: Reason) {
     for facts in known::runtimes() {
         let _ = file.write(&header(RUNTIMES, 64)) && file.write(&bytes::<64>(facts));
     }
-    rings::all().for_each(|listed| write_ring(&file, listed));
+    let mut whole_since = 0;
+    for listed in rings::all() {
+        let (owner, since) = look(listed);
+        write_ring(&file, listed, owner);
+        whole_since = since.max(whole_since);
+    }
+    let _ = file.write(&header(LOST, 8)) && file.write(&whole_since.to_le_bytes());
     for (id, name) in known::names() {
         let name = name.bytes();
         let length = name.len() as u64;
@@ -122,13 +128,37 @@ fn bytes<const BYTES: usize>(words: impl IntoIterator<Item = u64>) -> [u8; BYTES
     bytes
 }
 
-/// Writes a ring, as sections of [`BATCH`] events.
-fn write_ring(file: &File, listed: &Listed) {
-    let (runtime, lwp) = listed.owner();
-    let lwp = u64::from(lwp.unwrap_or(rings::NO_LWP)) | u64::from(listed.number()) << 32;
+/// Returns the owner of the first events of a ring, and the count before which events of an LWP are missing,
+/// or 0.
+fn look(listed: &Listed) -> (Owner, u64) {
+    let current = listed.owner();
+    let (mut owner, mut first, mut read) = (None, None, 0);
+    let next = listed.ring().read(listed.first(), |event| {
+        read += 1;
+        match event.owners() {
+            Some((before, _)) => owner = owner.or(Some(before)),
+            None => first = first.or(Some(event.count)),
+        }
+    });
+    let is_cut = current.is_lwp() && read < next - listed.first();
+    let whole_since = first.filter(|&first| is_cut && first >= session::events().0);
+    (owner.unwrap_or(current), whole_since.unwrap_or(0))
+}
+
+/// Writes the events of this session that a ring has, as sections of [`BATCH`] events.
+fn write_ring(file: &File, listed: &Listed, owner: Owner) {
+    let began = session::events().0;
     let mut batch = Batch { bytes: [0; PREFIX + BATCH * EVENT], events: 0 };
-    batch.bytes[..PREFIX].copy_from_slice(&bytes::<PREFIX>([u64::from(runtime), lwp]));
+    batch.begin(listed, owner);
     listed.ring().read(listed.first(), |event| {
+        if let Some((_, next)) = event.owners() {
+            batch.flush(file);
+            batch.begin(listed, next);
+            return;
+        }
+        if event.count < began {
+            return;
+        }
         let at = PREFIX + batch.events * EVENT;
         for (room, word) in batch.bytes[at..at + EVENT].chunks_exact_mut(8).zip(event.to_words()) {
             room.copy_from_slice(&word.to_le_bytes());
@@ -154,6 +184,12 @@ struct Batch {
 }
 
 impl Batch {
+    /// Says that the next events are those of this owner of the ring.
+    fn begin(&mut self, listed: &Listed, Owner { runtime, lwp }: Owner) {
+        let lwp = u64::from(lwp) | u64::from(listed.number()) << 32;
+        self.bytes[..PREFIX].copy_from_slice(&bytes::<PREFIX>([u64::from(runtime), lwp]));
+    }
+
     fn flush(&mut self, file: &File) {
         if self.events > 0 {
             let payload = &self.bytes[..PREFIX + self.events * EVENT];

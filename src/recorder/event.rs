@@ -1,6 +1,6 @@
 //! One event: what happened to which thread, and when. Four words, so that a ring is an array of words.
 
-use super::rings::NO_LWP;
+use super::rings::{NO_LWP, Owner};
 
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -49,6 +49,8 @@ pub(crate) enum Kind {
     FoundAsleep,
     /// The monitor found that the thread runs again. Object: as before. Number: the CPU.
     FoundRunning,
+    /// The ring has another owner from here on. Object: the owner before. Thread: the next one.
+    Taken,
 }
 
 /// Why a slot moved.
@@ -80,7 +82,7 @@ pub(super) fn cpu_of_word(word: u32) -> Option<u32> {
 }
 
 impl Kind {
-    const ALL: [Self; 19] = [
+    const ALL: [Self; 20] = [
         Self::Spawn,
         Self::Ready,
         Self::Dispatch,
@@ -100,6 +102,7 @@ impl Kind {
         Self::LwpEnd,
         Self::FoundAsleep,
         Self::FoundRunning,
+        Self::Taken,
     ];
 
     fn from_number(number: u8) -> Option<Self> {
@@ -152,6 +155,16 @@ impl Event {
             .at_lwp(runtime, from.unwrap_or(NO_LWP))
             .detailed(cause as u8)
             .numbered(to)
+    }
+
+    /// Returns the mark between the events of two owners of a ring.
+    pub(super) fn taken(before: Owner, next: Owner) -> Self {
+        Self::new(0, Kind::Taken, next.to_word()).with(before.to_word(), 0)
+    }
+
+    /// Returns the owners before and after a mark; `None` for any other event.
+    pub(crate) fn owners(self) -> Option<(Owner, Owner)> {
+        (self.kind == Kind::Taken).then(|| (Owner::of_word(self.object), Owner::of_word(self.thread)))
     }
 
     /// Adds the LWP that the event is about, if it is not the one that has the ring.
@@ -214,7 +227,7 @@ mod tests {
             assert_eq!(Event::from_words(event.to_words()), Some(event));
         }
         assert_eq!(Event::from_words([1, 2, 3, 0]), None);
-        assert_eq!(Event::from_words([1, 2, 3, 20]), None);
+        assert_eq!(Event::from_words([1, 2, 3, 21]), None);
     }
 
     #[test]

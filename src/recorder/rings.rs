@@ -1,14 +1,16 @@
 //! All rings of the process, each with the account of its kernel thread, and the waits of threads that were
-//! dispatched there. They are never freed. When its kernel thread has ended, a ring keeps its events until
-//! another kernel thread takes it.
+//! dispatched there. They are never freed. When its kernel thread has ended, another one takes the ring, and
+//! its events follow those that are there. Between them is a mark that names both owners
+//! ([`Taken`](super::event::Kind::Taken)).
 
 use std::ptr;
 
 use super::account::Account;
+use super::event::Event;
 use super::late::Late;
 use super::ring::Ring;
 use super::waits::Waits;
-use crate::shim::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use crate::shim::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use crate::shim::global;
 
 /// A ring in the list of all.
@@ -22,12 +24,10 @@ pub(crate) struct Listed {
     number: u32,
     /// A kernel thread writes into it, or may.
     taken: AtomicBool,
-    /// The number of the first event of the kernel thread that has it, or had it last.
+    /// The number of the first event of this process. Those before are its parent's.
     first: AtomicU64,
-    /// The number of the runtime of that kernel thread; 0 for none.
-    runtime: AtomicU32,
-    /// The number of its LWP in that runtime; [`NO_LWP`] for none.
-    lwp: AtomicU32,
+    /// The kernel thread that has it, or had it last, as [`Owner::to_word`] says.
+    owner: AtomicU64,
     older: *const Listed,
 }
 
@@ -35,6 +35,29 @@ pub(crate) struct Listed {
 unsafe impl Sync for Listed {}
 // SAFETY: nothing in it belongs to one kernel thread for good.
 unsafe impl Send for Listed {}
+
+/// The kernel thread of a ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Owner {
+    /// The number of its runtime; 0 for none.
+    pub(crate) runtime: u32,
+    /// The number of its LWP in that runtime; [`NO_LWP`] for none.
+    pub(crate) lwp: u32,
+}
+
+impl Owner {
+    pub(super) fn to_word(self) -> u64 {
+        u64::from(self.runtime) | u64::from(self.lwp) << 32
+    }
+
+    pub(super) fn of_word(word: u64) -> Self {
+        Self { runtime: word as u32, lwp: (word >> 32) as u32 }
+    }
+
+    pub(crate) fn is_lwp(self) -> bool {
+        self.lwp != NO_LWP
+    }
+}
 
 /// How many events are kept of an LWP if nothing else is set: 512 KiB of them.
 const EVENTS: usize = 16_000;
@@ -93,10 +116,10 @@ pub(crate) fn take(runtime: u32, lwp: u32, events: usize) -> &'static Listed {
         Some(listed) => listed,
         None => return add(runtime, lwp, events),
     };
-    // Relaxed, all: a look that comes meanwhile takes the last events for those of the next thread.
-    listed.first.store(listed.ring.written(), Ordering::Relaxed);
-    listed.runtime.store(runtime, Ordering::Relaxed);
-    listed.lwp.store(lwp, Ordering::Relaxed);
+    let (before, owner) = (listed.owner(), Owner { runtime, lwp });
+    listed.ring.push(Event::taken(before, owner));
+    // Release: a look that finds the next owner finds the mark.
+    listed.owner.store(owner.to_word(), Ordering::Release);
     listed.account.forget();
     listed.waits.forget();
     listed
@@ -119,8 +142,7 @@ fn add(runtime: u32, lwp: u32, events: usize) -> &'static Listed {
         number: 0,
         taken: AtomicBool::from(true),
         first: AtomicU64::default(),
-        runtime: AtomicU32::from(runtime),
-        lwp: AtomicU32::from(lwp),
+        owner: AtomicU64::from(Owner { runtime, lwp }.to_word()),
         older: ptr::null(),
     }));
     loop {
@@ -164,14 +186,13 @@ impl Listed {
         self.taken.store(false, Ordering::Release);
     }
 
-    /// Returns the number of the runtime that it belongs to, and the number of its LWP.
-    pub(crate) fn owner(&self) -> (u32, Option<u32>) {
-        // Relaxed, both: figures.
-        let lwp = self.lwp.load(Ordering::Relaxed);
-        (self.runtime.load(Ordering::Relaxed), Some(lwp).filter(|&lwp| lwp != NO_LWP))
+    /// Returns the owner of the events up to the next mark. Called before they are read.
+    pub(crate) fn owner(&self) -> Owner {
+        // Acquire: pairs with `take`.
+        Owner::of_word(self.owner.load(Ordering::Acquire))
     }
 
-    /// Returns the number of the first event of its kernel thread.
+    /// Returns the number of the first event of this process.
     pub(crate) fn first(&self) -> u64 {
         // Relaxed: a figure.
         self.first.load(Ordering::Relaxed)
@@ -225,7 +246,8 @@ mod tests {
     fn a_ring_is_used_again() {
         let (large, small) = (take(7, 3, 1 << 12), take(7, NO_LWP, 8));
         assert!(all().any(|it| ptr::eq(it, large)) && all().any(|it| ptr::eq(it, small)));
-        assert_eq!((large.owner(), small.owner()), ((7, Some(3)), (7, None)));
+        let owners = (large.owner(), small.owner());
+        assert_eq!(owners, (Owner { runtime: 7, lwp: 3 }, Owner { runtime: 7, lwp: NO_LWP }));
         assert!(large.number() > 0 && small.number() > 0 && large.number() != small.number());
         large.ring().push(Event::new(1, Kind::Idle, 0));
         let session = Session { number: 9, began: 0 };
@@ -235,7 +257,12 @@ mod tests {
         large.give_back();
         let again = take(8, 0, 1 << 12);
         assert!(ptr::eq(large, again), "no other test has one as large");
-        assert_eq!((again.owner(), again.first(), again.ring().written()), ((8, Some(0)), 1, 1));
+        let owner = Owner { runtime: 8, lwp: 0 };
+        assert_eq!((again.owner(), again.first()), (owner, 0));
+        let mut events = Vec::new();
+        again.ring().read(0, |event| events.push(event));
+        assert_eq!(events[1..], [Event::taken(owners.0, owner)], "the event before it is there");
+        assert_eq!(events[1].owners(), Some((owners.0, owner)));
         assert_eq!(again.waits().look(session), None, "they are those of another kernel thread");
         assert_eq!(again.account().look(session, 9), Look::Unchanged, "it is that of another kernel thread");
         again.give_back();

@@ -5,6 +5,7 @@ use std::ffi::{CStr, c_int, c_void};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
+use super::system::keep_errno;
 use super::{process, sigaction};
 
 /// Calls `f` when the process exits: `main` has returned, or `exit` was called. Other threads may still run.
@@ -38,10 +39,13 @@ pub(crate) fn at_abort(f: fn()) -> io::Result<()> {
     if sigaction::is_handler(&before) {
         return Ok(());
     }
+    let is_ignored = before.sa_sigaction == libc::SIG_IGN;
     // Relaxed: the handler is installed after it.
-    WAS_IGNORED.store(before.sa_sigaction == libc::SIG_IGN, Ordering::Relaxed);
-    // For one signal: the next one gets the default action.
-    let mut action = sigaction::calling(aborts, libc::SA_RESETHAND);
+    WAS_IGNORED.store(is_ignored, Ordering::Relaxed);
+    // For one signal: the next one gets the default action. A signal that is ignored ends neither the process
+    // nor a call.
+    let mut action =
+        sigaction::calling(aborts, if is_ignored { libc::SA_RESTART } else { libc::SA_RESETHAND });
     // The caller of `abort` has a stack. An alternate one may be too small: that of std has 8 KiB, of which a
     // signal frame may take half.
     action.sa_flags &= !libc::SA_ONSTACK;
@@ -50,6 +54,10 @@ pub(crate) fn at_abort(f: fn()) -> io::Result<()> {
 }
 
 extern "C" fn aborts(_: c_int, _: *mut libc::siginfo_t, _: *mut c_void) {
+    keep_errno(write_and_end);
+}
+
+fn write_and_end() {
     // Acquire: pairs with `at_abort`.
     let f = AT_ABORT.load(Ordering::Acquire);
     if !f.is_null() {

@@ -20,11 +20,11 @@ pub struct ThreadTimes {
     /// How long it has been in its present state.
     pub since: Duration,
     /// How often it began to run.
-    pub dispatches: u32,
+    pub dispatches: u64,
     /// How often its slice was over.
     pub preempted: u32,
     /// How often it began to run on another LWP than before.
-    pub migrations: u32,
+    pub migrations: u64,
     /// The CPU where it last began to run; `None` if it has not yet, or if the system does not say. The
     /// kernel may have moved its kernel thread since.
     pub cpu: Option<u32>,

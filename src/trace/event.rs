@@ -201,7 +201,7 @@ pub(super) fn kind_of(event: event::Event) -> Option<EventKind> {
         Kind::Search => EventKind::Search,
         Kind::Idle => EventKind::Idle,
         Kind::Spare => EventKind::Spare,
-        Kind::Name => return None,
+        Kind::Name | Kind::Taken => return None,
         Kind::SlotMove => {
             let lwp = |number: u32| Some(number).filter(|&number| number != rings::NO_LWP);
             let (runtime, from) = event.lwp();

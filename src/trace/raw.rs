@@ -16,8 +16,8 @@ use crate::sys::affinity;
 /// The longest payload that a reader accepts: 1 GiB.
 const LONGEST: u64 = 1 << 30;
 
-/// How many bytes of a thread's name are read.
-const LONGEST_NAME: usize = 256;
+/// How many bytes of a thread's name are kept: drawings repeat it.
+pub(super) const LONGEST_NAME: usize = 256;
 
 /// The events of one kernel thread.
 #[derive(Clone, Debug, Default)]
@@ -30,6 +30,10 @@ pub(super) struct RawRing {
 }
 
 impl RawRing {
+    fn new(owner: rings::Owner, listed: &rings::Listed, events: Vec<Event>) -> Self {
+        Self { runtime: owner.runtime, lwp: owner.lwp, number: listed.number(), events }
+    }
+
     /// Returns the kernel thread of the ring: its LWP, or `number` if it is none.
     pub(super) fn track(&self, number: u32) -> Track {
         match self.lwp {
@@ -56,7 +60,8 @@ pub(super) struct Raw {
     pub(super) why: String,
     /// The count before which events may be missing: a ring has overwritten them since it was read last.
     pub(super) whole_since: u64,
-    /// The same for events of LWPs only, or 0; `None`: it is not known, as in a file of a crash.
+    /// The same, of LWPs only, and of events of this session; 0: none is missing. `None`: it is not known, as
+    /// in a file that was not written to its end.
     pub(super) lwps_whole_since: Option<u64>,
 }
 
@@ -79,24 +84,20 @@ impl Raw {
         let (began, one_of) = session::events();
         let all: Vec<_> = rings::all().collect();
         let (mut whole_since, mut lwps_whole_since, mut left) = (0, 0, most);
-        let rings = all.iter().rev().map(|&listed| {
-            let (runtime, lwp) = listed.owner();
-            let mut events = Vec::new();
+        let rings = all.iter().rev().flat_map(|&listed| {
+            let (mut owner, mut events, mut parts) = (listed.owner(), Vec::new(), Vec::new());
             let seen = seen.entry(std::ptr::from_ref(listed).addr()).or_insert(0);
-            if *seen < listed.first() {
-                // What the last kernel thread has left there unread is no kernel thread's any more.
-                listed.ring().read_some(listed.first() - 1, 1, |event| {
-                    if lwp.is_some() && event.count >= began {
-                        lwps_whole_since = lwps_whole_since.max(event.count + 1);
-                    }
-                });
-                *seen = listed.first();
-            }
+            *seen = listed.first().max(*seen);
             let end = listed.ring().written();
             while *seen < end && left > 0 {
                 let (mut read, mut first) = (0, None);
                 let next = listed.ring().read_some(*seen, left, |event| {
                     read += 1;
+                    if let Some((before, next)) = event.owners() {
+                        parts.push(RawRing::new(before, listed, std::mem::take(&mut events)));
+                        owner = next;
+                        return;
+                    }
                     first.get_or_insert(event.count);
                     if event.count >= began && wanted(&event) {
                         left -= 1;
@@ -106,13 +107,14 @@ impl Raw {
                 if read < next - *seen {
                     let first = first.unwrap_or(u64::MAX);
                     whole_since = whole_since.max(first);
-                    if lwp.is_some() && first >= began {
+                    if owner.is_lwp() && first >= began {
                         lwps_whole_since = lwps_whole_since.max(first);
                     }
                 }
                 *seen = next;
             }
-            RawRing { runtime, lwp: lwp.unwrap_or(rings::NO_LWP), number: listed.number(), events }
+            parts.push(RawRing::new(owner, listed, events));
+            parts
         });
         let rings = rings.filter(|ring| !ring.events.is_empty()).collect();
         let (facts, cpus) = (registry::facts(), affinity::available() as u64);
@@ -171,7 +173,7 @@ impl Raw {
             let problem = if is_ours { "a recording of another version" } else { "not a recording" };
             return Err(io::Error::new(io::ErrorKind::InvalidData, format!("this is {problem} of Selvedge")));
         }
-        let mut raw = Self::default();
+        let (mut raw, mut known) = (Self::default(), HashMap::new());
         let mut header = [0; HEADER];
         while fill(&mut from, &mut header)? == HEADER {
             let length = u64::from_le_bytes(header[8..].try_into().expect("eight bytes"));
@@ -183,13 +185,13 @@ impl Raw {
             let mut payload = Vec::new();
             // Grows as the bytes come: a length that lies allocates nothing.
             from.by_ref().take(length).read_to_end(&mut payload)?;
-            raw.add([header[0], header[1], header[2], header[3]], &payload);
+            raw.add([header[0], header[1], header[2], header[3]], &payload, &mut known);
         }
         Ok(raw)
     }
 
-    /// Adds what a section says. What makes no sense is left out.
-    fn add(&mut self, tag: [u8; 4], payload: &[u8]) {
+    /// Adds what a section says. What makes no sense is left out. `known`: as for `add_events`.
+    fn add(&mut self, tag: [u8; 4], payload: &[u8], known: &mut HashMap<(u32, u32, u32), usize>) {
         let mut words =
             payload.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("eight")));
         match tag {
@@ -212,7 +214,9 @@ impl Raw {
                 let (Some(runtime), Some(lwp)) = (words.next(), words.next()) else { return };
                 let words: Vec<u64> = words.collect();
                 let events = words.as_chunks().0.iter().filter_map(|&words| Event::from_words(words));
-                self.add_events(runtime as u32, lwp as u32, (lwp >> 32) as u32, events);
+                let (runtime, number) = (runtime as u32, (lwp >> 32) as u32);
+                let ring = RawRing { runtime, lwp: lwp as u32, number, events: events.collect() };
+                self.add_events(ring, known);
             }
             _ => {}
         }
@@ -231,20 +235,23 @@ impl Raw {
             let word = |at: usize| u64::from_le_bytes(head[at..at + 8].try_into().expect("eight"));
             let length = usize::try_from(word(8)).unwrap_or(usize::MAX);
             let Some((name, rest)) = rest.split_at_checked(length) else { return };
-            // Drawings repeat it. A file may say anything.
+            // A file may say anything.
             let name = &name[..name.len().min(LONGEST_NAME)];
             self.names.push((word(0), String::from_utf8_lossy(name).into_owned()));
             payload = rest;
         }
     }
 
-    /// Adds events of a ring, which may have come before.
-    fn add_events(&mut self, runtime: u32, lwp: u32, number: u32, events: impl Iterator<Item = Event>) {
-        let same = |ring: &&mut RawRing| (ring.runtime, ring.lwp, ring.number) == (runtime, lwp, number);
-        let is_known = number != 0 || lwp != rings::NO_LWP;
-        match self.rings.iter_mut().find(same).filter(|_| is_known) {
-            Some(ring) => ring.events.extend(events),
-            None => self.rings.push(RawRing { runtime, lwp, number, events: events.collect() }),
+    /// Adds events of a ring, which may have come before. `known`: where such rings are. A crash writes
+    /// thousands of sections for each of its rings, of which there may be as many.
+    fn add_events(&mut self, ring: RawRing, known: &mut HashMap<(u32, u32, u32), usize>) {
+        if ring.number == 0 && ring.lwp == rings::NO_LWP {
+            return self.rings.push(ring);
+        }
+        let at = *known.entry((ring.runtime, ring.lwp, ring.number)).or_insert(self.rings.len());
+        match self.rings.get_mut(at) {
+            Some(before) => before.events.extend(ring.events),
+            None => self.rings.push(ring),
         }
     }
 }
@@ -277,6 +284,7 @@ fn fill(from: &mut impl Read, room: &mut [u8]) -> io::Result<usize> {
 mod tests {
     use super::*;
     use crate::recorder::event::Kind;
+    use crate::thread::id::ThreadId;
     use crate::trace::Recording;
 
     fn some() -> Raw {
@@ -293,7 +301,7 @@ mod tests {
             names: vec![(7, "seven".into()), (8, String::new())],
             why: "a test".into(),
             whole_since: 0,
-            lwps_whole_since: Some(70),
+            lwps_whole_since: Some(17),
         }
     }
 
@@ -326,6 +334,7 @@ mod tests {
         let other = RawRing { number: 3, ..raw.rings[1].clone() };
         let mut grown = bytes(&raw);
         raw.facts[0].bound_reached = 9;
+        raw.lwps_whole_since = Some(3);
         // This one has begun meanwhile, and another has been forgotten.
         raw.facts[1] = Facts { number: 3, ..Facts::default() };
         raw.rings.push(other);
@@ -335,6 +344,16 @@ mod tests {
         assert_eq!(rings, [(0, 2, 200), (rings::NO_LWP, 1, 2), (rings::NO_LWP, 3, 1)]);
         let facts: Vec<_> = read.facts.iter().map(|it| (it.number, it.bound_reached)).collect();
         assert_eq!(facts, [(3, 0), (5, 9), (6, 0)]);
+        assert_eq!(read.lwps_whole_since, Some(17));
+    }
+
+    /// A drawing repeats a name for each span.
+    #[test]
+    fn of_a_long_name_the_beginning_is_kept() {
+        let mut recording = Recording::read(&*bytes(&Raw::default())).unwrap();
+        recording.add_names([(9, "é".repeat(1 << 20)), (10, format!("x{}", "é".repeat(200)))]);
+        let name = |id: u64| recording.name(ThreadId::from_number(id.try_into().unwrap())).unwrap();
+        assert_eq!((name(9), name(10)), ("é".repeat(128).as_str(), format!("x{}", "é".repeat(127)).as_str()));
     }
 
     /// Whatever a file has, it is read or refused. None is a panic, and none takes memory that is not there.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::event::{Event, Track, id, kind_of};
 use super::order;
-use super::raw::Raw;
+use super::raw::{LONGEST_NAME, Raw};
 use crate::recorder::event::{self, Kind};
 use crate::runtime::registry::Facts;
 use crate::thread::id::ThreadId;
@@ -173,9 +173,11 @@ impl Recording {
     }
 
     /// Adds names of threads, by `ThreadView::id` of `threadmon`: of those that were started before events
-    /// were recorded.
+    /// were recorded. The first 256 bytes of a name are kept.
     pub fn add_names(&mut self, names: impl IntoIterator<Item = (u64, String)>) {
-        for (number, name) in names {
+        for (number, mut name) in names {
+            let end = (0..=LONGEST_NAME).rev().find(|&end| name.is_char_boundary(end));
+            name.truncate(end.unwrap_or(0));
             if let Some(id) = id(number) {
                 self.names.entry(id).or_insert_with(|| name.clone());
                 self.raw.names.push((number, name));
@@ -221,16 +223,28 @@ impl Recording {
         self.length
     }
 
-    /// Returns the moment before which events of LWPs may be missing, because others were recorded in their
-    /// place before they were read. Zero if none is missing, `None` if that is not known, as after a crash.
+    /// Returns from when on the events of all LWPs are there: how long after the first event of all. Zero if
+    /// none is missing, `None` if that is not known: a file was not written to its end.
+    ///
+    /// An LWP with many events may have overwritten its first ones, while those of other LWPs are still there.
+    /// A state from before this moment may have ended earlier than the [timeline](super::Timeline) shows.
+    /// Other kernel threads have shorter [rings](super::set_ring_events). What these have overwritten does not
+    /// count here.
     ///
     /// # Examples
     ///
     /// ```
-    /// use selvedge::trace::Recording;
+    /// use selvedge::trace::{self, Level, Recording};
+    /// use selvedge::{Mxn, Runtime, thread};
     /// use std::time::Duration;
     ///
+    /// trace::set_level(Level::Events);
+    /// let rt = Mxn::builder().concurrency(1).build()?;
+    /// rt.run(|| (0..10).for_each(|_| thread::spawn(|| ()).join().unwrap()));
     /// assert_eq!(Recording::take().whole_since(), Some(Duration::ZERO));
+    /// rt.run(|| (0..20_000).for_each(|_| thread::spawn(|| ()).join().unwrap()));
+    /// assert!(Recording::take().whole_since() > Some(Duration::ZERO));
+    /// # std::io::Result::Ok(())
     /// ```
     #[must_use]
     pub fn whole_since(&self) -> Option<Duration> {

@@ -2,9 +2,11 @@
 
 use std::collections::HashMap;
 use std::fs::File;
+use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::{Duration, Instant};
 
 use selvedge::sync::{Barrier, Mutex};
@@ -75,12 +77,52 @@ pub(super) fn killed() {
     std::thread::sleep(Duration::from_secs(10));
 }
 
-/// Ignores `SIGABRT` that other processes send.
+/// Ignores `SIGABRT` that other processes send. The first one finds a thread in a call, and the file that it
+/// asks for cannot be written. The call goes on.
 pub(super) fn ignores() {
     // SAFETY: no handler.
     unsafe { libc::signal(libc::SIGABRT, libc::SIG_IGN) };
-    let rt = Mxn::new().unwrap();
-    work(&rt);
+    work(&Mxn::new().unwrap());
+    let path = std::env::var("SELVEDGE_TRACE").unwrap();
+    std::fs::create_dir(with(Path::new(&path), "abort")).unwrap();
+    let (reader, writer) = std::io::pipe().unwrap();
+    let tid = Arc::new(AtomicI32::new(0));
+    let its_tid = Arc::clone(&tid);
+    let reads = std::thread::spawn(move || {
+        // SAFETY: the calling thread's own `errno`.
+        let errno = unsafe { libc::__errno_location() };
+        // SAFETY: as above.
+        unsafe { errno.write(1234) };
+        // SAFETY: no memory is involved.
+        its_tid.store(unsafe { libc::gettid() }, Ordering::Relaxed);
+        let mut byte = 0_u8;
+        // SAFETY: room for one byte.
+        let got = unsafe { libc::syscall(libc::SYS_read, reader.as_raw_fd(), &raw mut byte, 1) };
+        // SAFETY: as above.
+        assert_eq!((got, unsafe { errno.read() }), (1, 1234));
+    });
+    let sleeps = |tid| {
+        let stat = std::fs::read_to_string(format!("/proc/self/task/{tid}/stat")).unwrap_or_default();
+        stat.contains(") S ")
+    };
+    while !sleeps(tid.load(Ordering::Relaxed)) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let tid = tid.load(Ordering::Relaxed);
+    // SAFETY: no memory is involved.
+    unsafe { libc::syscall(libc::SYS_tgkill, std::process::id(), tid, libc::SIGABRT) };
+    let is_ignored = || {
+        // SAFETY: plain data, for which zero is valid.
+        let mut now: libc::sigaction = unsafe { std::mem::zeroed() };
+        // SAFETY: a query into a valid place.
+        unsafe { libc::sigaction(libc::SIGABRT, std::ptr::null(), &raw mut now) };
+        now.sa_sigaction == libc::SIG_IGN
+    };
+    while !is_ignored() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    (&writer).write_all(&[1]).unwrap();
+    reads.join().unwrap();
     for _ in 0..3 {
         // SAFETY: no memory is involved.
         unsafe { libc::raise(libc::SIGABRT) };
@@ -167,6 +209,15 @@ pub(super) fn crash() {
     parked.thread().unpark();
     parked.join().unwrap();
     assert_eq!(recording.name(id), Some("long-lived, é"));
+    std::process::abort();
+}
+
+/// Aborts after three runtimes that were traced, and one of an earlier session.
+pub(super) fn abort_later() {
+    work(&Mxn::new().unwrap());
+    set_level(Level::Off);
+    set_level(Level::Events);
+    (0..3).for_each(|_| work(&Mxn::new().unwrap()));
     std::process::abort();
 }
 
@@ -283,6 +334,22 @@ fn an_abort_leaves_the_last_events() {
 }
 
 #[test]
+fn an_abort_leaves_the_events_of_all_runtimes_of_the_session() {
+    let (ended, _room, path) = run("abort_later", "trace", &[]);
+    ended.expect_abort(&[]);
+    let recording = read(&with(&path, "abort"));
+    let ends = recording.events().iter().filter(|event| event.kind == EventKind::Exit);
+    let mut by_runtime: HashMap<u32, usize> = HashMap::new();
+    for end in ends {
+        if let Track::Lwp { runtime, .. } = end.track {
+            *by_runtime.entry(runtime).or_default() += 1;
+        }
+    }
+    // Four workers, and the thread that started them.
+    assert_eq!(by_runtime, HashMap::from([(2, 5), (3, 5), (4, 5)]));
+}
+
+#[test]
 fn a_process_that_is_aborted_by_another_ends_and_leaves_the_last_events() {
     let (ended, _room, path) = run("killed", "trace", &[]);
     ended.expect_abort(&[]);
@@ -322,6 +389,8 @@ fn an_abort_leaves_what_is_known_of_runtimes_and_threads() {
     let of_it = |event: &&Event| name_of(event) == Some("long-lived, é");
     assert!(events.iter().any(|it| of_it(&it) && matches!(it.kind, EventKind::Dispatch { .. })));
     assert!(!events.iter().any(|it| of_it(&it) && matches!(it.kind, EventKind::Spawn { .. })));
+    // Of 40,000 yields, most are overwritten.
+    assert!(recording.whole_since() > Some(Duration::ZERO));
     // All events of one kernel thread are on one track. There are two threads of the 1:1 runtime, the main
     // thread of the child, and that of the test.
     let parks = events.iter().filter(|it| matches!(it.kind, EventKind::Block { .. }));

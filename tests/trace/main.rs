@@ -76,6 +76,7 @@ fn child() {
         ("exit", files::exit),
         ("panic", files::panic),
         ("abort", files::abort),
+        ("abort_later", files::abort_later),
         ("crash", files::crash),
         ("fork_panics", files::fork_panics),
         ("own_abort", files::own_abort),

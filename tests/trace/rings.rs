@@ -1,11 +1,12 @@
 //! How far back the events go: rings are as long as a program or its user wants them.
 
 use std::path::Path;
+use std::time::Duration;
 
-use selvedge::trace::{EventKind, Level, Recording, set_level, set_ring_events};
-use selvedge::{Mxn, Runtime, thread};
+use selvedge::trace::{EventKind, Level, Recording, Track, set_level, set_ring_events};
+use selvedge::{Mxn, OneToOne, Runtime, thread};
 
-use super::child;
+use super::{child, traced};
 
 /// How many threads end. Each makes three events or more, so two of the usual rings have no room for them.
 const THREADS: usize = 20_000;
@@ -88,4 +89,60 @@ fn the_variable_is_read_with_and_without_a_file() {
             assert!(!ended.status.success() && ended.said.contains(&expected), "{}", ended.said);
         }
     }
+}
+
+/// A green thread that starts a kernel thread writes that into the ring of its LWP. It must not lose the LWP
+/// in the middle, or the ring has two writers. A debug assertion of the recorder tells.
+#[test]
+fn a_green_thread_that_starts_a_kernel_thread_keeps_its_lwp() {
+    traced("a_green_thread_that_starts_a_kernel_thread_keeps_its_lwp", Level::Events, || {
+        let (rt, other) = (build(), OneToOne::new().unwrap());
+        let (by, started) = rt.run(move || {
+            let started = other.spawn(|| thread::current().id());
+            (thread::current().id(), started.join().unwrap())
+        });
+        let recording = Recording::take();
+        let is_start = |kind| matches!(kind, EventKind::Spawn { by: Some(it), .. } if it == by);
+        let starts = recording.events().iter().filter(|it| it.thread == Some(started) && is_start(it.kind));
+        assert_eq!(starts.count(), 1);
+    });
+}
+
+/// The LWPs of a runtime write into the rings of runtimes that have ended. What these have left there stays.
+#[test]
+fn what_runtimes_that_have_ended_leave_is_there() {
+    traced("what_runtimes_that_have_ended_leave_is_there", Level::Events, || {
+        let ids: Vec<_> = (0..5).map(|_| build().run(|| thread::current().id())).collect();
+        let recording = Recording::take();
+        let mut runtimes = Vec::new();
+        for id in ids {
+            let of_it = recording.events().iter().filter(|it| it.thread == Some(id));
+            let exit = of_it.filter(|it| it.kind == EventKind::Exit).map(|it| it.track).collect::<Vec<_>>();
+            let [Track::Lwp { runtime, .. }] = exit[..] else { panic!("{exit:?}") };
+            assert_eq!(recording.runtime_of(id), Some(runtime));
+            runtimes.push(runtime);
+        }
+        assert!(runtimes.is_sorted_by(|one, next| one < next), "{runtimes:?}");
+    });
+}
+
+/// A recording says from when on nothing of an LWP is overwritten. So does the same recording from a file.
+#[test]
+fn a_recording_says_from_when_on_it_is_whole() {
+    traced("a_recording_says_from_when_on_it_is_whole", Level::Events, || {
+        let rt = build();
+        let first = rt.run(|| thread::current().id());
+        let recording = Recording::take();
+        assert_eq!(recording.whole_since(), Some(Duration::ZERO));
+        work(&rt);
+        let recording = Recording::take();
+        let since = recording.whole_since().unwrap();
+        assert!(since > Duration::ZERO && since <= recording.length(), "{since:?}");
+        let mut of_lwps = recording.events().iter().filter(|it| matches!(it.track, Track::Lwp { .. }));
+        assert!(of_lwps.any(|it| it.at == since));
+        assert!(!recording.events().iter().any(|it| it.thread == Some(first) && it.kind == EventKind::Exit));
+        let mut bytes = Vec::new();
+        recording.write(&mut bytes).unwrap();
+        assert_eq!(Recording::read(&*bytes).unwrap().whole_since(), Some(since));
+    });
 }

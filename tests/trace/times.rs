@@ -82,7 +82,7 @@ fn lives_add_up<R: Runtime>(rt: &R) {
             assert!(of(&times, State::Sleeping) >= ROUNDS * Duration::from_micros(300) / 2, "{times:?}");
             assert!(of(&times, State::InKernel).is_zero(), "{times:?}");
             // It sleeps once in a round.
-            assert!(times.dispatches >= ROUNDS, "{times:?}");
+            assert!(times.dispatches >= ROUNDS.into(), "{times:?}");
             thread.thread().unpark();
             thread.join().unwrap();
         }

@@ -217,8 +217,8 @@ impl Model {
                 std::array::from_fn(|it| now.states[it].saturating_sub(then.states[it]).as_secs_f64());
             let all: f64 = spent.iter().sum();
             row.shares = if all > 0.0 { Some(spent.map(|it| it / all)) } else { before.shares };
-            let dispatches = now.dispatches.wrapping_sub(then.dispatches);
-            row.dispatches = Some(f64::from(dispatches) / seconds(before.seen, at));
+            let dispatches = now.dispatches.saturating_sub(then.dispatches);
+            row.dispatches = Some(dispatches as f64 / seconds(before.seen, at));
         }
         self.threads.insert(row.view.id, row);
     }

@@ -141,7 +141,7 @@ impl Scene {
         let at = self.snapshot.overview.at;
         (times.life, times.since, times.states) = (at, at, [ms(0); 6]);
         times.states[index(state)] = at;
-        (times.dispatches, times.preempted, times.migrations) = (at.as_millis() as u32, 3, 4);
+        (times.dispatches, times.preempted, times.migrations) = (at.as_millis() as u64, 3, 4);
         view.times = Some(times);
         self.snapshot.overview.runtimes[0].threads += 1;
         self.snapshot.pages[0].1.threads.push(view);

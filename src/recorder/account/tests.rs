@@ -201,3 +201,31 @@ fn a_look_beside_keepers_and_wakers_finds_whole_changes() {
         }
     });
 }
+
+/// A busy thread is dispatched more than 2^32 times, and its account has no more room for that than before.
+#[test]
+fn dispatches_are_counted_without_end() {
+    let account = Account::new();
+    assert_eq!(size_of_val(&account), 128);
+    account.spawned(SESSION, 1_000, 0);
+    account.dispatches.store(u32::MAX.into(), Ordering::Relaxed);
+    account.migrations.store(u32::MAX.into(), Ordering::Relaxed);
+    account.runs(SESSION, 1_100, 0, None);
+    account.stops(SESSION, 1_200, State::Queued, false);
+    account.runs(SESSION, 1_300, 1, None);
+    let says = says(&account, SESSION, 1_300);
+    assert_eq!((says.dispatches, says.migrations), (u64::from(u32::MAX) + 2, u64::from(u32::MAX) + 1));
+}
+
+/// A kernel thread that waits when the counting begins, and goes on without a waker, has waited: it slept, or
+/// its time was over.
+#[test]
+fn a_kernel_thread_from_before_has_waited_until_it_runs() {
+    let account = Account::new();
+    assert_eq!(account.runs(SESSION, 900, ITS_OWN, None), None);
+    assert_eq!(times(&account, 1_000), [100, 0, 0, 800, 0, 0]);
+    // A green thread would have been woken.
+    let account = Account::new();
+    assert_eq!(account.runs(SESSION, 900, 0, None), None);
+    assert_eq!(times(&account, 1_000), [100, 0, 800, 0, 0, 0]);
+}

@@ -46,7 +46,7 @@ impl Table for Threads {
     fn cells(model: &Model, row: &Self::Row<'_>) -> Vec<Line<'static>> {
         let view = &row.view;
         let times = view.times.as_ref();
-        let count = |it: Option<u32>| Line::from(or_dash(it.map(|it| rate(f64::from(it)))));
+        let count = |it: Option<u64>| Line::from(or_dash(it.map(|it| rate(it as f64))));
         vec![
             Line::from(view.id.to_string()),
             Line::from(name(row)),
@@ -57,7 +57,7 @@ impl Table for Threads {
             bar(row.shares, usize::from(BAR)),
             Line::from(or_dash(row.dispatches.map(rate))),
             Line::from(or_dash(row.shares.map(|it| crate::show::percent(it[0])))),
-            count(times.map(|it| it.preempted)),
+            count(times.map(|it| it.preempted.into())),
             count(times.map(|it| it.migrations)),
         ]
     }
@@ -75,7 +75,7 @@ impl Table for Threads {
             6 | 8 => known(row.shares.map(|it| it[0])),
             7 => known(row.dispatches),
             9 => known(times.map(|it| f64::from(it.preempted))),
-            _ => known(times.map(|it| f64::from(it.migrations))),
+            _ => known(times.map(|it| it.migrations as f64)),
         }
     }
 
