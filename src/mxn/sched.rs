@@ -132,7 +132,7 @@ impl Scheduler {
             levels: CachePadded::new(PriorityQueues::new()),
             near: Near::new(settings.max_lwps, caches),
             idle: CachePadded::new(Idle::new(settings.max_lwps)),
-            poller: CachePadded::new(Poller::new(number)),
+            poller: CachePadded::new(Poller::new()),
             pool: LwpPool::new(settings.max_lwps, settings.concurrency, settings.follows_cpus),
             slots: CachePadded::default(),
             moves: CachePadded::default(),

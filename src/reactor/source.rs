@@ -110,8 +110,10 @@ impl Source {
         let mut wait = None;
         let mut entry = self.entry();
         loop {
+            // The look comes first: a loss of the set is reported to all words (`poller.rs`).
+            let seen = entry.map(|entry| direction.of(entry).look());
             let watched = entry.filter(|entry| is_watched(me, descriptor, entry));
-            let seen = watched.map(|entry| direction.of(entry).look());
+            let seen = seen.filter(|_| watched.is_some());
             if seen.is_none_or(|seen| seen.is_ready()) {
                 let mut result = attempt(false);
                 if seen.is_some_and(Seen::is_closed) && would_block(&result) {
