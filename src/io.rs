@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::time::Duration;
 
 use crate::park::wait::Wait;
-use crate::reactor::source::{Direction, Source};
+use crate::reactor::source::{self, Direction, Source};
 use crate::sys::poll;
 use crate::sys::socket;
 
@@ -25,6 +25,9 @@ use crate::sys::socket;
 /// If the descriptor cannot be polled, as a file on a disk, everything works. But a green thread then blocks
 /// its LWP while the disk is read, and the runtime makes up for that as for
 /// [`thread::blocking`](crate::thread::blocking). [`is_pollable`](Self::is_pollable) tells.
+///
+/// On Linux, no event tells when the receiver of a message within the machine has room, unless the sender is
+/// connected with it. A thread that waits for that looks again every millisecond.
 ///
 /// # Examples
 ///
@@ -198,7 +201,11 @@ impl<T: AsFd> Async<T> {
     ) -> io::Result<R> {
         loop {
             match attempt(&mut self.inner) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.until(direction, None)?,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    if !source::pauses(self.inner.as_fd(), direction, Wait::forever())? {
+                        self.until(direction, None)?;
+                    }
+                }
                 result => return result,
             }
         }

@@ -21,6 +21,9 @@
 //! - A timeout of a call, as in std, is an error of the kind `WouldBlock`. The error of a deadline in a
 //!   `Wait` is `TimedOut`.
 //! - If a descriptor cannot be polled, or there are no descriptors for that, a green thread blocks its LWP.
+//! - If the program closes the runtime's own descriptors, as `closefrom` does, the runtime makes others, and
+//!   the waits go on. It aborts if an LWP cannot be woken for that, as without a preemption signal. Numbers
+//!   that the program uses again at once are taken for the runtime's.
 //!
 //! # Examples
 //!

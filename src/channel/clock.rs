@@ -6,6 +6,7 @@
 
 use std::time::{Duration, Instant};
 
+use crate::park::endless;
 use crate::park::no_preempt::NoPreempt;
 use crate::park::queue_lock::{QueueLock, Rank};
 use crate::park::reason::WaitReason;
@@ -80,7 +81,8 @@ pub(super) fn earlier(one: Option<Instant>, other: Option<Instant>) -> Option<In
 
 /// Sleeps until the wait ends. Fails if an interrupt ends it.
 pub(super) fn doze(wait: Wait) -> Result<(), WaitError> {
-    let sleeper = Sleeper::new(wait.deadline.is_none());
+    endless::check(wait);
+    let sleeper = Sleeper::new();
     let how = How { reason: WaitReason::Receive, wait, spin: false };
     // The thread is published as asleep (I9).
     let no_preempt = NoPreempt::hold();

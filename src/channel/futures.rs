@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::clock::Clock;
 use super::error::{RecvError, SendError};
@@ -15,6 +15,7 @@ use super::side::{Receives, Sends};
 use super::task::Operation;
 use crate::park::wait::Wait;
 use crate::thread::{self, JoinFuture};
+use crate::time;
 
 impl<T> Sender<T> {
     /// Returns a future that sends a message as [`send`](Self::send) does. A task that waits in it takes its
@@ -54,7 +55,8 @@ impl<T> Receiver<T> {
     /// would have had.
     ///
     /// A task that waits at a [clock](crate::channel::after) has a thread of the caller's runtime sleep. If
-    /// that cannot be started, as while the runtime shuts down, the poll panics.
+    /// that cannot be started, as while the runtime shuts down, each poll sleeps for up to 10 ms, and has the
+    /// task polled again.
     ///
     /// # Examples
     ///
@@ -152,12 +154,23 @@ fn poll_clock(
             return Poll::Ready(moment);
         }
         let Some(next) = clock.next() else { return Poll::Pending };
-        let sleep = || thread::spawn(move || _ = thread::sleep_with(Wait::until(next).interruptible()));
-        let join = sleeps.get_or_insert_with(|| sleep().into_future());
+        if sleeps.is_none() {
+            let sleep = move || _ = thread::sleep_with(Wait::until(next).interruptible());
+            *sleeps = thread::Builder::new().spawn(sleep).ok().map(IntoFuture::into_future);
+        }
+        let Some(join) = sleeps else {
+            // The caller may have other things to do than to wait for so long.
+            thread::sleep(next.saturating_duration_since(time::now()).min(NAP));
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        };
         let _ended = ready!(Pin::new(join).poll(context));
         *sleeps = None;
     }
 }
+
+/// How long a poll sleeps itself at most if no thread can be started for that.
+const NAP: Duration = Duration::from_millis(10);
 
 impl<T> Drop for RecvFuture<'_, T> {
     fn drop(&mut self) {

@@ -21,6 +21,7 @@ use super::head_tail::{Gain, Passed};
 use super::side::{Receives, Sends, Side};
 use super::waiters::Entry;
 use crate::park::current::current;
+use crate::park::endless;
 use crate::park::no_preempt::NoPreempt;
 use crate::park::sleeper::{How, Sleeper, Slept};
 use crate::park::wait::{Wait, WaitError};
@@ -251,7 +252,9 @@ impl<T> Channel<T> {
                 looks.pause();
             }
             let waits = patient && looks.left == 0 && !time::has_passed(wait.deadline);
-            let sleeper = Sleeper::new(waits && wait.deadline.is_none());
+            let refused = waits && endless::is_refused(wait);
+            let waits = waits && !refused;
+            let sleeper = Sleeper::new();
             let entry = Entry::alone(&sleeper, frame);
             let mut how = How { reason: S::REASON, wait, spin: true };
             let mut after = After::nothing();
@@ -279,6 +282,7 @@ impl<T> Channel<T> {
                         Step::Disconnected => return Err(Refusal::Disconnected),
                         Step::NeedsBlock | Step::NeedsCell => self.supply(step),
                         _ if looks.left > 0 => looks.pause(),
+                        _ if refused => endless::refuse(),
                         _ => return Err(WaitError::TimedOut.into()),
                     }
                     continue;

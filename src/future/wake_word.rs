@@ -35,6 +35,7 @@ use std::ptr;
 use std::sync::Arc;
 use std::task::Wake;
 
+use crate::park::endless;
 use crate::park::no_preempt::NoPreempt;
 use crate::park::reason::WaitReason;
 use crate::park::sleeper::{How, Sleeper, Slept};
@@ -62,7 +63,9 @@ impl WakeWord {
     /// Waits until the future has been woken, or as `wait` says. If an interrupt ends the wait, the thread's
     /// flag is still set.
     pub(super) fn wait(&self, wait: Wait) -> Result<(), WaitError> {
-        let sleeper = Sleeper::new(wait.deadline.is_none());
+        // Relaxed: as below.
+        endless::check_unless(wait, || self.0.load(Ordering::Relaxed) == WOKEN);
+        let sleeper = Sleeper::new();
         let how = How { reason: WaitReason::Future, wait, spin: true };
         let mine = ptr::from_ref(&sleeper).cast_mut();
         // From the publication to the wake-up (I9).

@@ -298,6 +298,8 @@ pub(crate) struct HighRun {
     pub(crate) since: u64,
     /// The tick of the last.
     pub(crate) tick: u32,
+    /// An LWP stood on the stack of the last, so that it is back in its queue.
+    pub(crate) is_held_up: bool,
 }
 
 impl Lwp {

@@ -38,7 +38,7 @@ use super::config::Settings;
 use super::green::Green;
 use super::kernel_threads::KernelThreads;
 use super::life::Life;
-use super::lwp::{First, Lwp};
+use super::lwp::{First, HighRun, Lwp};
 use super::monitor::sleep::MonitorState;
 use super::near::Near;
 use super::run_queue::inject::Inject;
@@ -132,7 +132,7 @@ impl Scheduler {
             levels: CachePadded::new(PriorityQueues::new()),
             near: Near::new(settings.max_lwps, caches),
             idle: CachePadded::new(Idle::new(settings.max_lwps)),
-            poller: CachePadded::new(Poller::new(number)),
+            poller: CachePadded::new(Poller::new()),
             pool: LwpPool::new(settings.max_lwps, settings.concurrency, settings.follows_cpus),
             slots: CachePadded::default(),
             moves: CachePadded::default(),
@@ -375,7 +375,7 @@ impl Scheduler {
             match self.pick(lwp) {
                 Some(green) => {
                     if !self.run(lwp, green) {
-                        self.wait_for_stack(lwp);
+                        self.wait_for_stack(lwp, green);
                     }
                 }
                 None => {
@@ -395,9 +395,12 @@ impl Scheduler {
     }
 
     /// Waits a little for the LWP that stands on the stack of the thread that was picked, and is back in a
-    /// queue.
+    /// queue. If that was a high thread, a normal one goes first.
     #[cold]
-    fn wait_for_stack(&self, lwp: &Lwp) {
+    fn wait_for_stack(&self, lwp: &Lwp, green: &Green) {
+        if green.core.priority.get() == Priority::High {
+            lwp.high_run.set(HighRun { is_held_up: true, ..lwp.high_run.get() });
+        }
         if !lwp.has_next() && lwp.queue.ring.len() <= 1 {
             // There is nothing else to do. An LWP that stands there for so long waits for a CPU, perhaps for
             // this one.

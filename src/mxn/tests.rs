@@ -98,7 +98,7 @@ impl Model {
         assert!(scheduler.idle.take_sleeper(None).is_none());
         scheduler.watch.notice_activity();
         let moves = &scheduler.moves;
-        let _ = (moves.compensated.get(), moves.handed_off.get(), moves.starved.get());
+        let _ = (moves.compensated.get(), moves.handed_off.get());
         scheduler.reserve_state.touch();
         let _ = (
             scheduler.life.is_stopping(),

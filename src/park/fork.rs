@@ -148,6 +148,9 @@ pub(crate) fn refusal() -> io::Error {
 pub(crate) const LOST: &str = "the thread is one of the parent process, which this process is a fork of";
 
 #[cfg(all(test, unix))]
+mod ended_tests;
+
+#[cfg(all(test, unix))]
 mod tests {
     use std::panic::catch_unwind;
     use std::sync::atomic::AtomicBool;
@@ -156,10 +159,10 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::park::endless::check;
+    use crate::park::endless;
     use crate::park::reaper;
+    use crate::park::wait::{Wait, WaitError};
     use crate::sys::child_tests as child;
-    use crate::time;
 
     #[test]
     fn a_child_has_its_thread_and_no_other() {
@@ -206,14 +209,14 @@ mod tests {
     fn a_wait_that_no_thread_could_end_is_refused() {
         child::isolated(concat!(module_path!(), "::a_wait_that_no_thread_could_end_is_refused"), || {
             watch().unwrap();
-            check(None);
+            endless::check(Wait::forever());
             child::forked(|| {
-                assert!(catch_unwind(|| check(None)).is_err());
-                check(time::after(Duration::from_secs(1)));
+                assert!(catch_unwind(|| endless::check(Wait::forever())).is_err());
+                endless::check(Wait::timeout(Duration::from_secs(1)));
                 let (end, ends) = mpsc::channel::<()>();
                 thread::scope(move |s| {
                     s.spawn(move || ends.recv());
-                    check(None);
+                    endless::check(Wait::forever());
                     drop(end);
                 });
             });
@@ -225,7 +228,6 @@ mod tests {
     fn a_wait_that_is_over_is_not_refused() {
         use crate::park::permit;
         use crate::park::reason::WaitReason;
-        use crate::park::wait::{Wait, WaitError};
         use crate::park::wait_queue::{self, Invalid, Options};
         child::isolated(concat!(module_path!(), "::a_wait_that_is_over_is_not_refused"), || {
             watch().unwrap();

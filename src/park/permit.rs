@@ -25,7 +25,6 @@ pub(super) mod word;
 use self::word::{EMPTY, INTERRUPTED, NOTIFIED, PARKED, Permit};
 use super::current::current;
 use super::endless;
-use super::interrupt;
 use super::no_preempt::NoPreempt;
 use super::reason::WaitReason;
 use super::sleep::Sleep;
@@ -78,7 +77,7 @@ pub(crate) fn park(wait: impl FnOnce() -> Wait, reason: WaitReason) -> Result<()
         return Ok(());
     }
     let wait = wait();
-    endless::check_unless(wait.deadline, || me.permit.look() == NOTIFIED || is_interrupted(me, wait));
+    endless::check_unless(wait, || me.permit.look() == NOTIFIED);
     let backend = me.backend();
     let kernel = backend.sleeps_in_kernel();
     // From the publication to the wake-up (I9).
@@ -91,11 +90,6 @@ pub(crate) fn park(wait: impl FnOnce() -> Wait, reason: WaitReason) -> Result<()
         INTERRUPTED => Err(WaitError::Interrupted),
         _ => Err(WaitError::TimedOut),
     }
-}
-
-/// Returns `true` if an interrupt would end such a wait of `me`, the running thread, at once.
-fn is_interrupted(me: ThreadRef, wait: Wait) -> bool {
-    wait.interruptible && interrupt::is_pending(me)
 }
 
 /// Gives `thread` its token, and wakes it if it is parked. The caller holds a counted reference.
@@ -160,7 +154,7 @@ impl Sleep for Nap {
 /// Sleeps until the wait ends. Returns an error if an interrupt has ended it: the thread's flag is still set.
 pub(crate) fn sleep(wait: Wait) -> Result<(), WaitError> {
     let me = current();
-    endless::check_unless(wait.deadline, || is_interrupted(me, wait));
+    endless::check(wait);
     let nap = Nap(AtomicU32::from(NAPPING));
     let _no_preempt = NoPreempt::hold();
     wait.block(&me, me.backend(), &nap, WaitReason::Sleep);

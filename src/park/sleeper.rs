@@ -29,7 +29,6 @@
 
 use super::backend::Backend;
 use super::current::current;
-use super::endless;
 use super::grants::Grant;
 use super::no_preempt::NoPreempt;
 use super::reason::WaitReason;
@@ -86,14 +85,10 @@ pub(crate) enum Slept {
 pub(crate) const CODES: u32 = 1 << (u32::BITS - CODE_SHIFT);
 
 impl Sleeper {
-    /// Creates a sleep of the running thread. If `endless`, it may sleep without a deadline, which panics
-    /// where nothing could end that (`endless.rs`).
+    /// Creates a sleep of the running thread. The caller sees to it that something can end it (`endless.rs`).
     #[inline]
-    pub(crate) fn new(endless: bool) -> Self {
+    pub(crate) fn new() -> Self {
         let thread = current();
-        if endless {
-            endless::check(None);
-        }
         Self {
             word: SleepWord::new(),
             claim: Claim(AtomicBool::from(false)),
@@ -224,7 +219,7 @@ mod tests {
 
     #[test]
     fn what_others_see_of_a_sleeper() {
-        let sleeper = Sleeper::new(false);
+        let sleeper = Sleeper::new();
         assert!(sleeper.is_kernel() && !sleeper.is_lost() && !sleeper.is_claimed());
         assert!(sleeper.try_claim() && sleeper.is_claimed() && !sleeper.try_claim());
         for priority in [Priority::High, Priority::Low, Priority::Normal] {
@@ -239,8 +234,8 @@ mod tests {
         use crate::park::core_pool;
         use crate::sys::child_tests as child;
         child::isolated(concat!(module_path!(), "::those_of_a_parent_are_lost"), || {
-            let mine = Sleeper::new(false);
-            let theirs = Sleeper { thread: core_pool::take(1, None, None), ..Sleeper::new(false) };
+            let mine = Sleeper::new();
+            let theirs = Sleeper { thread: core_pool::take(1, None, None), ..Sleeper::new() };
             assert!(!mine.is_lost() && !theirs.is_lost());
             child::forked(|| assert!(!mine.is_lost() && theirs.is_lost()));
         });

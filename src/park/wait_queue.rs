@@ -183,7 +183,20 @@ pub(crate) fn wait(
     validate: impl FnOnce() -> bool,
     before_sleep: impl FnOnce(),
 ) -> Result<Woken, Invalid> {
-    endless::check(options.wait.deadline);
+    wait_unless(key, options, || false, validate, before_sleep)
+}
+
+/// Waits as [`wait`] does. So that a wait is not refused as endless if the last other thread has ended it
+/// since the caller looked, `is_over` looks again. It changes nothing, and says what `validate` denies.
+#[inline]
+pub(crate) fn wait_unless(
+    key: usize,
+    options: &Options,
+    is_over: impl FnOnce() -> bool,
+    validate: impl FnOnce() -> bool,
+    before_sleep: impl FnOnce(),
+) -> Result<Woken, Invalid> {
+    endless::check_unless(options.wait, is_over);
     wait_and(key, options, validate, |waiter| {
         before_sleep();
         waiter.block(options);
@@ -191,18 +204,13 @@ pub(crate) fn wait(
     })
 }
 
-/// Waits as [`wait`] does, if `must_wait`, which only looks. So a wait is not refused as endless if the last
-/// other thread has ended it since the caller looked.
+/// Waits as [`wait_unless`] does, if `must_wait`, which only looks.
 pub(crate) fn wait_while(
     key: usize,
     options: &Options,
     must_wait: impl Fn() -> bool,
 ) -> Result<Woken, Invalid> {
-    endless::check_unless(options.wait.deadline, || !must_wait());
-    wait_and(key, options, &must_wait, |waiter| {
-        waiter.block(options);
-        None
-    })
+    wait_unless(key, options, || !must_wait(), &must_wait, || ())
 }
 
 /// Waits as [`wait`] does, with a lock. The lock is released before the sleep. Afterwards it must be
@@ -214,7 +222,7 @@ pub(crate) fn wait_with(
     validate: impl FnOnce() -> bool,
     lock: &impl HeldMutex,
 ) -> Result<Woken, Invalid> {
-    endless::check(options.wait.deadline);
+    endless::check(options.wait);
     wait_and(key, options, validate, |waiter| {
         let simple = !waiter.kernel && options.wait.is_endless();
         if simple && lock.is_alone() {

@@ -117,7 +117,8 @@ unsafe extern "C" fn pthread_clockjoin_np(
     }
 }
 
-/// Joins the thread of `record`, unless `clock` shows `end` before; null: without a limit.
+/// Joins the thread of `record`, unless `clock` shows `end` before; null: without a limit. What was before the
+/// clock's zero is over, as for the C library.
 ///
 /// # Safety
 /// As for [`join`], and `end` is null or a time.
@@ -126,7 +127,7 @@ unsafe fn join_by(record: &Record, value: *mut *mut c_void, clock: clockid_t, en
     let wait = match unsafe { end.as_ref() } {
         None => Wait::forever(),
         Some(_) if !matches!(clock, libc::CLOCK_REALTIME | libc::CLOCK_MONOTONIC) => return libc::EINVAL,
-        Some(&end) => match duration(end) {
+        Some(&end) => match duration(timespec { tv_sec: end.tv_sec.max(0), ..end }) {
             Some(end) => Wait::by(instant(clock, end)),
             None => return libc::EINVAL,
         },

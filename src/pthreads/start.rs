@@ -209,7 +209,7 @@ unsafe fn wanted(attributes: *const pthread_attr_t) -> Option<Wanted> {
     // SAFETY: the caller's promise, and places for the answers.
     unsafe { libc::pthread_attr_getstack(attributes, &raw mut address, &raw mut size) };
     // The C library keeps the end of the stack. It is 0 if none was set, and so is the size.
-    if address.addr().wrapping_add(size) != 0 {
+    if address.addr().wrapping_add(size) != 0 || size > stack::LARGEST {
         return None;
     }
     let (mut inherits, mut policy) = (0, libc::SCHED_OTHER);

@@ -16,7 +16,7 @@ use super::readiness::Readiness;
 use crate::park::fork;
 use crate::park::queue_lock::{QueueLock, Rank};
 use crate::shim::atomic::{AtomicPtr, AtomicU32, Ordering};
-use crate::shim::poll_set::Event;
+use crate::shim::poll_set::{Event, Report};
 use crate::shim::{UnsafeCell, global};
 
 /// Entries in the first page.
@@ -149,6 +149,15 @@ impl Entry {
     }
 }
 
+/// Reports all descriptors as ready, and calls `wake` with the threads whose sleep that ends.
+#[cold]
+pub(crate) fn all_are_ready(mut wake: impl FnMut(crate::park::wait_queue::Grants)) {
+    let ready = Some(Report::Ready);
+    for entry in (0..).map_while(entry) {
+        Entry::event(Event { token: entry.token(), read: ready, write: ready }, &mut wake);
+    }
+}
+
 /// Makes another page, unless another thread has done so.
 #[cold]
 fn make() {
@@ -195,7 +204,6 @@ fn in_child() {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shim::poll_set::Report;
 
     #[test]
     fn numbers_have_places() {

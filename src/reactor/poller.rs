@@ -6,21 +6,31 @@
 //! At most one kernel thread sleeps in the set: it has the role. It leaves the set when there are events, or
 //! when it is wanted elsewhere. The others look at the set without waiting while they look for work. A thread
 //! that cannot reach the set, as it has a table of descriptors of its own, asks another one.
+//!
+//! **A set that is lost.** The program may close the set, as `closefrom` does. The first kernel thread that
+//! finds this takes the set out, and reports all descriptors as ready. The threads that waited make their calls
+//! again, and whichever would block makes a new set. What a set has is known by the set's number
+//! ([`Poller::watch`]). *Proof* that no thread waits for a lost set: a thread looks at its word before it asks
+//! if the descriptor is watched. If the loss is reported later, the word has changed since that look, so the
+//! thread does not wait. If it is reported earlier, the number has changed before, and the thread adds the
+//! descriptor to a new set. A lost set is leaked: its descriptors may be other files by now.
 
 use std::fmt;
 use std::io;
+use std::ptr;
 
-use crate::shim::OnceLock;
-use crate::shim::atomic::{AtomicBool, AtomicU32, Ordering};
-use crate::shim::poll_set::PollSet;
+use crate::shim::atomic::{AtomicPtr, AtomicU32, Ordering};
+use crate::shim::global;
+use crate::shim::poll_set::{Events, PollSet};
 
 /// See the header.
 pub(crate) struct Poller {
-    set: OnceLock<PollSet>,
-    /// Tells it from all others of the process. Not 0.
-    number: u32,
-    /// A kernel thread sleeps in the set.
-    slept_in: AtomicBool,
+    /// Null if there is none.
+    set: AtomicPtr<PollSet>,
+    /// Tells the set, or the next one, from all others of the process. Not 0.
+    number: AtomicU32,
+    /// The kernel thread that sleeps in the set; 0 if there is none.
+    sleeper: AtomicU32,
     /// How often kernel threads have looked at the set.
     looks: AtomicU32,
     /// What a thread is asked to do that can reach the set.
@@ -32,14 +42,23 @@ pub(crate) const RING: u32 = 1;
 /// To look at the set.
 pub(crate) const LOOK: u32 = 2;
 
+global! {
+    /// How many numbers have been given out.
+    static NUMBERS: AtomicU32 = AtomicU32::new(0);
+}
+
+/// Returns a number for the next set.
+fn number() -> u32 {
+    // Relaxed: only the number matters.
+    NUMBERS.fetch_add(1, Ordering::Relaxed).wrapping_add(1).max(1)
+}
+
 impl Poller {
-    /// Makes the poller of the runtime of this number.
-    pub(crate) fn new(runtime: u32) -> Self {
-        let number = runtime.wrapping_add(1).max(1);
+    pub(crate) fn new() -> Self {
         Self {
-            set: OnceLock::new(),
-            number,
-            slept_in: AtomicBool::new(false),
+            set: AtomicPtr::new(ptr::null_mut()),
+            number: AtomicU32::new(number()),
+            sleeper: AtomicU32::new(0),
             looks: AtomicU32::new(0),
             asked: AtomicU32::new(0),
         }
@@ -48,7 +67,9 @@ impl Poller {
     /// Returns the set, if any thread has waited for a descriptor.
     #[inline]
     pub(crate) fn set(&self) -> Option<&PollSet> {
-        self.set.get()
+        // Acquire: pairs with `made`.
+        // SAFETY: null, or a set that is freed when this is dropped, or never.
+        unsafe { self.set.load(Ordering::Acquire).as_ref() }
     }
 
     /// Has the descriptor's events reported under `token`. `by` says which poller does so already.
@@ -57,12 +78,15 @@ impl Poller {
     ///
     /// As [`PollSet::new`] and [`PollSet::add`].
     pub(crate) fn watch(&self, descriptor: i32, token: u64, by: &AtomicU32) -> io::Result<()> {
+        // Before the set: if that is lost meanwhile, the number is an old one. Relaxed: what reports a loss
+        // publishes the next number.
+        let number = self.number.load(Ordering::Relaxed);
         // Relaxed: the poller is this runtime's, which has added the descriptor itself.
-        if by.load(Ordering::Relaxed) == self.number {
+        if by.load(Ordering::Relaxed) == number {
             return Ok(());
         }
         self.made()?.add(descriptor, token)?;
-        by.store(self.number, Ordering::Relaxed);
+        by.store(number, Ordering::Relaxed);
         Ok(())
     }
 
@@ -77,26 +101,61 @@ impl Poller {
 
     /// Returns the set, and makes it if need be.
     fn made(&self) -> io::Result<&PollSet> {
-        if self.set().is_none() {
-            // If another thread is faster, this one's is closed.
-            let _ = self.set.set(PollSet::new()?);
+        if let Some(set) = self.set() {
+            return Ok(set);
         }
-        Ok(self.set().expect("it has been made"))
+        let new = Box::into_raw(Box::new(PollSet::new()?));
+        // Release: pairs with `set`. Acquire: as there.
+        match self.set.compare_exchange(ptr::null_mut(), new, Ordering::Release, Ordering::Acquire) {
+            // SAFETY: freed when this is dropped, or never.
+            Ok(_) => Ok(unsafe { &*new }),
+            Err(other) => {
+                // SAFETY: made in this call, and no other thread has it.
+                drop(unsafe { Box::from_raw(new) });
+                // SAFETY: as in `set`.
+                Ok(unsafe { &*other })
+            }
+        }
     }
 
-    /// Takes the role of the one that sleeps in the set, if there is a set and the role is free. It is given
-    /// back by [`leave`](Self::leave).
-    pub(crate) fn enter(&self) -> Option<&PollSet> {
+    /// Gives up a set that the program has closed. Returns `true` if the caller is the first to do so: it then
+    /// reports all descriptors as ready.
+    #[cold]
+    #[must_use]
+    pub(crate) fn lose(&self, set: &PollSet) -> bool {
+        let lost = ptr::from_ref(set).cast_mut();
+        // Relaxed: a thread that finds it all the same cannot add anything, as it is closed.
+        let (done, other) = (Ordering::Relaxed, Ordering::Relaxed);
+        let is_first = self.set.compare_exchange(lost, ptr::null_mut(), done, other).is_ok();
+        if is_first {
+            // Relaxed: as in `watch`.
+            self.number.store(number(), Ordering::Relaxed);
+        }
+        is_first
+    }
+
+    /// Takes the role of the one that sleeps in the set for the kernel thread `tid`, if there is a set and
+    /// the role is free. It is given back by [`leave`](Self::leave).
+    pub(crate) fn enter(&self, tid: u32) -> Option<&PollSet> {
         let set = self.set()?;
+        debug_assert_ne!(tid, 0, "a kernel thread that has begun has its id");
         // Relaxed: a role, not data.
-        let taken = self.slept_in.load(Ordering::Relaxed) || self.slept_in.swap(true, Ordering::Relaxed);
-        (!taken).then_some(set)
+        let (is_free, taken) = (Ordering::Relaxed, Ordering::Relaxed);
+        let enters = self.sleeper.load(Ordering::Relaxed) == 0
+            && self.sleeper.compare_exchange(0, tid, is_free, taken).is_ok();
+        enters.then_some(set)
     }
 
     /// Gives the role back.
     pub(crate) fn leave(&self) {
-        self.slept_in.store(false, Ordering::Relaxed);
+        self.sleeper.store(0, Ordering::Relaxed);
         self.looked();
+    }
+
+    /// Returns the kernel thread that sleeps in the set; 0 if there is none.
+    pub(crate) fn sleeper(&self) -> u32 {
+        // Relaxed: the sleeper's own word orders it for a waker.
+        self.sleeper.load(Ordering::Relaxed)
     }
 
     /// Notes that a kernel thread has looked at the set.
@@ -108,7 +167,7 @@ impl Poller {
     /// Returns `true` if a kernel thread sleeps in the set, or there is no set.
     pub(crate) fn is_slept_in(&self) -> bool {
         // Relaxed: a hint.
-        self.set().is_none() || self.slept_in.load(Ordering::Relaxed)
+        self.set().is_none() || self.sleeper() != 0
     }
 
     /// Returns how often kernel threads have looked at the set. It changes with each look.
@@ -130,8 +189,25 @@ impl Poller {
     }
 }
 
+impl Drop for Poller {
+    fn drop(&mut self) {
+        // Relaxed: no thread uses this any more.
+        let set = self.set.load(Ordering::Relaxed);
+        if !set.is_null() {
+            // SAFETY: made by `made`, and no thread uses this any more.
+            let set = unsafe { Box::from_raw(set) };
+            if !set.look(&mut Events::new()) {
+                Box::leak(set);
+            }
+        }
+    }
+}
+
 impl fmt::Debug for Poller {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Poller").field("set", &self.set()).finish_non_exhaustive()
     }
 }
+
+#[cfg(all(test, loom))]
+mod loom_poller;

@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::panic::UnwindSafe;
 use std::ptr;
+use std::time::Duration;
 
 use super::entries::Entry;
 use super::kernel_wait;
@@ -11,10 +12,13 @@ use super::readiness::{Readiness, Seen};
 use crate::park::backend::blocking;
 use crate::park::current::current;
 use crate::park::no_preempt::NoPreempt;
+use crate::park::permit;
 use crate::park::reason::WaitReason;
 use crate::park::thread::ThreadRef;
-use crate::park::wait::Wait;
+use crate::park::wait::{Wait, WaitError};
 use crate::shim::atomic::{AtomicPtr, Ordering};
+use crate::sys::socket;
+use crate::time;
 
 /// What a thread waits to do with a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,8 +110,10 @@ impl Source {
         let mut wait = None;
         let mut entry = self.entry();
         loop {
+            // The look comes first: a loss of the set is reported to all words (`poller.rs`).
+            let seen = entry.map(|entry| direction.of(entry).look());
             let watched = entry.filter(|entry| is_watched(me, descriptor, entry));
-            let seen = watched.map(|entry| direction.of(entry).look());
+            let seen = seen.filter(|_| watched.is_some());
             if seen.is_none_or(|seen| seen.is_ready()) {
                 let mut result = attempt(false);
                 if seen.is_some_and(Seen::is_closed) && would_block(&result) {
@@ -148,9 +154,38 @@ impl Source {
         if let Some(wait) = wait {
             wait.begin()?;
         }
-        let wait = || wait.unwrap_or(Wait::forever());
-        self.call(descriptor, direction, wait, |_| Ok(Done { value: attempt()?, all: false }))
+        let wait = wait.unwrap_or(Wait::forever());
+        let attempt = |_| loop {
+            let result = attempt();
+            if !would_block(&result) || !pauses(descriptor, direction, wait)? {
+                return Ok(Done { value: result?, all: false });
+            }
+        };
+        self.call(descriptor, direction, || wait, attempt)
     }
+}
+
+/// How long a thread sleeps before it looks again whether a receiver has room.
+const FULL: Duration = Duration::from_millis(1);
+
+/// Sleeps for a moment, within `wait`, if a call on `descriptor` would block and no event would tell when it
+/// no longer does. Returns `true` if so.
+///
+/// # Errors
+///
+/// The wait's.
+pub(crate) fn pauses(descriptor: BorrowedFd<'_>, direction: Direction, wait: Wait) -> io::Result<bool> {
+    if direction != Direction::Write || !socket::lacks_room_elsewhere(descriptor) {
+        return Ok(false);
+    }
+    if time::has_passed(wait.deadline) {
+        return Err(WaitError::TimedOut.into());
+    }
+    let soon = time::after(FULL);
+    let deadline = wait.deadline.map_or(soon, |end| soon.map(|soon| soon.min(end)));
+    let nap = Wait { interruptible: wait.interruptible, ..Wait::by(deadline) };
+    permit::sleep(nap).map_err(WaitError::reported)?;
+    Ok(true)
 }
 
 // As std's sockets are. A panic leaves an entry as any other event finds it.

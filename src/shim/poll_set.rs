@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use loom::sync::{Condvar, Mutex};
 
-pub(crate) use crate::sys::poll_set::{Event, Report};
+pub(crate) use crate::sys::poll_set::{Event, Report, Unrung};
 
 loom::lazy_static! {
     static ref KERNEL: Kernel = Kernel { state: Mutex::new(State::default()), changed: Condvar::new() };
@@ -39,17 +39,18 @@ impl PollSet {
         Ok(())
     }
 
-    pub(crate) fn ring(&self) -> bool {
+    pub(crate) fn ring(&self) -> Result<(), Unrung> {
         if HAS_OWN.with(Cell::get) {
-            return false;
+            return Err(Unrung::OtherTable);
         }
         KERNEL.state.lock().unwrap().rung = true;
         KERNEL.changed.notify_all();
-        true
+        Ok(())
     }
 
-    pub(crate) fn look(&self, events: &mut Events) {
+    pub(crate) fn look(&self, events: &mut Events) -> bool {
         events.0 = std::mem::take(&mut KERNEL.state.lock().unwrap().events);
+        true
     }
 
     /// No time passes in the set.

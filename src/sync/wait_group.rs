@@ -226,7 +226,7 @@ impl Members {
             return Ok(());
         }
         let options = Options::new(WaitReason::WaitGroup, wait);
-        match wait_queue::wait(self.key(), &options, || self.announce(), || ()) {
+        match wait_queue::wait_unless(self.key(), &options, || self.is_over(), || self.announce(), || ()) {
             Ok(Woken::Ended { why, .. }) if self.rejoin() => Err(why),
             _ => Ok(()),
         }

@@ -19,3 +19,12 @@ pub(crate) enum Report {
     /// No more bytes will come, or can be sent.
     Closed,
 }
+
+/// Why a bell could not be rung.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unrung {
+    /// The caller has a table of descriptors of its own, and the bell is not in there.
+    OtherTable,
+    /// The program has closed it.
+    Closed,
+}

@@ -11,6 +11,8 @@
 //!   sleeps in a set at a time. Others that only look do not hear the bell: if it were an edge, a look would
 //!   take it away.
 //! - The monitor has a table of descriptors of its own (`task_state.rs`), so it can neither ring nor look.
+//! - A program may close what it did not open, as `closefrom` does. Then the calls here say so, and the set
+//!   must never be dropped: its numbers may be those of other descriptors by now.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -19,7 +21,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-pub(crate) use super::poll_event::{Event, Report};
+pub(crate) use super::poll_event::{Event, Report, Unrung};
 use super::task_state;
 
 /// The token of the bell, which no descriptor has.
@@ -34,6 +36,8 @@ const EVENTS: i32 = libc::EPOLLIN | libc::EPOLLPRI | libc::EPOLLOUT | libc::EPOL
 pub(crate) struct PollSet {
     set: OwnedFd,
     bell: OwnedFd,
+    /// The bell was found closed.
+    closed: AtomicBool,
 }
 
 impl PollSet {
@@ -47,7 +51,7 @@ impl PollSet {
         let set = own(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
         // SAFETY: no memory is involved.
         let bell = own(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })?;
-        let this = Self { set, bell };
+        let this = Self { set, bell, closed: AtomicBool::new(false) };
         this.control(libc::EPOLL_CTL_ADD, this.bell.as_raw_fd(), libc::EPOLLIN, BELL)?;
         Ok(this)
     }
@@ -86,23 +90,34 @@ impl PollSet {
         if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// Ends a sleep in the set: the one of now, or the next one. Returns `false` if the caller cannot,
-    /// because the set is not in its table of descriptors.
-    #[must_use]
-    pub(crate) fn ring(&self) -> bool {
+    /// Ends a sleep in the set: the one of now, or the next one.
+    ///
+    /// # Errors
+    ///
+    /// Why the caller cannot.
+    pub(crate) fn ring(&self) -> Result<(), Unrung> {
         if task_state::has_own_descriptors() {
-            return false;
+            return Err(Unrung::OtherTable);
         }
         let one = 1_u64;
+        let length = size_of::<u64>();
         // SAFETY: eight bytes, which is what the descriptor takes. It never blocks: if nothing more can be
         // added, it has been rung.
-        let _ = unsafe { libc::write(self.bell.as_raw_fd(), (&raw const one).cast(), size_of::<u64>()) };
-        true
+        let written = unsafe { libc::write(self.bell.as_raw_fd(), (&raw const one).cast(), length) };
+        let is_rung =
+            written == length.cast_signed() || io::Error::last_os_error().kind() == io::ErrorKind::WouldBlock;
+        if is_rung {
+            return Ok(());
+        }
+        // Relaxed: the sleeper is woken by other means, and the next one is later still.
+        self.closed.store(true, Ordering::Relaxed);
+        Err(Unrung::Closed)
     }
 
-    /// Fills `events` with those that there are. One system call.
-    pub(crate) fn look(&self, events: &mut Events) {
-        let _ = self.wait(events, Some(Duration::ZERO));
+    /// Fills `events` with those that there are. One system call. Returns `false` if the program has closed
+    /// the set.
+    pub(crate) fn look(&self, events: &mut Events) -> bool {
+        self.wait(events, Some(Duration::ZERO))
     }
 
     /// Waits until there are events, the bell rings, a signal comes or the timeout is over (`None`: forever),
@@ -119,6 +134,11 @@ impl PollSet {
     }
 
     fn wait(&self, events: &mut Events, timeout: Option<Duration>) -> bool {
+        // Relaxed: as in `ring`.
+        if self.closed.load(Ordering::Relaxed) {
+            events.count = 0;
+            return false;
+        }
         let count = self.wait_exactly(events, timeout).unwrap_or_else(|| {
             // To the millisecond, and not before the time.
             let millis =
@@ -256,11 +276,11 @@ mod tests {
     #[test]
     fn the_bell_ends_one_sleep() {
         let set = PollSet::new().unwrap();
-        assert!(set.ring());
-        set.look(&mut Events::new());
+        assert_eq!(set.ring(), Ok(()));
+        assert!(set.look(&mut Events::new()));
         assert_eq!(wait(&set, None), [], "a look leaves the bell alone");
         std::thread::scope(|s| {
-            s.spawn(|| assert!(set.ring()));
+            s.spawn(|| assert_eq!(set.ring(), Ok(())));
             assert_eq!(wait(&set, None), []);
         });
         let before = Instant::now();
@@ -273,17 +293,18 @@ mod tests {
         let set = PollSet::new().unwrap();
         let monitor = || {
             let tasks = task_state::Tasks::private();
-            assert_eq!(set.ring(), !tasks.are_private());
+            assert_eq!(set.ring().is_ok(), !tasks.are_private());
         };
         std::thread::scope(|s| s.spawn(monitor).join().unwrap());
     }
 
     #[test]
     fn a_set_that_was_closed_is_not_slept_in() {
-        let bell = PollSet::new().unwrap().bell;
         let file = std::fs::File::open("/proc/self/exe").unwrap();
-        let set = PollSet { set: file.into(), bell };
-        assert!(!set.sleep(&mut Events::new(), None));
+        let bell = file.try_clone().unwrap().into();
+        let set = PollSet { set: file.into(), bell, closed: AtomicBool::new(false) };
+        assert!(!set.sleep(&mut Events::new(), None) && !set.look(&mut Events::new()));
+        assert_eq!(set.ring(), Err(Unrung::Closed));
     }
 
     #[test]

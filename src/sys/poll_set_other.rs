@@ -4,7 +4,7 @@
 use std::io;
 use std::time::Duration;
 
-pub(crate) use super::poll_event::{Event, Report};
+pub(crate) use super::poll_event::{Event, Report, Unrung};
 
 /// There is none.
 #[derive(Debug)]
@@ -23,11 +23,11 @@ impl PollSet {
         match *self {}
     }
 
-    pub(crate) fn ring(&self) -> bool {
+    pub(crate) fn ring(&self) -> Result<(), Unrung> {
         match *self {}
     }
 
-    pub(crate) fn look(&self, _events: &mut Events) {
+    pub(crate) fn look(&self, _events: &mut Events) -> bool {
         match *self {}
     }
 

@@ -3,6 +3,11 @@
 use std::io;
 use std::mem;
 use std::os::fd::{AsRawFd, BorrowedFd};
+#[cfg(target_os = "linux")]
+use std::time::Duration;
+
+#[cfg(target_os = "linux")]
+use super::poll;
 
 /// The call does not block, whatever the mode of the descriptor.
 pub(crate) const DONT_WAIT: i32 = libc::MSG_DONTWAIT;
@@ -72,6 +77,29 @@ pub(crate) fn is_shortage(error: &io::Error) -> bool {
 /// Returns `true` if a connect has begun, and goes on.
 pub(crate) fn is_in_progress(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::EINPROGRESS)
+}
+
+/// Returns `true` if a call that sends would block for want of room in the queue of a receiver within the
+/// machine. No event tells when that has room: those of an unconnected socket are of its own buffer.
+#[cfg(target_os = "linux")]
+pub(crate) fn lacks_room_elsewhere(descriptor: BorrowedFd<'_>) -> bool {
+    let is = |name, value: libc::c_int| {
+        let mut found: libc::c_int = -1;
+        let mut length = size_of_val(&found) as libc::socklen_t;
+        let (fd, at) = (descriptor.as_raw_fd(), (&raw mut found).cast());
+        // SAFETY: `found` has room for the option, which is a number, and `length` says how much.
+        let code = unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, name, at, &raw mut length) };
+        code == 0 && found == value
+    };
+    is(libc::SO_DOMAIN, libc::AF_UNIX)
+        && is(libc::SO_TYPE, libc::SOCK_DGRAM)
+        && poll::until_ready(descriptor.as_raw_fd(), true, None, Some(Duration::ZERO)).unwrap_or(false)
+}
+
+/// Returns `false`: a call that finds the receiver's queue full fails there.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn lacks_room_elsewhere(_: BorrowedFd<'_>) -> bool {
+    false
 }
 
 /// Returns the error of a call that would block.

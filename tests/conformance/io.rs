@@ -6,8 +6,11 @@ use std::io::{ErrorKind, PipeReader, PipeWriter, Read, Write, pipe};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::net::UnixDatagram;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
 
 use selvedge::io::Async;
 use selvedge::{Runtime, Wait, thread};
@@ -25,6 +28,7 @@ both! {
     the_mode_of_a_descriptor_comes_back,
     a_closed_end_ends_both_waits,
     a_pipe_with_a_name_is_written_to_again,
+    a_socket_without_a_peer_waits_for_room_at_a_receiver,
 }
 
 fn ends() -> (Async<PipeReader>, Async<PipeWriter>) {
@@ -207,6 +211,52 @@ fn a_pipe_with_a_name_is_written_to_again<L: Leg>() {
             drop(writer);
             reader.readable().unwrap();
             assert_eq!(reader.read(&mut [0]).unwrap(), 0);
+        }
+    });
+}
+
+/// Of which another sender has taken all. The sender's own buffer has room all the time.
+fn a_socket_without_a_peer_waits_for_room_at_a_receiver<L: Leg>() {
+    L::new().run(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("receiver");
+        let receiver = UnixDatagram::bind(&path).unwrap();
+        receiver.set_nonblocking(true).unwrap();
+        let other = UnixDatagram::unbound().unwrap();
+        other.set_nonblocking(true).unwrap();
+        let (sender, tries) =
+            (Arc::new(Async::new(UnixDatagram::unbound().unwrap()).unwrap()), Arc::default());
+        for _ in 0..2 {
+            while other.send_to(&[1], &path).is_ok() {}
+            let sends = {
+                let (sender, tries, path) = (Arc::clone(&sender), Arc::clone(&tries), path.clone());
+                move |wait| {
+                    let send = |sender: &UnixDatagram| {
+                        AtomicUsize::fetch_add(&tries, 1, Ordering::Relaxed);
+                        sender.send_to(&[2], &path)
+                    };
+                    sender.when_writable_with(send, wait)
+                }
+            };
+            is(sends(Wait::timeout(SHORT)), ErrorKind::TimedOut);
+            thread::current().interrupt();
+            is(sends(Wait::forever().interruptible()), ErrorKind::Interrupted);
+            tries.store(0, Ordering::Relaxed);
+            let begun = Instant::now();
+            let sent = thread::spawn(move || sends(Wait::forever()));
+            while tries.load(Ordering::Relaxed) == 0 {
+                thread::yield_now();
+            }
+            thread::sleep(SHORT * 4);
+            let tries = tries.load(Ordering::Relaxed);
+            assert!(tries as u128 <= 10 * (1 + begun.elapsed().as_millis()), "{tries} tries");
+            let mut byte = [0];
+            while byte != [2] {
+                if receiver.recv(&mut byte).is_err() {
+                    thread::yield_now();
+                }
+            }
+            assert_eq!(sent.join().unwrap().unwrap(), 1);
         }
     });
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use selvedge::sync::{Barrier, Condvar, LockWith, Mutex};
 use selvedge::thread::{Builder, Interrupted, JoinHandle, ShutdownTimeout, ThreadState, WaitReason};
-use selvedge::{Mxn, OneToOne, Runtime, Wait, thread};
+use selvedge::{Mxn, OneToOne, Runtime, Wait, channel, future, thread};
 
 use crate::legs::Leg;
 use crate::unseen;
@@ -22,6 +22,7 @@ both! {
     threads_that_do_not_stop_are_named,
     zero_does_not_wait,
     no_more_threads_start,
+    a_task_that_waits_at_a_clock_hears_it,
     its_own_thread_may_shut_it_down,
     all_of_a_crowd_are_listed,
     threads_of_other_runtimes_are_left_alone,
@@ -318,6 +319,24 @@ fn no_more_threads_start<L: Leg>() {
     // On a busy machine, the time may be over before the thread has run again.
     let _ = rt.stop(Duration::from_secs(2));
     assert!(refused.join().unwrap().contains("shutting down"));
+}
+
+/// No thread can be started that sleeps for the task.
+fn a_task_that_waits_at_a_clock_hears_it<L: Leg>() {
+    let rt = L::new();
+    let heard = rt.spawn(|| {
+        while let Ok(started) = Builder::new().spawn(|| ()) {
+            started.join().unwrap();
+        }
+        let begun = Instant::now();
+        let clock = channel::after(Duration::from_millis(30));
+        let struck = future::block_on(clock.recv_async()).unwrap();
+        (struck - begun, begun.elapsed())
+    });
+    // On a busy machine, the time may be over before the thread has run again.
+    let _ = rt.stop(Duration::from_secs(2));
+    let (struck, elapsed) = heard.join().unwrap();
+    assert!(struck >= Duration::from_millis(30) && elapsed >= struck);
 }
 
 fn its_own_thread_may_shut_it_down<L: Leg>() {

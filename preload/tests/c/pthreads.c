@@ -169,6 +169,38 @@ static void places_and_questions(void)
     usleep(30000);
 }
 
+static void *waits_for_post(void *argument)
+{
+    while (sem_wait(argument) != 0)
+        ;
+    return argument;
+}
+
+static void times_and_sizes_that_cannot_be(void)
+{
+    struct timespec before_all = { -1, 0 };
+    pthread_attr_t large;
+    pthread_t thread;
+    sem_t posted;
+    int code;
+
+    EXPECT(sem_init(&posted, 0, 0) == 0);
+    thread = start(waits_for_post, &posted);
+    EXPECT(pthread_timedjoin_np(thread, NULL, &before_all) == ETIMEDOUT);
+    EXPECT(pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &before_all) == ETIMEDOUT);
+    EXPECT(sem_post(&posted) == 0);
+    EXPECT(finish(thread) == &posted);
+
+    pthread_attr_init(&large);
+    EXPECT(pthread_attr_setstacksize(&large, (size_t)1 << 40) == 0);
+    code = pthread_create(&thread, &large, sleeps, NULL);
+    if (code == 0)
+        finish(thread);
+    else
+        EXPECT(code == EAGAIN);
+    pthread_attr_destroy(&large);
+}
+
 static void threads(void)
 {
     for (int round = 0; round < 3; round++) {
@@ -184,6 +216,7 @@ static void threads(void)
     EXPECT(cleaned == 45 && made == 1);
     EXPECT(pthread_join(pthread_self(), NULL) == EDEADLK);
     places_and_questions();
+    times_and_sizes_that_cannot_be();
 }
 
 /* Mutexes of all types. */

@@ -237,7 +237,7 @@ fn receive_by(
 ) -> Option<Letter> {
     let frame = UnsafeCell::new(std::mem::MaybeUninit::<Letter>::uninit());
     let into = frame.with_mut(|frame| frame.cast::<Letter>());
-    let sleeper = Sleeper::new(false);
+    let sleeper = Sleeper::new();
     let entry = Entry::alone(&sleeper, &frame);
     let no_preempt = NoPreempt::hold();
     let mut after = After::nothing();

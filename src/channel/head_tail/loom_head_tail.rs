@@ -141,7 +141,7 @@ fn sleep_with_the_end_open(
     must_wait: fn(&super::Ends<Letter>) -> bool,
 ) {
     let frame = UnsafeCell::new(message);
-    let sleeper = Sleeper::new(false);
+    let sleeper = Sleeper::new();
     let entry = Entry::alone(&sleeper, &frame);
     let no_preempt = NoPreempt::hold();
     let waits = channel.with(|state| {

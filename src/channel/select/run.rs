@@ -44,6 +44,7 @@ use super::port::{Port, Seat};
 use crate::channel::clock::earlier;
 use crate::channel::core::{After, Step};
 use crate::channel::waiters::Deal;
+use crate::park::endless;
 use crate::park::no_preempt::NoPreempt;
 use crate::park::reason::WaitReason;
 use crate::park::sleeper::{CODES, How, Sleeper, Slept};
@@ -111,7 +112,9 @@ pub(in crate::channel) fn choose(cases: &mut [Case<'_>], manner: Manner) -> Resu
     loop {
         let waits = patient && !over && !time::has_passed(wait.deadline);
         let strikes = cases.iter().fold(None, |first, case| earlier(first, case.port.deadline()));
-        let sleeper = Sleeper::new(waits && wait.deadline.is_none() && strikes.is_none());
+        let refused = waits && strikes.is_none() && endless::is_refused(wait);
+        let waits = waits && !refused;
+        let sleeper = Sleeper::new();
         let deal = UnsafeCell::new(Deal::Open);
         for (number, case) in cases.iter_mut().enumerate() {
             case.seat = Some(Seat::new(&sleeper, number as u32, &deal, case.port.thread()));
@@ -142,6 +145,7 @@ pub(in crate::channel) fn choose(cases: &mut [Case<'_>], manner: Manner) -> Resu
                     Round::Chosen(choice) => return Ok(choice),
                     Round::Ended(number) => return Ok((number, Deal::Ready)),
                     Round::Needs(number, step) => cases[number].port.supply(step),
+                    _ if refused => endless::refuse(),
                     _ => return Err(WaitError::TimedOut),
                 }
                 continue;

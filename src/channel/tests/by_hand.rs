@@ -28,7 +28,7 @@ fn give_up(operation: SelectedOperation<'_>) {
 fn a_sender_that_was_served_elsewhere_is_passed_over() {
     watched(|| {
         let (s, r) = rendezvous::<u32>();
-        let sleeper = Sleeper::new(false);
+        let sleeper = Sleeper::new();
         assert!(sleeper.try_claim());
         let deal = UnsafeCell::new(Deal::Open);
         let entry = Entry::new(&sleeper, Role::OneOf { number: 0, deal: &deal });

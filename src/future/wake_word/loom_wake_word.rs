@@ -131,7 +131,7 @@ fn negative_a_wake_up_is_forgotten_after_the_poll() {
 #[should_panic(expected = "deadlock")]
 fn negative_no_last_look() {
     let wait = |word: &WakeWord, wait| {
-        let sleeper = Sleeper::new(true);
+        let sleeper = Sleeper::new();
         let how = How { reason: WaitReason::Future, wait, spin: true };
         let no_preempt = NoPreempt::hold();
         word.0.store(std::ptr::from_ref(&sleeper).cast_mut(), Ordering::Release);

@@ -144,11 +144,12 @@ fn two_that_may_sleep_in_the_set(ring: fn(&'static Scheduler, JoinHandle<()>)) {
         let scheduler = model.scheduler;
         // All atomics come into being before the threads do.
         scheduler.poller.watch_anew(0, 0).unwrap();
-        assert!(scheduler.poller.enter().is_some() && scheduler.poller.take_asked() == 0);
+        assert!(scheduler.poller.enter(1).is_some() && scheduler.poller.take_asked() == 0);
         scheduler.poller.leave();
-        scheduler.poller.set().unwrap().look(&mut Events::new());
+        let _ = scheduler.poller.set().unwrap().look(&mut Events::new());
         let lwps = [0, 1].map(|index| {
             let lwp = model.lwp(index);
+            lwp.life.show_tid(1 + index);
             lwp.sleep.prepare();
             scheduler.idle.enter(index, false);
             loom::thread::spawn(move || scheduler.sleep_in_set(lwp, NEVER, &mut Events::new()))

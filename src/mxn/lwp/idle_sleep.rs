@@ -66,17 +66,24 @@ impl IdleSleep {
         true
     }
 
-    /// Sleeps in `set` until woken (`true`), until `deadline`, or until there are `events`. Owner only.
-    pub(crate) fn wait_in(&self, set: &PollSet, deadline: Option<Instant>, events: &mut Events) -> bool {
-        // Relaxed: nothing is published. Acquire: pairs with the release of `wake`.
-        if self.0.compare_exchange(ASLEEP, IN_SET, Ordering::Relaxed, Ordering::Acquire).is_err() {
-            return true;
+    /// Sleeps in `set` until woken (`true`), until `deadline`, or until there are `events`. The second value
+    /// is `false` if the program has closed the set. Owner only.
+    pub(crate) fn wait_in(
+        &self,
+        set: &PollSet,
+        deadline: Option<Instant>,
+        events: &mut Events,
+    ) -> (bool, bool) {
+        // Release: the waker may ask which kernel thread sleeps in the set. Acquire: pairs with the release of
+        // `wake`.
+        if self.0.compare_exchange(ASLEEP, IN_SET, Ordering::Release, Ordering::Acquire).is_err() {
+            return (true, true);
         }
         let timeout = deadline.map(|deadline| deadline.saturating_duration_since(shim::now()));
         let there = set.sleep(events, timeout);
-        // Relaxed and Acquire: as above.
+        // Relaxed: nothing is published. Acquire: as above.
         let woken = self.0.compare_exchange(IN_SET, ASLEEP, Ordering::Relaxed, Ordering::Acquire).is_err();
-        if there { woken } else { self.wait(deadline) }
+        (woken, there)
     }
 
     /// Wakes an LWP that the caller took out. Returns `true` if the caller must ring the bell of the

@@ -155,14 +155,34 @@ fn the_queues_take_turns_if_a_normal_thread_is_owed_one_after_many_high_ones() {
     let (scheduler, high) = (model.scheduler, set(model.green(2), High));
     sleep(Duration::from_nanos(HIGH_RUN));
     let run_high_for_long = |lwp: &'static Lwp| {
-        lwp.high_run.set(HighRun { since: 0, tick: lwp.tick.get() });
+        lwp.high_run.set(HighRun { since: 0, tick: lwp.tick.get(), is_held_up: false });
         scheduler.queue_shared(high);
     };
     assert!(takes_turns(&model, run_high_for_long));
     // Its run has just begun again, however slow the machine is.
     let lwp = model.lwp(0);
-    lwp.high_run.set(HighRun { since: u64::MAX, tick: lwp.tick.get() });
+    lwp.high_run.set(HighRun { since: u64::MAX, tick: lwp.tick.get(), is_held_up: false });
     assert_eq!(number(&model, scheduler.pick(lwp)), Some(2), "the high one goes on");
+}
+
+/// The LWP that stands there may have lost its CPU.
+#[test]
+fn a_high_thread_whose_stack_is_in_use_lets_a_normal_one_go_first() {
+    let model = Model::new(1, 0, 2);
+    let (scheduler, lwp, high) = (model.scheduler, model.lwp(0), set(model.green(1), High));
+    go_past_fair_tick(lwp);
+    scheduler.queue_shared(high);
+    scheduler.queue_behind(lwp, model.green(0));
+    high.fiber.mounted.set();
+    let pick = || scheduler.pick(lwp).unwrap();
+    for _ in 0..2 {
+        assert!(std::ptr::eq(pick(), high) && !scheduler.run(lwp, high));
+        scheduler.wait_for_stack(lwp, high);
+        let other = pick();
+        assert_eq!(number(&model, Some(other)), Some(0));
+        scheduler.queue_behind(lwp, other);
+    }
+    high.fiber.mounted.clear();
 }
 
 #[test]

@@ -10,12 +10,15 @@
 //! one (`found` in `search`).
 
 use super::Scheduler;
+use crate::fatal;
 use crate::mxn::green::Green;
 use crate::mxn::lwp::Lwp;
 use crate::park::wait_queue::Grants;
-use crate::reactor::entries::Entry;
+use crate::reactor::entries::{self, Entry};
 use crate::reactor::poller::{LOOK, RING};
-use crate::shim::poll_set::{Events, PollSet};
+use crate::shim::atomic::{Ordering, fence};
+use crate::shim::poll_set::{Events, PollSet, Unrung};
+use crate::sys::preempt;
 
 /// If no LWP has looked at the descriptors for so long, in ns, another thread does.
 const NEGLECTED: u64 = 10_000_000;
@@ -66,7 +69,7 @@ impl Scheduler {
         let asked = self.poller.take_asked();
         let Some(set) = self.poller.set().filter(|_| asked != 0) else { return };
         if asked & RING != 0 {
-            let _ = set.ring();
+            self.ring();
         }
         if asked & LOOK != 0 {
             self.poll_set(set, None);
@@ -84,26 +87,58 @@ impl Scheduler {
     /// Wakes the LWP that sleeps in the set.
     #[cold]
     pub(in crate::mxn) fn ring(&self) {
-        if self.poller.set().is_some_and(|set| !set.ring()) {
-            self.ask_reserve(RING);
+        match self.poller.set().map(PollSet::ring) {
+            Some(Err(Unrung::OtherTable)) => self.ask_reserve(RING),
+            // The sleeper is in the kernel's copy of the set, or finds that this is closed.
+            None | Some(Err(Unrung::Closed)) => self.signal_sleeper(),
+            Some(Ok(())) => {}
+        }
+    }
+
+    /// Ends a sleep in a set that the program has closed.
+    #[cold]
+    fn signal_sleeper(&self) {
+        // Acquire: pairs with `wait_in`, whose change of the word the caller has seen.
+        fence(Ordering::Acquire);
+        let sleeper = self.poller.sleeper();
+        let signalled = || self.signals && preempt::send(sleeper.cast_signed()).is_ok();
+        if sleeper != 0 && !signalled() {
+            fatal::abort("the program has closed descriptors of the runtime, whose LWP cannot be woken");
         }
     }
 
     fn poll_set(&'static self, set: &PollSet, lwp: Option<&'static Lwp>) -> bool {
         let mut events = Events::new();
-        set.look(&mut events);
+        let there = set.look(&mut events);
         self.poller.looked();
-        self.descriptors_are_ready(&events, lwp) > 0
+        let found = self.descriptors_are_ready(&events, lwp);
+        (if there { found } else { found + self.set_is_lost(set, lwp) }) > 0
+    }
+
+    /// Has the threads that wait for descriptors of a set that the program has closed wait anew. Returns how
+    /// many have been woken.
+    #[cold]
+    fn set_is_lost(&'static self, set: &PollSet, lwp: Option<&'static Lwp>) -> usize {
+        let mut count = 0;
+        if self.poller.lose(set) {
+            self.signal_sleeper();
+            entries::all_are_ready(|grants| count += self.wake_granted(grants, lwp));
+        }
+        count
     }
 
     /// Sleeps as an idle LWP does, in the set of descriptors if there is one and no other LWP is in it.
     pub(in crate::mxn) fn sleep_in_set(&'static self, lwp: &Lwp, deadline: u64, events: &mut Events) -> bool {
         let deadline = self.clock.instant(deadline);
-        match self.poller.enter() {
+        match self.poller.enter(lwp.life.tid()) {
             Some(set) => {
-                let woken = lwp.sleep.wait_in(set, deadline, events);
+                let (woken, there) = lwp.sleep.wait_in(set, deadline, events);
                 self.poller.leave();
-                woken
+                if there {
+                    return woken;
+                }
+                self.set_is_lost(set, None);
+                woken || lwp.sleep.wait(deadline)
             }
             None => lwp.sleep.wait(deadline),
         }
@@ -149,6 +184,7 @@ mod tests {
     use std::os::fd::AsRawFd;
     use std::sync::mpsc;
 
+    use super::Scheduler;
     use crate::mxn::Mxn;
     use crate::park::current::current;
     use crate::runtime::Runtime;
@@ -189,5 +225,77 @@ mod tests {
                 std::thread::yield_now();
             }
         });
+    }
+
+    /// Closes this process's descriptors that lead to this.
+    fn close_all(kind: &str) {
+        for at in fs::read_dir("/proc/self/fd").unwrap() {
+            let at = at.unwrap();
+            if fs::read_link(at.path()).is_ok_and(|leads_to| leads_to.to_string_lossy().contains(kind)) {
+                let number = at.file_name().into_string().unwrap().parse().unwrap();
+                // SAFETY: what the program does, however wrong.
+                assert_eq!(unsafe { libc::close(number) }, 0);
+            }
+        }
+    }
+
+    /// As `closefrom` does. The LWP sleeps in the set at that moment.
+    #[cfg(feature = "net")]
+    #[test]
+    fn a_set_that_the_program_closes_is_replaced() {
+        use crate::os::unix::net::UnixStream;
+        use std::io::{Read, Write};
+        child::isolated(concat!(module_path!(), "::a_set_that_the_program_closes_is_replaced"), || {
+            let (one, mut other) = std::os::unix::net::UnixStream::pair().unwrap();
+            let mut one = UnixStream::from(one);
+            let rt = crate::mxn::Builder::default().concurrency(1).build().unwrap();
+            let scheduler = rt.run(|| Scheduler::of(current()));
+            if !scheduler.signals {
+                return println!("skipped: no LWP can be sent signals");
+            }
+            let (tell, told) = mpsc::channel();
+            rt.spawn(move || {
+                let mut byte = [0];
+                while one.read(&mut byte).unwrap() > 0 {
+                    tell.send(byte[0]).unwrap();
+                }
+            });
+            for kinds in [["[eventpoll]", "[eventfd]"], ["[eventfd]", "none"], ["[eventpoll]", "none"]] {
+                while scheduler.poller.set().is_none() || !scheduler.poller.is_slept_in() {
+                    std::thread::yield_now();
+                }
+                kinds.into_iter().for_each(close_all);
+                for byte in 0..3 {
+                    rt.run(|| ());
+                    other.write_all(&[byte]).unwrap();
+                    assert_eq!(told.recv(), Ok(byte));
+                }
+            }
+            drop(other);
+            told.recv().unwrap_err();
+        });
+    }
+
+    /// Without signals, the LWP that sleeps in the set cannot be woken any more.
+    #[test]
+    fn a_closed_set_that_an_lwp_cannot_leave_ends_the_process() {
+        let name = "::a_closed_set_that_an_lwp_cannot_leave_ends_the_process";
+        let ended = child::run(&[module_path!(), name].concat(), || {
+            let (reader, _writer) = std::io::pipe().unwrap();
+            let reader = reader.as_raw_fd();
+            let rt = crate::mxn::Builder::default().concurrency(1).preemption_signal(None).build().unwrap();
+            let scheduler = rt.run(move || {
+                current().backend().watch_anew(reader, 0).unwrap();
+                Scheduler::of(current())
+            });
+            while !scheduler.poller.is_slept_in() {
+                std::thread::yield_now();
+            }
+            ["[eventpoll]", "[eventfd]"].into_iter().for_each(close_all);
+            rt.run(|| ());
+        });
+        if let Some(ended) = ended {
+            ended.expect_abort();
+        }
     }
 }

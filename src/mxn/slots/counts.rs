@@ -31,8 +31,6 @@ pub(crate) struct Moves {
     pub(crate) compensated: Counter,
     /// Their holder computed on and would not leave.
     pub(crate) handed_off: Counter,
-    /// There was no spare to move a slot to.
-    pub(crate) starved: Counter,
 }
 
 impl SlotCounts {

@@ -38,12 +38,13 @@ impl Scheduler {
         take: impl FnOnce() -> Option<InHand>,
     ) -> bool {
         let to = self.trace_move(from, cause, || self.pool.hand_off(take));
-        let counter = match (to, cause) {
-            (None, _) => &self.moves.starved,
-            (_, SlotCause::Computes) => &self.moves.handed_off,
-            _ => &self.moves.compensated,
-        };
-        counter.add();
+        if to.is_some() {
+            let counter = match cause {
+                SlotCause::Computes => &self.moves.handed_off,
+                _ => &self.moves.compensated,
+            };
+            counter.add();
+        }
         self.reserve_state.ask();
         to.is_some()
     }

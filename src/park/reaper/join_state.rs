@@ -111,3 +111,6 @@ mod tests {
         assert!(join_state.0.with(|state| !state.joining && !state.detached && !state.ended));
     }
 }
+
+#[cfg(all(test, loom))]
+mod loom_join_state;

@@ -61,7 +61,7 @@ impl Protocol {
                 Arrival::Waits { round } => {
                     let options = Options::new(WaitReason::Barrier, wait);
                     let arrived = Arrived { word: &self.word, round };
-                    let woken = wait_queue::wait(key, &options, || self.word.is_in(round), || ());
+                    let woken = wait_queue::wait_while(key, &options, || self.word.is_in(round));
                     // The barrier may be gone by now.
                     mem::forget(arrived);
                     return match woken {

@@ -270,8 +270,11 @@ impl RawMutex {
                 options.order = Order::Again;
                 options.urgent = now - *passed_over_since.get_or_insert(now) >= HANDOFF_AFTER;
             }
+            let is_over = || owner_is_dead() || self.word.look() & LOCKED == 0;
             let last_look = || !owner_is_dead() && self.announce(mine);
-            match contention.during(|| wait_queue::wait(self.key(), &options, last_look, || ())) {
+            match contention
+                .during(|| wait_queue::wait_unless(self.key(), &options, is_over, last_look, || ()))
+            {
                 Err(_) => continue,
                 Ok(Woken::Granted(HANDED_OVER)) => {
                     contention.handed_over();

@@ -148,7 +148,9 @@ impl Protocol {
     #[inline(never)]
     fn queue(&self, wait: Wait, waits: impl Fn(Phase) -> bool) -> Result<(), WaitError> {
         let options = Options::new(WaitReason::Once, wait);
-        match wait_queue::wait(self.key(), &options, || self.word.announce(waits), || ()) {
+        let is_over = || !waits(self.word.look().phase());
+        let announce = || self.word.announce(&waits);
+        match wait_queue::wait_unless(self.key(), &options, is_over, announce, || ()) {
             Ok(Woken::Ended { why, .. }) => Err(why),
             _ => Ok(()),
         }

@@ -23,7 +23,9 @@ use crate::time;
 /// A number of permits that threads of several processes take and put back. A thread that finds too few
 /// waits.
 ///
-/// Permits are not bound to threads or processes: one may take a permit and another put it back.
+/// Permits are not bound to threads or processes: one may take a permit and another
+/// [put it back](Self::add_permits). A [`SemaphorePermit`] belongs to the process that took it: its copy in the
+/// child of a fork puts nothing back.
 ///
 /// Processes get their permits in no particular order: a thread that comes may take permits before one that
 /// waits. Requests for many permits may starve beside requests for few.
@@ -61,7 +63,8 @@ pub struct Semaphore {
     giver: AtomicU32,
 }
 
-/// Permits of a process-shared [`Semaphore`], which go back when this is dropped.
+/// Permits of a process-shared [`Semaphore`], which go back when this is dropped. Its copy in the child of a
+/// fork does nothing when dropped.
 ///
 /// Dropping it panics if the semaphore would then have more than [`MAX_PERMITS`](Semaphore::MAX_PERMITS),
 /// because the program has added permits meanwhile. They are not put back.
@@ -69,6 +72,8 @@ pub struct Semaphore {
 pub struct SemaphorePermit<'a> {
     semaphore: &'a Semaphore,
     permits: u32,
+    /// In a child of a fork, a copy is worth nothing.
+    process: u32,
 }
 
 /// A wait for so many permits.
@@ -159,7 +164,7 @@ impl Semaphore {
     /// The thread.
     pub fn acquire_many(&self, n: usize) -> SemaphorePermit<'_> {
         let _ = self.take(n, Wait::forever());
-        SemaphorePermit { semaphore: self, permits: n as u32 }
+        SemaphorePermit::new(self, n as u32)
     }
 
     /// [`acquire`](Self::acquire) that ends as `wait` says. An interrupt of a thread that sleeps in the
@@ -204,7 +209,7 @@ impl Semaphore {
     /// The thread.
     pub fn acquire_many_with(&self, n: usize, wait: Wait) -> Result<SemaphorePermit<'_>, WaitError> {
         wait.begin()?;
-        self.take(n, wait).map(|()| SemaphorePermit { semaphore: self, permits: n as u32 })
+        self.take(n, wait).map(|()| SemaphorePermit::new(self, n as u32))
     }
 
     /// Takes a permit if there is one.
@@ -216,7 +221,7 @@ impl Semaphore {
     /// Takes `n` permits if there are so many.
     pub fn try_acquire_many(&self, n: usize) -> Option<SemaphorePermit<'_>> {
         let permits = u32::try_from(n).ok()?;
-        self.try_take(permits).then(|| SemaphorePermit { semaphore: self, permits })
+        self.try_take(permits).then(|| SemaphorePermit::new(self, permits))
     }
 
     timed! {
@@ -343,6 +348,10 @@ impl Semaphore {
 }
 
 impl<'a> SemaphorePermit<'a> {
+    fn new(semaphore: &'a Semaphore, permits: u32) -> Self {
+        Self { semaphore, permits, process: process::this().id }
+    }
+
     /// Returns the semaphore to which these permits go back.
     #[must_use]
     pub fn semaphore(&self) -> &'a Semaphore {
@@ -363,7 +372,9 @@ impl<'a> SemaphorePermit<'a> {
 
 impl Drop for SemaphorePermit<'_> {
     fn drop(&mut self) {
-        self.semaphore.add_permits(self.num_permits());
+        if self.process == process::this().id {
+            self.semaphore.add_permits(self.num_permits());
+        }
     }
 }
 

@@ -297,8 +297,10 @@ impl RawRwLock {
                 options.order = Order::Again;
                 options.urgent = now - *passed_over_since.get_or_insert(now) >= HANDOFF_AFTER;
             }
+            let may_enter = || self.word.look().lets_in(wish, mine.is_woken());
             let announce = || self.word.announce(wish, mine);
-            let wait = || wait_queue::wait(self.key(wish.queue()), &options, announce, || ());
+            let wait =
+                || wait_queue::wait_unless(self.key(wish.queue()), &options, may_enter, announce, || ());
             match contention.during(wait) {
                 Err(_) => continue,
                 Ok(Woken::Granted(token)) if token == HANDED_OVER => {

@@ -63,7 +63,7 @@ impl RawRwLock {
                 }
             }
             let others_read = || self.word.look().readers() > 1;
-            let wait = || wait_queue::wait(self.key(Queue::Upgrader), &options, others_read, || ());
+            let wait = || wait_queue::wait_while(self.key(Queue::Upgrader), &options, others_read);
             return match contention.during(wait) {
                 Err(_) => continue,
                 Ok(Woken::Granted(_)) => {

@@ -161,7 +161,8 @@ impl Protocol {
                 self.serve(0);
             }
         };
-        match wait_queue::wait(self.key(), &options, validate, before_sleep) {
+        let is_over = || self.word.is_enough();
+        match wait_queue::wait_unless(self.key(), &options, is_over, validate, before_sleep) {
             Err(_) | Ok(Woken::Granted(_)) => Ok(()),
             Ok(Woken::Ended { why, .. }) => {
                 self.serve(n);

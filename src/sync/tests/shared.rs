@@ -345,20 +345,52 @@ fn a_wait_that_need_not_wait_keeps_the_news() {
     assert_eq!(condvar.wait_while(guard, |_| false).unwrap().condition(), Condition::Consistent);
 }
 
+/// Maps a zeroed `T` that children share.
+///
+/// # Safety
+/// A `T` of zeros is valid.
+unsafe fn mapped<T>() -> &'static T {
+    // SAFETY: a new mapping of our own.
+    let memory = unsafe {
+        let (rights, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
+        libc::mmap(std::ptr::null_mut(), size_of::<T>(), rights, kind, -1, 0)
+    };
+    assert_ne!(memory, libc::MAP_FAILED);
+    // SAFETY: large enough, aligned to a page, never unmapped; the caller's promise.
+    unsafe { &*memory.cast::<T>() }
+}
+
+/// A permit belongs to the process that took it: what a child has is a copy.
+#[test]
+fn a_permit_is_given_back_once_though_its_thread_forks() {
+    use crate::sys::child_tests as child;
+    let name = "::a_permit_is_given_back_once_though_its_thread_forks";
+    child::isolated(&[module_path!(), name].concat(), || {
+        // SAFETY: documented: a zeroed semaphore has no permits.
+        let semaphore = unsafe { mapped::<Semaphore>() };
+        semaphore.add_permits(3);
+        let mut permits = Some(semaphore.acquire_many(3));
+        child::forked(|| {
+            drop(permits.take());
+            assert_eq!(semaphore.available_permits(), 0);
+            semaphore.add_permits(1);
+            drop(semaphore.acquire());
+            assert_eq!(semaphore.available_permits(), 1);
+        });
+        assert_eq!(permits.as_ref().unwrap().num_permits(), 3);
+        drop(permits);
+        assert_eq!(semaphore.available_permits(), 4);
+    });
+}
+
 /// The child's copy of the closure returns while the parent's still runs.
 #[test]
 fn a_closure_that_forks_is_done_when_the_parents_has_returned() {
     use crate::sys::child_tests as child;
     let name = "::a_closure_that_forks_is_done_when_the_parents_has_returned";
     child::isolated(&[module_path!(), name].concat(), || {
-        // SAFETY: a new mapping of our own.
-        let memory = unsafe {
-            let (rights, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
-            libc::mmap(std::ptr::null_mut(), size_of::<Once>(), rights, kind, -1, 0)
-        };
-        assert_ne!(memory, libc::MAP_FAILED);
-        // SAFETY: large enough, aligned to a page, and zeroed.
-        let once = unsafe { &*memory.cast::<Once>() };
+        // SAFETY: documented: a zeroed `Once` is a new one.
+        let once = unsafe { mapped::<Once>() };
         let (mut child, mut was_done) = (0, true);
         once.call_once(|| {
             // SAFETY: the child leaves by `_exit` soon.

@@ -180,7 +180,7 @@ fn the_end_of_a_thread_and_a_message_race() {
 /// Receives from two channels, and makes that known to one after the other. The frame that others may
 /// find is leaked.
 fn receive_from_two(r1: &Receiver<Letter>, r2: &Receiver<Letter>) {
-    let sleeper = Box::leak(Box::new(Sleeper::new(false)));
+    let sleeper = Box::leak(Box::new(Sleeper::new()));
     let deal = &*Box::leak(Box::new(UnsafeCell::new(Deal::Open)));
     let entry = |number| Entry::new(&*sleeper, Role::OneOf { number, deal });
     let entries = &*Box::leak(Box::new([entry(0), entry(1)]));
@@ -257,7 +257,7 @@ fn negative_settled_without_a_claim() {
             loom::thread::spawn(move || {
                 on(green.thread(), || {
                     // Never freed: the second sender comes when the sleep is over.
-                    let sleeper: &Sleeper = Box::leak(Box::new(Sleeper::new(false)));
+                    let sleeper: &Sleeper = Box::leak(Box::new(Sleeper::new()));
                     let deal = &*Box::leak(Box::new(UnsafeCell::new(Deal::Open)));
                     let entry = |number| Entry::new(sleeper, Role::OneOf { number, deal });
                     let entries = &*Box::leak(Box::new([entry(0), entry(1)]));
@@ -287,7 +287,7 @@ fn a_watch_is_left_when_the_thread_is_through_with_it() {
         let thread = core.thread();
         let end = loom::thread::spawn(move || assert!(!thread.finish()));
         together([Box::new(move || {
-            let sleeper = Sleeper::new(false);
+            let sleeper = Sleeper::new();
             // Another thread has won.
             assert!(sleeper.try_claim());
             let watch = Watch::new(thread, &sleeper, 0);

@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 
 use super::Aging;
 use crate::mxn::green::Green;
-use crate::mxn::lwp::Lwp;
+use crate::mxn::lwp::{HighRun, Lwp};
 use crate::mxn::sched::{Scheduler, deref, policy};
 use crate::park::priority::Priority;
 
@@ -74,19 +74,19 @@ impl Scheduler {
         pinned
     }
 
-    /// Returns `true` if the LWP has run high threads for long enough, while a normal one waits here.
+    /// Returns `true` if the LWP has run high threads for long enough, or cannot run the first of them, while a
+    /// normal one waits here.
     pub(super) fn is_normal_owed(&self, lwp: &Lwp) -> bool {
         let (now, tick) = (self.clock.now(), lwp.tick.get());
         let mut run = lwp.high_run.get();
         let interrupted = tick.wrapping_sub(run.tick) > 1;
         let owed = !interrupted
-            && now.saturating_sub(run.since) >= policy::HIGH_RUN
+            && (run.is_held_up || now.saturating_sub(run.since) >= policy::HIGH_RUN)
             && (lwp.has_queued() || self.inject.len() > 0 || self.preempted.len() > 0);
         if interrupted || owed {
             run.since = now;
         }
-        run.tick = tick;
-        lwp.high_run.set(run);
+        lwp.high_run.set(HighRun { tick, is_held_up: false, ..run });
         owed
     }
 

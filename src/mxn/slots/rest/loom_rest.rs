@@ -132,7 +132,7 @@ fn the_set_is_left(may_sleep: fn(&Scheduler) -> bool) {
             idle.sleep.prepare();
             scheduler.idle.enter(idle.index, false);
         }
-        assert!(scheduler.poller.enter().is_some() && scheduler.may_sleep_deeply());
+        assert!(scheduler.poller.enter(1).is_some() && scheduler.may_sleep_deeply());
         let monitor = loom::thread::spawn(move || {
             if scheduler.sees_descriptors() {
                 scheduler.watch.sleep_deeply(None, || may_sleep(scheduler));

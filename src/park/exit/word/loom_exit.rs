@@ -152,7 +152,7 @@ fn a_watch_is_taken_back_while_the_thread_ends() {
     model(|| {
         let joiner = Core::new();
         one_ends(joiner.thread(), finish, |thread, result| {
-            let sleeper = Sleeper::new(false);
+            let sleeper = Sleeper::new();
             assert!(sleeper.try_claim());
             let watch = Watch::new(thread, &sleeper, GRANTED);
             // SAFETY: it stays until it has been taken back.

@@ -100,7 +100,7 @@ fn a_normal_thread_is_owed_a_turn_after_many_high_ones() {
     let (scheduler, lwp, green) = (model.scheduler, model.lwp(0), model.green(0));
     // It has run high threads for long.
     let is_owed = |tick: u32| {
-        lwp.high_run.set(HighRun { since: 0, tick: lwp.tick.get().wrapping_sub(tick) });
+        lwp.high_run.set(HighRun { since: 0, tick: lwp.tick.get().wrapping_sub(tick), is_held_up: false });
         scheduler.is_normal_owed(lwp)
     };
     sleep(Duration::from_nanos(HIGH_RUN));
