@@ -251,9 +251,8 @@ impl<T> Channel<T> {
                 }
                 looks.pause();
             }
-            let waits = patient && looks.left == 0 && !time::has_passed(wait.deadline);
-            let refused = waits && endless::is_refused(wait);
-            let waits = waits && !refused;
+            let may_wait = patient && looks.left == 0 && !time::has_passed(wait.deadline);
+            let waits = may_wait && !endless::is_refused(wait);
             let sleeper = Sleeper::new();
             let entry = Entry::alone(&sleeper, frame);
             let mut how = How { reason: S::REASON, wait, spin: true };
@@ -282,7 +281,8 @@ impl<T> Channel<T> {
                         Step::Disconnected => return Err(Refusal::Disconnected),
                         Step::NeedsBlock | Step::NeedsCell => self.supply(step),
                         _ if looks.left > 0 => looks.pause(),
-                        _ if refused => endless::refuse(),
+                        // Once refused, it stays so: no other thread is here that could change that.
+                        _ if patient && endless::is_refused(wait) => endless::refuse(),
                         _ => return Err(WaitError::TimedOut.into()),
                     }
                     continue;
