@@ -9,7 +9,7 @@ use super::views::{HistoryView, LockView, Overview, ThreadPageView};
 use crate::trace::Level;
 
 /// The version of all of this. A server refuses other versions.
-pub const VERSION: u32 = 7;
+pub const VERSION: u32 = 8;
 
 /// The longest payload: 16 MiB.
 pub const LONGEST: usize = 16 << 20;
@@ -185,6 +185,13 @@ mod tests {
         assert!(matches!(payload(LONGEST - 8), Some(Response::Events(_))));
         let Some(Response::Refused(why)) = payload(LONGEST) else { panic!("it was sent") };
         assert!(why.contains("at most 16777216 can be sent"), "{why}");
+    }
+
+    /// A part of a recording may have any bytes, and must fit.
+    #[test]
+    fn bytes_travel_as_they_are() {
+        let part = Response::Events(vec![0xff; LONGEST - 8]);
+        assert_eq!(Response::from_payload(&part.to_frame()[4..]), Some(part));
     }
 
     /// A dump of a thousand threads has as much.
