@@ -137,8 +137,11 @@ impl Client {
         self.done(&Request::CountLocks(on))
     }
 
-    /// Returns the events since the last call, as the bytes of a recording; with `all`, all that are still
-    /// there. The process must [record](Self::set_level) them.
+    /// Returns the events since the last call, as a recording; with `all`, all that are still there. The
+    /// process must [record](Self::set_level) them.
+    ///
+    /// It asks for up to half a gigabyte. [`events_part`](Self::events_part) asks for as much as fits into one
+    /// answer.
     ///
     /// # Errors
     ///
@@ -147,14 +150,49 @@ impl Client {
         let mut bytes = Vec::new();
         // The program may record faster than its events travel.
         for number in 0..MOST_PARTS {
-            let Response::Events(part) = self.ask(&Request::Events(all && number == 0))? else {
-                return Err(unexpected());
-            };
-            if !parts::append(&mut bytes, &part).ok_or_else(unexpected)? {
+            if !self.append_part(all && number == 0, &mut bytes)? {
                 break;
             }
         }
         Recording::read(&*bytes)
+    }
+
+    /// Returns as many of the events since the last call as fit into one answer, and `true` if more may be
+    /// there. With `all`, it begins with the oldest that are still there.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::threadmon::{self, Client};
+    ///
+    /// threadmon::serve()?;
+    /// let mut client = Client::connect(std::process::id())?;
+    /// let mut file = Vec::new();
+    /// let (recording, mut more) = client.events_part(true)?;
+    /// recording.write(&mut file)?;
+    /// while more {
+    ///     let part = client.events_part(false)?;
+    ///     part.0.write_more(&mut file)?;
+    ///     more = part.1;
+    /// }
+    /// # std::io::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`overview`](Self::overview).
+    pub fn events_part(&mut self, all: bool) -> io::Result<(Recording, bool)> {
+        let mut bytes = Vec::new();
+        let more = self.append_part(all, &mut bytes)?;
+        Ok((Recording::read(&*bytes)?, more))
+    }
+
+    /// Appends the next part of a recording. Returns `true` if more may follow.
+    fn append_part(&mut self, all: bool, bytes: &mut Vec<u8>) -> io::Result<bool> {
+        match self.ask(&Request::Events(all))? {
+            Response::Events(part) => parts::append(bytes, &part).ok_or_else(unexpected),
+            _ => Err(unexpected()),
+        }
     }
 
     /// Returns what has happened to a thread since the last call for it; with `anew`, all that is still
