@@ -33,6 +33,15 @@ pub(crate) fn switch(on: bool) {
     observed::count_contention(on);
 }
 
+/// Begins or ends the counting for clients of `threadmon`. It does not end what the program has begun.
+#[cfg(unix)]
+pub(crate) fn want(on: bool) {
+    tell_children();
+    // The clients are the parent's.
+    crate::park::fork::tell_children(|| observed::want_contention(false));
+    observed::want_contention(on);
+}
+
 #[inline]
 pub(crate) fn is_on() -> bool {
     observed::is_contention_counted()

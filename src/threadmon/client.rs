@@ -109,7 +109,8 @@ impl Client {
         }
     }
 
-    /// Sets what the process counts and records of its threads.
+    /// Sets what this client wants the process to count and record of its threads. The process does the most
+    /// of what it wants itself, and of what its clients want while they are connected.
     ///
     /// # Errors
     ///
@@ -119,7 +120,7 @@ impl Client {
     }
 
     /// Lets one thread of `one_of` [record events](crate::trace::set_sample), from the next time on that
-    /// events are switched on.
+    /// events are switched on. Of several clients that are connected, the smallest number counts.
     ///
     /// # Errors
     ///
@@ -128,7 +129,8 @@ impl Client {
         self.done(&Request::SetSample(one_of.get()))
     }
 
-    /// Lets the process count contention at locks, and record their owners.
+    /// Lets the process count contention at locks, and record their owners. It stops counting if no client
+    /// wants it any more, and the process does not count on its own account.
     ///
     /// # Errors
     ///

@@ -30,9 +30,10 @@ pub enum Request {
     Threads(u32, u32, bool),
     /// The locks for which threads waited.
     Locks,
-    /// Sets what is counted and recorded of threads.
+    /// What this client wants to be counted and recorded of threads, until its connection ends.
     SetLevel(Level),
-    /// Begins or ends the recording of owners, and the counting of contention. Owners stay recorded.
+    /// Begins or ends the recording of owners, and the counting of contention, for this client. Owners stay
+    /// recorded.
     CountLocks(bool),
     /// The events since the last such request, as a recording. With `true`, all that are still there. If they
     /// are too many for one answer, the next one goes on.

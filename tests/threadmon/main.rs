@@ -139,6 +139,7 @@ fn child() {
         ("elsewhere", errors::elsewhere),
         ("quit", views::quit),
         ("views", views::views),
+        ("wants", views::wants),
         ("young", views::young),
         ("walk", views::walk),
         ("many", many::many),

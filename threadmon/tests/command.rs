@@ -169,7 +169,9 @@ fn a_monitor_that_ends_leaves_the_level_that_another_wants() {
     assert!(first.0.wait().expect("its status").success());
     let text = out(&target.monitor(&["--once", "--level", "off"]));
     assert!(text.contains("level events"), "{text}");
+    // It is killed.
     drop(second);
+    target.is_unharmed();
 }
 
 #[test]
