@@ -73,7 +73,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// The process has ended, does not answer, or answers something else.
+    /// The process has ended, does not answer, or answers something else. `FileTooLarge` if the answer has
+    /// more than 16 MiB.
     pub fn overview(&mut self) -> io::Result<Overview> {
         match self.ask(&Request::Overview)? {
             Response::Overview(overview) => Ok(overview),
@@ -256,6 +257,7 @@ impl Client {
                 }
                 return match Response::from_payload(&frame) {
                     Some(Response::Refused(why)) => Err(io::Error::new(io::ErrorKind::NotFound, why)),
+                    Some(Response::TooLong(bytes)) => Err(too_long(bytes)),
                     Some(response) => Ok(response),
                     None => Err(unexpected()),
                 };
@@ -283,6 +285,12 @@ impl Client {
 
 fn ended() -> io::Error {
     io::Error::new(io::ErrorKind::UnexpectedEof, "the process has ended")
+}
+
+/// Returns the error of an answer of so many bytes.
+fn too_long(bytes: usize) -> io::Error {
+    let problem = format!("the answer of the process has {bytes} bytes; at most {LONGEST} can be sent");
+    io::Error::new(io::ErrorKind::FileTooLarge, problem)
 }
 
 /// Returns the error of an answer that makes no sense.
@@ -328,6 +336,16 @@ mod tests {
         assert_eq!(client.deadlocks().unwrap(), "in time");
         answer(&mut server, "the next one");
         assert_eq!(client.deadlocks().unwrap(), "the next one");
+    }
+
+    /// It is no runtime that has ended, which is `NotFound`.
+    #[test]
+    fn an_answer_that_is_too_long_has_an_error_of_its_own() {
+        let (mut client, mut server) = pair();
+        server.write_all(&Response::Text("x".repeat(LONGEST)).to_frame()).unwrap();
+        let error = client.threads(1, 4096, false).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::FileTooLarge, "{error}");
+        assert!(error.to_string().contains("at most 16777216 can be sent"), "{error}");
     }
 
     /// The kernel begins no call again that has a time limit, whatever the handler says.

@@ -20,8 +20,8 @@ use crate::thread::seen::ThreadsSeen;
 use crate::trace::history::{self, History};
 use crate::trace::{EventKind, State, level, parts};
 
-/// The most threads of one page.
-const MOST: usize = 20_000;
+/// The most threads of one page. So an answer has room for names of 4,000 bytes.
+const MOST: usize = 4_096;
 
 /// The most events of one history.
 const EVENTS: usize = 1_000;
