@@ -53,7 +53,7 @@ impl Client {
     /// # Errors
     ///
     /// `NotFound` if there is no such process, or it does not serve. `PermissionDenied` if it is another
-    /// user's. `Unsupported` if it has another version. Otherwise the system's error.
+    /// user's, and this process is not root's. `Unsupported` if it has another version. Otherwise the system's error.
     pub fn connect(pid: u32) -> io::Result<Self> {
         let stream = socket::connect(pid)?;
         stream.set_read_timeout(Some(PATIENCE))?;

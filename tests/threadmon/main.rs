@@ -125,6 +125,7 @@ fn child() {
         ("strangers", attacks::strangers),
         ("crowd", attacks::crowd),
         ("other_user", attacks::other_user),
+        ("roots_client", attacks::roots_client),
         ("other_server", attacks::other_server),
         ("hogs", attacks::hogs),
         ("fork", errors::fork),
