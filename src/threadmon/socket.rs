@@ -7,7 +7,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 use crate::settings;
-use crate::sys::poll;
+use crate::sys::{self, poll};
 
 /// The longest path of a socket: the kernel has room for 108 bytes, with a zero at the end.
 const LONGEST: usize = 107;
@@ -22,6 +22,8 @@ fn directory() -> PathBuf {
 fn directory_in(private: Option<PathBuf>, user: u32) -> PathBuf {
     match private.filter(|it| it.is_absolute()) {
         Some(private) => private.join("selvedge"),
+        // The user that starts a set-user-id program must not choose where it listens.
+        None if sys::is_privileged() => Path::new("/tmp").join(format!("selvedge-{user}")),
         None => std::env::temp_dir().join(format!("selvedge-{user}")),
     }
 }
