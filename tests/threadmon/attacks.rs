@@ -258,7 +258,9 @@ pub(super) fn roots_client() {
         become_other_user();
         // SAFETY: takes numbers. It lets the process belong to its user in `/proc` again.
         #[cfg(target_os = "linux")]
-        unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 1) };
+        unsafe {
+            libc::prctl(libc::PR_SET_DUMPABLE, 1)
+        };
         let told = serve().and_then(|()| tells.write_all(&[1]));
         let _ = waits.read(&mut [0]);
         // SAFETY: it ends the child.

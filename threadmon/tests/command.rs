@@ -342,6 +342,10 @@ fn files_that_are_no_recordings_are_named() {
     std::fs::write(&file, "#!/bin/sh, and some more").expect("written");
     let path = file.to_str().expect("UTF-8");
     fails(&monitor(&["explain", path], &room), 1, &[path, "not a recording"]);
+    let drawing = room.path().join("trace.json");
+    std::fs::write(&drawing, r#"{"traceEvents":[]}"#).expect("written");
+    let drawing = drawing.to_str().expect("UTF-8");
+    fails(&monitor(&["explain", drawing], &room), 1, &["not a recording", "ending of the name"]);
     fails(&monitor(&["export", path, "--chrome", "/dev/full"], &room), 1, &["not a recording"]);
     fails(&monitor(&[], &room), 2, &["expected the number of a process"]);
     fails(&monitor(&["1"], &room), 1, &["the output is no terminal: use --once or --json"]);
