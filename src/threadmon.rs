@@ -21,6 +21,7 @@ mod metrics;
 pub(crate) mod server;
 mod socket;
 mod views;
+mod wants;
 pub mod wire;
 
 pub use self::client::Client;

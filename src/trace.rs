@@ -76,6 +76,8 @@ mod recording;
 mod timeline;
 
 pub use self::event::{Event, EventKind, SlotCause, Track};
+#[cfg(unix)]
+pub(crate) use self::level::want_level;
 pub use self::level::{Level, level, set_level, set_ring_events, set_sample};
 pub use self::recording::{Recording, RuntimeFacts};
 pub use self::timeline::{CpuLine, Span, State, ThreadLine, Timeline, TrackLine, TrackState, Wake};

@@ -81,6 +81,15 @@ impl<V> Bucket<V> {
         Some(taken)
     }
 
+    /// Unlinks what comes after so many entries.
+    fn cut(&mut self, most: usize) -> Option<SystemBox<Entry<V>>> {
+        let mut at = &mut self.0;
+        for _ in 0..most {
+            at = &mut at.as_mut()?.next;
+        }
+        at.take()
+    }
+
     fn entries(&self) -> impl Iterator<Item = &Entry<V>> {
         std::iter::successors(self.0.as_deref(), |entry| entry.next.as_deref())
     }
@@ -109,21 +118,29 @@ impl<V> ByAddress<V> {
     where
         V: Default,
     {
+        self.change_one_of(usize::MAX, key, change);
+    }
+
+    /// Does the same, and keeps at most so many entries in a bucket: those that were changed last.
+    pub(crate) fn change_one_of(&self, most: usize, key: usize, change: impl FnOnce(&mut V))
+    where
+        V: Default,
+    {
         let _no_preempt = NoPreempt::hold();
         let mut change = Some(change);
         let mut spare: Option<SystemBox<Entry<V>>> = None;
-        while change.is_some() {
+        while let Some(change_it) = change.take() {
+            // What is returned is freed here, with no lock held.
             self.bucket(key).with(|bucket| {
-                if bucket.find(key).is_none()
-                    && let Some(entry) = spare.take()
-                {
-                    bucket.push(entry);
-                }
-                if let Some(value) = bucket.find(key)
-                    && let Some(change) = change.take()
-                {
-                    change(value);
-                }
+                let known = bucket.take(key, |_| true);
+                let is_new = known.is_none();
+                let Some(mut entry) = known.or_else(|| spare.take()) else {
+                    change = Some(change_it);
+                    return None;
+                };
+                change_it(&mut entry.value);
+                bucket.push(entry);
+                if is_new { bucket.cut(most) } else { None }
             });
             if change.is_some() {
                 spare = Some(SystemBox::new(Entry { key, value: V::default(), next: None }));

@@ -14,6 +14,10 @@ use crate::time;
 
 by_address! { TABLE: Counts }
 
+/// How many locks of a bucket are counted, those that were waited for last: of all, some 65,000. A program
+/// may make locks at new addresses without end.
+const MOST: usize = 256;
+
 /// The counts of one address.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
@@ -31,6 +35,15 @@ pub(crate) struct Counts {
 pub(crate) fn switch(on: bool) {
     tell_children();
     observed::count_contention(on);
+}
+
+/// Begins or ends the counting for clients of `threadmon`. It does not end what the program has begun.
+#[cfg(unix)]
+pub(crate) fn want(on: bool) {
+    tell_children();
+    // The clients are the parent's.
+    crate::park::fork::tell_children(|| observed::want_contention(false));
+    observed::want_contention(on);
 }
 
 #[inline]
@@ -109,7 +122,7 @@ impl Wait {
     #[cold]
     fn end(&self) {
         let waited = time::now() - self.since;
-        TABLE.change(self.key, |counts| {
+        TABLE.change_one_of(MOST, self.key, |counts| {
             counts.kind = Some(self.kind);
             counts.contended += 1;
             counts.spun += u64::from(self.slept == 0 && !self.gave_up);
@@ -127,6 +140,24 @@ mod tests {
     use super::*;
     use crate::park::wait_queue::Token;
     use crate::sys::child_tests as child;
+
+    #[test]
+    fn locks_that_were_waited_for_long_ago_are_forgotten() {
+        let test = concat!(module_path!(), "::locks_that_were_waited_for_long_ago_are_forgotten");
+        child::isolated(test, || {
+            const LOCKS: usize = 100_000;
+            switch(true);
+            let wait = |key| drop(Contention::begin(key, WaitReason::Mutex));
+            for lock in 0..LOCKS {
+                wait(64 * (lock + 1));
+                wait(8);
+            }
+            let counted: std::collections::HashMap<_, _> = all().into_iter().collect();
+            assert!((1_000..=256 * MOST).contains(&counted.len()), "{}", counted.len());
+            assert_eq!(counted[&8].contended, LOCKS as u64);
+            assert!(counted.contains_key(&(64 * LOCKS)));
+        });
+    }
 
     #[test]
     fn what_is_counted_of_a_wait() {

@@ -17,6 +17,8 @@ const CONTENTION: u32 = 1 << 16;
 const ACCOUNTS: u32 = 1 << 17;
 /// Events of threads are recorded, too.
 const EVENTS: u32 = 1 << 18;
+/// Clients of `threadmon` want waits for locks to be counted.
+const CONTENTION_WANTED: u32 = 1 << 19;
 
 /// Returns `true` if times of threads are counted.
 #[inline]
@@ -65,14 +67,24 @@ pub(crate) fn record_owners() {
 /// Returns `true` if waits for locks are counted.
 #[inline]
 pub(crate) fn is_contention_counted() -> bool {
-    SWITCH.load(Ordering::Relaxed) & CONTENTION != 0
+    SWITCH.load(Ordering::Relaxed) & (CONTENTION | CONTENTION_WANTED) != 0
 }
 
 /// Begins or ends the counting of waits for locks.
 pub(crate) fn count_contention(on: bool) {
+    switch(CONTENTION, on);
+}
+
+/// Does the same for clients of `threadmon`.
+#[cfg(unix)]
+pub(crate) fn want_contention(on: bool) {
+    switch(CONTENTION_WANTED, on);
+}
+
+fn switch(bit: u32, on: bool) {
     if on {
-        SWITCH.fetch_or(CONTENTION, Ordering::Relaxed);
+        SWITCH.fetch_or(bit, Ordering::Relaxed);
     } else {
-        SWITCH.fetch_and(!CONTENTION, Ordering::Relaxed);
+        SWITCH.fetch_and(!bit, Ordering::Relaxed);
     }
 }

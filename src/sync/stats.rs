@@ -5,7 +5,8 @@
 //! not noticed, and costs the same as always.
 //!
 //! A lock is known by its address, and has no destructor that could tell that it is gone. So what is
-//! counted belongs to all locks that have been at that address.
+//! counted belongs to all locks that have been at that address. If locks are waited for at more than some
+//! 65,000 addresses, those that were waited for last are kept.
 //!
 //! # Examples
 //!
@@ -55,7 +56,7 @@ pub fn enable() {
     contention::switch(true);
 }
 
-/// Stops counting. What has been counted stays.
+/// Stops counting, unless [`threadmon`](crate::threadmon) looks at locks. What has been counted stays.
 ///
 /// # Examples
 ///

@@ -53,7 +53,7 @@ impl Client {
     /// # Errors
     ///
     /// `NotFound` if there is no such process, or it does not serve. `PermissionDenied` if it is another
-    /// user's. `Unsupported` if it has another version. Otherwise the system's error.
+    /// user's, and this process is not root's. `Unsupported` if it has another version. Otherwise the system's error.
     pub fn connect(pid: u32) -> io::Result<Self> {
         let stream = socket::connect(pid)?;
         stream.set_read_timeout(Some(PATIENCE))?;
@@ -73,7 +73,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// The process has ended, does not answer, or answers something else.
+    /// The process has ended, does not answer, or answers something else. `FileTooLarge` if the answer has
+    /// more than 16 MiB.
     pub fn overview(&mut self) -> io::Result<Overview> {
         match self.ask(&Request::Overview)? {
             Response::Overview(overview) => Ok(overview),
@@ -109,7 +110,8 @@ impl Client {
         }
     }
 
-    /// Sets what the process counts and records of its threads.
+    /// Sets what this client wants the process to count and record of its threads. The process does the most
+    /// of what it wants itself, and of what its clients want while they are connected.
     ///
     /// # Errors
     ///
@@ -119,7 +121,7 @@ impl Client {
     }
 
     /// Lets one thread of `one_of` [record events](crate::trace::set_sample), from the next time on that
-    /// events are switched on.
+    /// events are switched on. Of several clients that are connected, the smallest number counts.
     ///
     /// # Errors
     ///
@@ -128,7 +130,8 @@ impl Client {
         self.done(&Request::SetSample(one_of.get()))
     }
 
-    /// Lets the process count contention at locks, and record their owners.
+    /// Lets the process count contention at locks, and record their owners. It stops counting if no client
+    /// wants it any more, and the process does not count on its own account.
     ///
     /// # Errors
     ///
@@ -137,8 +140,11 @@ impl Client {
         self.done(&Request::CountLocks(on))
     }
 
-    /// Returns the events since the last call, as the bytes of a recording; with `all`, all that are still
-    /// there. The process must [record](Self::set_level) them.
+    /// Returns the events since the last call, as a recording; with `all`, all that are still there. The
+    /// process must [record](Self::set_level) them.
+    ///
+    /// It asks for up to half a gigabyte. [`events_part`](Self::events_part) asks for as much as fits into one
+    /// answer.
     ///
     /// # Errors
     ///
@@ -147,14 +153,49 @@ impl Client {
         let mut bytes = Vec::new();
         // The program may record faster than its events travel.
         for number in 0..MOST_PARTS {
-            let Response::Events(part) = self.ask(&Request::Events(all && number == 0))? else {
-                return Err(unexpected());
-            };
-            if !parts::append(&mut bytes, &part).ok_or_else(unexpected)? {
+            if !self.append_part(all && number == 0, &mut bytes)? {
                 break;
             }
         }
         Recording::read(&*bytes)
+    }
+
+    /// Returns as many of the events since the last call as fit into one answer, and `true` if more may be
+    /// there. With `all`, it begins with the oldest that are still there.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::threadmon::{self, Client};
+    ///
+    /// threadmon::serve()?;
+    /// let mut client = Client::connect(std::process::id())?;
+    /// let mut file = Vec::new();
+    /// let (recording, mut more) = client.events_part(true)?;
+    /// recording.write(&mut file)?;
+    /// while more {
+    ///     let part = client.events_part(false)?;
+    ///     part.0.write_more(&mut file)?;
+    ///     more = part.1;
+    /// }
+    /// # std::io::Result::Ok(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`overview`](Self::overview).
+    pub fn events_part(&mut self, all: bool) -> io::Result<(Recording, bool)> {
+        let mut bytes = Vec::new();
+        let more = self.append_part(all, &mut bytes)?;
+        Ok((Recording::read(&*bytes)?, more))
+    }
+
+    /// Appends the next part of a recording. Returns `true` if more may follow.
+    fn append_part(&mut self, all: bool, bytes: &mut Vec<u8>) -> io::Result<bool> {
+        match self.ask(&Request::Events(all))? {
+            Response::Events(part) => parts::append(bytes, &part).ok_or_else(unexpected),
+            _ => Err(unexpected()),
+        }
     }
 
     /// Returns what has happened to a thread since the last call for it; with `anew`, all that is still
@@ -216,6 +257,7 @@ impl Client {
                 }
                 return match Response::from_payload(&frame) {
                     Some(Response::Refused(why)) => Err(io::Error::new(io::ErrorKind::NotFound, why)),
+                    Some(Response::TooLong(bytes)) => Err(too_long(bytes)),
                     Some(response) => Ok(response),
                     None => Err(unexpected()),
                 };
@@ -243,6 +285,12 @@ impl Client {
 
 fn ended() -> io::Error {
     io::Error::new(io::ErrorKind::UnexpectedEof, "the process has ended")
+}
+
+/// Returns the error of an answer of so many bytes.
+fn too_long(bytes: usize) -> io::Error {
+    let problem = format!("the answer of the process has {bytes} bytes; at most {LONGEST} can be sent");
+    io::Error::new(io::ErrorKind::FileTooLarge, problem)
 }
 
 /// Returns the error of an answer that makes no sense.
@@ -288,6 +336,16 @@ mod tests {
         assert_eq!(client.deadlocks().unwrap(), "in time");
         answer(&mut server, "the next one");
         assert_eq!(client.deadlocks().unwrap(), "the next one");
+    }
+
+    /// It is no runtime that has ended, which is `NotFound`.
+    #[test]
+    fn an_answer_that_is_too_long_has_an_error_of_its_own() {
+        let (mut client, mut server) = pair();
+        server.write_all(&Response::Text("x".repeat(LONGEST)).to_frame()).unwrap();
+        let error = client.threads(1, 4096, false).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::FileTooLarge, "{error}");
+        assert!(error.to_string().contains("at most 16777216 can be sent"), "{error}");
     }
 
     /// The kernel begins no call again that has a time limit, whatever the handler says.

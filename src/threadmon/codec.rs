@@ -18,6 +18,35 @@ pub(super) trait Wire: Sized {
 
     /// Takes the value from the front of `from`, or returns `None` if there is none.
     fn get(from: &mut &[u8]) -> Option<Self>;
+
+    /// Appends the values, without their number.
+    fn put_all(values: &[Self], out: &mut Vec<u8>) {
+        values.iter().for_each(|value| value.put(out));
+    }
+
+    /// Takes so many values from the front of `from`.
+    fn get_all(from: &mut &[u8], many: usize) -> Option<Vec<Self>> {
+        (0..many).map(|_| Self::get(from)).collect()
+    }
+}
+
+/// Bytes travel as they are: a recording has many.
+impl Wire for u8 {
+    fn put(&self, out: &mut Vec<u8>) {
+        out.push(*self);
+    }
+
+    fn get(from: &mut &[u8]) -> Option<Self> {
+        from.split_off_first().copied()
+    }
+
+    fn put_all(values: &[Self], out: &mut Vec<u8>) {
+        out.extend_from_slice(values);
+    }
+
+    fn get_all(from: &mut &[u8], many: usize) -> Option<Vec<Self>> {
+        from.split_off(..many).map(<[u8]>::to_vec)
+    }
 }
 
 impl Wire for u64 {
@@ -63,7 +92,7 @@ macro_rules! numbers {
     )*};
 }
 
-numbers! { u8 u16 u32 usize }
+numbers! { u16 u32 usize }
 
 impl Wire for bool {
     fn put(&self, out: &mut Vec<u8>) {
@@ -119,7 +148,7 @@ impl<T: Wire> Wire for Option<T> {
 impl<T: Wire> Wire for Vec<T> {
     fn put(&self, out: &mut Vec<u8>) {
         self.len().put(out);
-        self.iter().for_each(|value| value.put(out));
+        T::put_all(self, out);
     }
 
     fn get(from: &mut &[u8]) -> Option<Self> {
@@ -128,7 +157,7 @@ impl<T: Wire> Wire for Vec<T> {
         if length > from.len() {
             return None;
         }
-        (0..length).map(|_| T::get(from)).collect()
+        T::get_all(from, length)
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::dump::dump;
 use super::views::{HistoryView, LockView, LwpView, Overview, RuntimeView, ThreadPageView, ThreadView};
+use super::wants::Wants;
 use super::wire::{Request, Response};
 use crate::observe::{contention, lock_owners, names};
 use crate::runtime::registry::{self, Observed};
@@ -17,15 +18,15 @@ use crate::sys::{affinity, poll};
 use crate::thread::info::{ThreadInfo, ThreadState};
 use crate::thread::seen::ThreadsSeen;
 use crate::trace::history::{self, History};
-use crate::trace::{EventKind, State, level, parts, set_level, set_sample};
+use crate::trace::{EventKind, State, level, parts};
 
-/// The most threads of one page.
-const MOST: usize = 20_000;
+/// The most threads of one page. So an answer has room for names of 4,000 bytes.
+const MOST: usize = 4_096;
 
 /// The most events of one history.
 const EVENTS: usize = 1_000;
 
-/// What one client has seen.
+/// What one client has seen, and what it wants.
 #[derive(Default)]
 pub(super) struct Collector {
     /// What it has got of the threads, by the runtimes' numbers.
@@ -34,6 +35,7 @@ pub(super) struct Collector {
     rings: HashMap<usize, u64>,
     /// The thread that it follows, and how much of each ring it has seen of that.
     followed: (u64, HashMap<usize, u64>),
+    wants: Wants,
 }
 
 impl Collector {
@@ -44,16 +46,14 @@ impl Collector {
             Request::Threads(number, max, anew) => self.threads(number, max, anew),
             Request::Locks => Response::Locks(locks()),
             Request::SetLevel(level) => {
-                set_level(level);
+                self.wants.change(|it| it.level = level);
                 Response::Done
             }
             Request::CountLocks(on) => {
                 if on {
                     lock_owners::turn_on();
-                    contention::switch(true);
-                } else {
-                    contention::switch(false);
                 }
+                self.wants.change(|it| it.locks = on);
                 Response::Done
             }
             Request::Events(all) => {
@@ -65,7 +65,7 @@ impl Collector {
             }
             Request::SetSample(one_of) => match NonZeroU32::new(one_of) {
                 Some(one_of) => {
-                    set_sample(one_of);
+                    self.wants.change(|it| it.one_of = Some(one_of));
                     Response::Done
                 }
                 None => Response::Refused("expected at least 1 as the size of a sample, not 0".into()),

@@ -130,6 +130,7 @@ impl Server {
             let stalls = self.clients.iter().any(|client| !client.output.is_empty());
             let Ok(ready) = poll::wait(&on, stalls.then_some(Duration::from_millis(500))) else { return };
             if !self.is_listening() {
+                self.clients.iter_mut().for_each(|client| client.collector = Collector::default());
                 // What has the numbers now is not the server's to close.
                 return std::mem::forget(self);
             }

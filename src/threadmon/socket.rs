@@ -7,23 +7,34 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 use crate::settings;
-use crate::sys::poll;
+use crate::sys::{self, poll};
 
 /// The longest path of a socket: the kernel has room for 108 bytes, with a zero at the end.
 const LONGEST: usize = 107;
 
 /// Returns the directory of all sockets of this user.
 fn directory() -> PathBuf {
-    directory_in(settings::process("XDG_RUNTIME_DIR").map(PathBuf::from))
+    directory_in(settings::process("XDG_RUNTIME_DIR").map(PathBuf::from), poll::user())
 }
 
-/// Returns the same, by what the variable says. A relative path does not count: it would be another directory
-/// for each process (XDG Base Directory Specification).
-fn directory_in(private: Option<PathBuf>) -> PathBuf {
+/// Returns the same for any user, by what the variable says. A relative path does not count: it would be
+/// another directory for each process (XDG Base Directory Specification).
+fn directory_in(private: Option<PathBuf>, user: u32) -> PathBuf {
     match private.filter(|it| it.is_absolute()) {
         Some(private) => private.join("selvedge"),
-        None => std::env::temp_dir().join(format!("selvedge-{}", poll::user())),
+        // The user that starts a set-user-id program must not choose where it listens.
+        None if sys::is_privileged() => Path::new("/tmp").join(format!("selvedge-{user}")),
+        None => std::env::temp_dir().join(format!("selvedge-{user}")),
     }
+}
+
+/// Returns where processes of this user may listen. A process outside of the user's session, as services are,
+/// has no directory of that.
+fn directories(user: u32) -> [PathBuf; 2] {
+    // Of another user, what the variable is by the convention of systemd.
+    let session =
+        if user == poll::user() { directory() } else { format!("/run/user/{user}/selvedge").into() };
+    [session, directory_in(None, user)]
 }
 
 /// Returns the path of the socket of a process in this directory.
@@ -91,15 +102,16 @@ pub(super) fn connect(pid: u32) -> io::Result<UnixStream> {
     let Ok(process) = fs::metadata(format!("/proc/{pid}")) else {
         return Err(io::Error::new(io::ErrorKind::NotFound, format!("there is no process {pid}")));
     };
-    let path = path_in(&directory(), pid)?;
+    let [session, outside] = directories(process.uid());
+    let path = path_in(&session, pid)?;
     let me = poll::user();
-    if process.uid() != me {
+    // Root may ask any process.
+    if process.uid() != me && me != 0 {
         let problem = format!("process {pid} is another user's (user {}; this is user {me})", process.uid());
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, problem));
     }
     let found = UnixStream::connect(&path).map(|stream| (stream, path.clone())).or_else(|error| {
-        // A process outside of the user's session, as services are, has no directory of that.
-        let elsewhere = path_in(&directory_in(None), pid)?;
+        let elsewhere = path_in(&outside, pid)?;
         UnixStream::connect(&elsewhere).map(|stream| (stream, elsewhere)).map_err(|_| error)
     });
     let (stream, path) = found.map_err(|error| match error.kind() {
@@ -158,12 +170,12 @@ mod tests {
 
     #[test]
     fn every_process_has_the_same_directory() {
-        let none = directory_in(None);
+        let none = directory_in(None, 7);
         assert!(none.is_absolute());
         for relative in ["", ".", "run/user"] {
-            assert_eq!(directory_in(Some(relative.into())), none);
+            assert_eq!(directory_in(Some(relative.into()), 7), none);
         }
-        assert_eq!(directory_in(Some("/run/user/7".into())), Path::new("/run/user/7/selvedge"));
+        assert_eq!(directory_in(Some("/run/user/7".into()), 7), Path::new("/run/user/7/selvedge"));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::views::{HistoryView, LockView, Overview, ThreadPageView};
 use crate::trace::Level;
 
 /// The version of all of this. A server refuses other versions.
-pub const VERSION: u32 = 7;
+pub const VERSION: u32 = 8;
 
 /// The longest payload: 16 MiB.
 pub const LONGEST: usize = 16 << 20;
@@ -30,9 +30,10 @@ pub enum Request {
     Threads(u32, u32, bool),
     /// The locks for which threads waited.
     Locks,
-    /// Sets what is counted and recorded of threads.
+    /// What this client wants to be counted and recorded of threads, until its connection ends.
     SetLevel(Level),
-    /// Begins or ends the recording of owners, and the counting of contention. Owners stay recorded.
+    /// Begins or ends the recording of owners, and the counting of contention, for this client. Owners stay
+    /// recorded.
     CountLocks(bool),
     /// The events since the last such request, as a recording. With `true`, all that are still there. If they
     /// are too many for one answer, the next one goes on.
@@ -71,6 +72,8 @@ pub enum Response {
     Refused(String),
     /// To `History`.
     History(HistoryView),
+    /// The answer would have so many bytes, which are more than [`LONGEST`].
+    TooLong(usize),
 }
 
 variants! {
@@ -100,6 +103,7 @@ variants! {
         6 Text(text)
         7 Refused(why)
         8 History(history)
+        9 TooLong(bytes)
     }
 }
 
@@ -125,7 +129,7 @@ impl Response {
         if bytes.len() <= 4 + LONGEST {
             return bytes;
         }
-        frame(&Self::Refused(format!("the answer has {} bytes; at most {LONGEST} can be sent", bytes.len())))
+        frame(&Self::TooLong(bytes.len() - 4))
     }
 
     /// Returns the response of this payload, or `None` if it is none.
@@ -180,11 +184,17 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_is_too_long_is_refused() {
+    fn an_answer_that_is_too_long_is_not_sent() {
         let payload = |bytes| Response::from_payload(&Response::Events(vec![0; bytes]).to_frame()[4..]);
         assert!(matches!(payload(LONGEST - 8), Some(Response::Events(_))));
-        let Some(Response::Refused(why)) = payload(LONGEST) else { panic!("it was sent") };
-        assert!(why.contains("at most 16777216 can be sent"), "{why}");
+        assert_eq!(payload(LONGEST), Some(Response::TooLong(LONGEST + 5)));
+    }
+
+    /// A part of a recording may have any bytes, and must fit.
+    #[test]
+    fn bytes_travel_as_they_are() {
+        let part = Response::Events(vec![0xff; LONGEST - 8]);
+        assert_eq!(Response::from_payload(&part.to_frame()[4..]), Some(part));
     }
 
     /// A dump of a thousand threads has as much.

@@ -18,6 +18,9 @@ impl Recording {
     /// There are tracks for kernel threads, threads and [CPUs](super::CpuLine), and a counter of the runnable
     /// threads of each runtime.
     ///
+    /// What happened before [`whole_since`](Self::whole_since) is not drawn: it would look as if a thread had
+    /// gone on with what it did before the missing events.
+    ///
     /// Viewers hang with very many tracks. If there are more than 1,000 threads, only the 1,000 with the most
     /// spans get tracks of their own. The others are groups by their names without the last number
     /// (`worker-*`), or by the thread that started them. A counter for each group tells how many threads are

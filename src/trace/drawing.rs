@@ -73,7 +73,7 @@ pub(super) struct Drawing {
 
 impl Drawing {
     pub(super) fn of(recording: &Recording) -> Self {
-        let timeline = Timeline::of(recording);
+        let timeline = Timeline::of_whole(recording);
         let name = |id: ThreadId| match recording.name(id) {
             Some(name) => name.to_owned(),
             None => format!("thread {}", id.as_u64().get()),
@@ -133,8 +133,12 @@ impl Drawing {
             1 => "threads".into(),
             one_of => format!("threads (a sample: one of {one_of})"),
         };
+        let kernel_threads = match recording.whole_since() {
+            None | Some(Duration::ZERO) => "kernel threads".into(),
+            Some(since) => format!("kernel threads (from {since:.3?} on: earlier events are missing)"),
+        };
         let headings = [
-            (Heading::KernelThreads, "kernel threads".into()),
+            (Heading::KernelThreads, kernel_threads),
             (Heading::Threads, threads),
             (Heading::Cpus, "CPUs (where threads began to run)".into()),
             (Heading::Groups, format!("{} more threads, by name", rest.len())),
@@ -241,6 +245,7 @@ pub(super) fn count<'a>(spans: impl IntoIterator<Item = &'a Span>) -> Curve {
 mod tests {
     use super::super::event::SlotCause;
     use super::*;
+    use crate::park::reason::WaitReason;
 
     /// What happens at one moment stands on the line of the LWP that it happens to.
     #[test]
@@ -288,6 +293,43 @@ mod tests {
         recording.write_perfetto(&mut perfetto).unwrap();
         let begins = b"begins, as kernel thread 70";
         assert!(perfetto.windows(begins.len()).any(|bytes| bytes == begins));
+    }
+
+    /// A thread may have run, and waited for something else, in a time of which events are missing.
+    #[test]
+    fn nothing_is_drawn_of_a_time_that_has_gaps() {
+        let track = Track::Lwp { runtime: 1, lwp: 0 };
+        let runs = EventKind::Dispatch { cpu: Some(0) };
+        let waits = EventKind::Block { reason: WaitReason::Mutex, at: Some(0x10) };
+        let ready = EventKind::Ready { by: None, chosen: false };
+        let events = [
+            (1, 1, runs),
+            (2, 1, waits),
+            (3, 2, ready),
+            (4, 2, runs),
+            // Here, events are missing.
+            (50, 3, runs),
+            (60, 3, EventKind::Yield),
+            (61, 2, runs),
+            (70, 1, ready),
+        ];
+        let events = events.map(|(us, thread, kind)| {
+            let thread = Some(ThreadId::from_number(std::num::NonZeroU64::new(thread).unwrap()));
+            Event { at: Duration::from_micros(us), track, thread, kind }
+        });
+        let since = Duration::from_micros(50);
+        let drawing = Drawing::of(&Recording::from_events(events.to_vec()).whole_from(since));
+        let bars = drawing.lines.iter().flat_map(|line| &line.bars);
+        assert_eq!(bars.filter(|bar| bar.from < since).map(|bar| &bar.name).collect::<Vec<_>>(), [""; 0]);
+        assert_eq!(drawing.arrows.len(), 0, "of thread 2, which may have run meanwhile");
+        assert!(drawing.charts.iter().flat_map(|it| &it.curves).all(|(_, curve)| curve[0].0 >= since));
+        let first = drawing.lines.iter().find(|line| line.heading == Heading::Threads && line.number == 1);
+        let first: Vec<_> = first.unwrap().bars.iter().map(|bar| bar.name.as_str()).collect();
+        assert_eq!(first, ["run queue"], "it may have waited for another mutex before");
+        assert_eq!(
+            drawing.headings[0].1,
+            "kernel threads (from 50.000\u{b5}s on: earlier events are missing)"
+        );
     }
 
     /// If there are too many threads, those that did most have lines, in the order of their identities.

@@ -23,11 +23,21 @@ pub enum Level {
     Events,
 }
 
-/// Held while the level changes: of how many threads one records events from the next time on.
-static CHANGING: Mutex<NonZeroU32> = Mutex::new(NonZeroU32::MIN);
+/// What was asked for: a level, and of how many threads one records events from the next time on.
+struct Asked {
+    by_program: (Level, NonZeroU32),
+    by_clients: (Level, Option<NonZeroU32>),
+}
+
+/// Held while the level changes.
+static ASKED: Mutex<Asked> =
+    Mutex::new(Asked { by_program: (Level::Off, NonZeroU32::MIN), by_clients: (Level::Off, None) });
 
 /// Sets what is counted and recorded, in the whole process, from now on. Threads that run meanwhile may miss
 /// the change until they next wait or are dispatched.
+///
+/// While [`threadmon`](crate::threadmon) looks at the process, at least as much is counted and recorded as
+/// that wants.
 ///
 /// Times are counted from the moment when the level is raised from [`Level::Off`]. A thread has 128 bytes for
 /// them, which are kept when the level is lowered.
@@ -46,7 +56,24 @@ static CHANGING: Mutex<NonZeroU32> = Mutex::new(NonZeroU32::MIN);
 ///
 /// Nothing but other callers. It takes time for each thread that exists: about 30 ms for a million.
 pub fn set_level(to: Level) {
-    let one_of = CHANGING.lock(|_| ());
+    let mut asked = ASKED.lock(|_| ());
+    asked.by_program.0 = to;
+    change(&asked);
+}
+
+/// Sets what clients of `threadmon` want: a level, and of how many threads one is to record events. `None`
+/// leaves that to the program.
+#[cfg(unix)]
+pub(crate) fn want_level(level: Level, one_of: Option<NonZeroU32>) {
+    let mut asked = ASKED.lock(|_| ());
+    asked.by_clients = (level, one_of);
+    change(&asked);
+}
+
+/// Counts and records the most of what was asked for.
+fn change(asked: &Asked) {
+    let (to, one_of) = asked.by_program;
+    let (to, one_of) = (to.max(asked.by_clients.0), asked.by_clients.1.unwrap_or(one_of));
     let from = level();
     if to == from {
         return;
@@ -103,7 +130,7 @@ pub fn set_level(to: Level) {
 ///
 /// Nothing but other callers, and those of [`set_level`].
 pub fn set_sample(one_of: NonZeroU32) {
-    *CHANGING.lock(|_| ()) = one_of;
+    ASKED.lock(|_| ()).by_program.1 = one_of;
 }
 
 /// Sets how many events are kept of an LWP, from 1,000 to 10,000,000. If neither a program nor
@@ -144,8 +171,12 @@ pub fn set_ring_events(events: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// Switches the trace off in the child of a fork: the threads and the events are the parent's.
+/// Switches the trace off in the child of a fork: the threads and the events are the parent's, and so are the
+/// clients.
 fn in_child() {
+    let mut asked = ASKED.lock(|_| ());
+    asked.by_program.0 = Level::Off;
+    asked.by_clients = (Level::Off, None);
     observed::trace(false, false);
     rings::in_child();
     known::forget_names();

@@ -210,6 +210,13 @@ impl Recording {
         self
     }
 
+    /// Lets the recording say that events may be missing before this moment.
+    #[cfg(test)]
+    pub(super) fn whole_from(mut self, since: Duration) -> Self {
+        self.whole_since = Some(since);
+        self
+    }
+
     /// Returns the events, in the order of time.
     #[must_use]
     pub fn events(&self) -> &[Event] {

@@ -209,8 +209,19 @@ impl Timeline {
     /// begins there.
     #[must_use]
     pub fn of(recording: &Recording) -> Self {
+        Self::since(recording, Duration::ZERO)
+    }
+
+    /// Builds the spans since [the moment](Recording::whole_since) from which on no events are missing. What
+    /// a thread did at that moment is not known, so its line begins with its next event.
+    pub(super) fn of_whole(recording: &Recording) -> Self {
+        Self::since(recording, recording.whole_since().unwrap_or_default())
+    }
+
+    fn since(recording: &Recording, since: Duration) -> Self {
         let builder = Builder { is_sample: recording.sampled().get() > 1, ..Builder::default() };
-        builder.build(recording.events(), recording.length())
+        let events = recording.events();
+        builder.build(&events[events.partition_point(|event| event.at < since)..], recording.length())
     }
 
     /// Builds the spans of these events, in the order of time, until `end`. Times are those of the events: of

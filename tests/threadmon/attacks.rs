@@ -242,6 +242,48 @@ fn another_users_client_is_refused() {
     run("other_user");
 }
 
+/// Root looks at a process of another user.
+pub(super) fn roots_client() {
+    // SAFETY: no arguments.
+    if unsafe { libc::geteuid() } != 0 {
+        println!("skipped: only root can be another user");
+        return;
+    }
+    let (mut ready, mut tells) = std::io::pipe().unwrap();
+    let (mut waits, done) = std::io::pipe().unwrap();
+    // SAFETY: the child of a process with one thread runs this code, and ends by a system call.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        drop(done);
+        become_other_user();
+        // SAFETY: takes numbers. It lets the process belong to its user in `/proc` again.
+        #[cfg(target_os = "linux")]
+        unsafe {
+            libc::prctl(libc::PR_SET_DUMPABLE, 1)
+        };
+        let told = serve().and_then(|()| tells.write_all(&[1]));
+        let _ = waits.read(&mut [0]);
+        // SAFETY: it ends the child.
+        unsafe { libc::_exit(i32::from(told.is_err())) };
+    }
+    drop((tells, waits));
+    ready.read_exact(&mut [0]).expect("the other user serves");
+    let seen = Client::connect(child.cast_unsigned()).and_then(|mut client| client.overview());
+    drop(done);
+    let mut status = -1;
+    // SAFETY: it waits for the child, and writes its status.
+    unsafe { libc::waitpid(child, &raw mut status, 0) };
+    assert_eq!((seen.unwrap().pid, status), (child.cast_unsigned(), 0));
+}
+
+#[test]
+fn root_sees_processes_of_other_users() {
+    let room = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(room.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+    let variables = [("XDG_RUNTIME_DIR", ""), ("TMPDIR", room.path().to_str().unwrap())];
+    super::child::run("roots_client", &variables).expect_success();
+}
+
 /// Another user serves at the path of this process. A client tells it nothing.
 pub(super) fn other_server() {
     // SAFETY: no arguments.

@@ -1,15 +1,16 @@
 //! What a client sees.
 
 use std::collections::HashSet;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use selvedge::LwpState;
-use selvedge::sync::{Barrier, Mutex};
+use selvedge::sync::{Barrier, Mutex, stats};
 use selvedge::thread::{self, WaitReason};
 use selvedge::threadmon::{Client, HistoryView, ThreadView, serve};
-use selvedge::trace::{EventKind, Level, State};
+use selvedge::trace::{EventKind, Level, Recording, State, set_level};
 use selvedge::{Mxn, OneToOne, Runtime};
 
 use super::{ErrorFile, run};
@@ -335,4 +336,53 @@ fn a_quit_signal_prints_what_threads_do() {
     assert!(ended.said.contains("after the last"), "{}", ended.said);
     let ended = super::child::run("quit", &[("SELVEDGE_DUMP", "perhaps")]);
     assert!(ended.said.contains("invalid value `perhaps` in SELVEDGE_DUMP"), "{}", ended.said);
+}
+
+/// What clients want holds until they go, beside what the program wants itself.
+pub(super) fn wants() {
+    serve().unwrap();
+    let connect = || Client::connect(std::process::id()).unwrap();
+    // Clients that have gone were seen to go when the next one is answered.
+    let level = || connect().overview().unwrap().level;
+    let [mut first, mut second, mut third] = [(); 3].map(|()| connect());
+    first.set_level(Level::Times).unwrap();
+    second.set_level(Level::Events).unwrap();
+    drop(first);
+    assert_eq!(level(), Level::Events);
+    third.set_level(Level::Times).unwrap();
+    assert_eq!(level(), Level::Events);
+    drop(second);
+    assert_eq!(level(), Level::Times);
+    drop(third);
+    assert_eq!(level(), Level::Off);
+    // The program, too, gets what it wants.
+    let mut client = connect();
+    set_level(Level::Times);
+    client.set_level(Level::Events).unwrap();
+    client.set_level(Level::Off).unwrap();
+    assert_eq!(level(), Level::Times);
+    client.set_level(Level::Events).unwrap();
+    set_level(Level::Off);
+    assert_eq!(level(), Level::Events);
+    // The same for locks, and for samples.
+    let mut other = connect();
+    client.count_locks(true).unwrap();
+    other.count_locks(true).unwrap();
+    client.count_locks(false).unwrap();
+    assert!(stats::is_enabled());
+    stats::enable();
+    client.set_sample(NonZeroU32::new(16).unwrap()).unwrap();
+    drop([client, other]);
+    assert_eq!(level(), Level::Off);
+    assert!(stats::is_enabled());
+    stats::disable();
+    assert!(!stats::is_enabled());
+    set_level(Level::Events);
+    assert_eq!(Recording::take().sampled(), NonZeroU32::MIN);
+    set_level(Level::Off);
+}
+
+#[test]
+fn what_clients_want_ends_with_them() {
+    run("wants");
 }

@@ -29,7 +29,8 @@ Options:
   --for SECONDS     end --json or --record after this time
   --interval MS     the time between refreshes, 10 to 60000 (default: 100)
   --level LEVEL     what the program counts meanwhile: off, times or events
-                    (default: times; events with --record); the level before returns at the end
+                    (default: times; events with --record); if the program or another
+                    threadmon wants more, it counts more
   -h, --help        print this
   -V, --version     print the version
 

@@ -1,4 +1,4 @@
-//! The connection to a program: found or started, its level raised, and put back at the end.
+//! The connection to a program: found or started, and what is wanted of it.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -132,78 +132,51 @@ fn output_file() -> io::Result<(File, PathBuf)> {
     unreachable!("the loop has no end")
 }
 
-/// A client that gives the program its level back.
+/// A client, and what it wants. The program forgets that when the connection ends.
 pub(crate) struct Attached {
     pub(crate) client: Client,
     pub(crate) pid: u32,
-    before: Level,
-    now: Level,
-    /// It was switched on here that contention is counted.
+    level: Level,
+    sample: Option<NonZeroU32>,
     counts_locks: bool,
-    /// A sample was set here.
-    samples: bool,
 }
 
 impl Attached {
     /// Raises the level, and records events of one thread in `sample`, if that is given.
     pub(crate) fn new(client: Client, level: Level, sample: Option<NonZeroU32>) -> io::Result<Self> {
         let mut client = client;
-        let overview = client.overview()?;
-        let before = overview.level;
-        // Another `threadmon` may look, too: what it wants is not lowered.
-        let (counts_locks, samples) = (false, sample.is_some());
-        let mut it = Self { client, pid: overview.pid, before, now: before, counts_locks, samples };
-        if let Some(one_of) = sample {
-            it.client.set_sample(one_of)?;
-        }
-        if level > before {
-            it.set_level(level)?;
-        }
+        let pid = client.overview()?.pid;
+        let mut it = Self { client, pid, level, sample, counts_locks: false };
+        it.ask()?;
         Ok(it)
     }
 
-    pub(crate) fn set_level(&mut self, level: Level) -> io::Result<()> {
-        self.client.set_level(level)?;
-        self.now = level;
-        Ok(())
+    /// Tells the program what is wanted.
+    fn ask(&mut self) -> io::Result<()> {
+        if let Some(one_of) = self.sample {
+            self.client.set_sample(one_of)?;
+        }
+        self.client.set_level(self.level)?;
+        if self.counts_locks { self.client.count_locks(true) } else { Ok(()) }
     }
 
-    /// Counts contention from now on, if that is not counted yet.
+    pub(crate) fn set_level(&mut self, level: Level) -> io::Result<()> {
+        self.level = level;
+        self.client.set_level(level)
+    }
+
+    /// Counts contention from now on.
     pub(crate) fn count_locks(&mut self) -> io::Result<()> {
-        // If some are listed, the program counts on its own account, and is to go on with it.
-        if !self.counts_locks && self.client.locks()?.is_empty() {
-            self.client.count_locks(true)?;
-            self.counts_locks = true;
-        }
-        Ok(())
+        self.counts_locks = true;
+        self.client.count_locks(true)
     }
 
     /// Connects again, after an answer that did not come in time.
     pub(crate) fn reconnect(&mut self) -> io::Result<()> {
-        self.client = Client::connect(self.pid)?;
+        let before = std::mem::replace(&mut self.client, Client::connect(self.pid)?);
+        self.ask()?;
+        // Not earlier: the program goes on with what is wanted.
+        drop(before);
         Ok(())
-    }
-
-    /// Puts the program back to what it did before.
-    pub(crate) fn restore(&mut self) -> io::Result<()> {
-        if self.counts_locks {
-            self.client.count_locks(false)?;
-            self.counts_locks = false;
-        }
-        if self.samples {
-            self.client.set_sample(NonZeroU32::MIN)?;
-            self.samples = false;
-        }
-        // If it is another one by now, another monitor wants that, or the program.
-        if self.now != self.before && self.client.overview()?.level == self.now {
-            self.set_level(self.before)?;
-        }
-        Ok(())
-    }
-}
-
-impl Drop for Attached {
-    fn drop(&mut self) {
-        let _ = self.restore();
     }
 }

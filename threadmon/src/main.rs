@@ -87,7 +87,18 @@ fn put(text: &str) -> Result<bool, String> {
 
 fn read(path: &Path) -> Result<Recording, Failed> {
     let read = File::open(path).and_then(|file| Recording::read(BufReader::new(file)));
-    read.map_err(|error| failed(format!("cannot read {}: {error}", path.display())))
+    read.map_err(|error| failed(format!("cannot read {}: {error}{}", path.display(), hint(path))))
+}
+
+/// Returns what the name of a file says, if it is that of a drawing.
+fn hint(path: &Path) -> &'static str {
+    match path.extension().and_then(|ending| ending.to_str()) {
+        Some("json" | "pftrace" | "perfetto-trace") => {
+            "; the ending of the name in SELVEDGE_TRACE decides the format, and this one makes a file for \
+             viewers: end it with .svt"
+        }
+        _ => "",
+    }
 }
 
 fn export(recording: &Recording, to: &Path, perfetto: bool) -> Result<(), Failed> {

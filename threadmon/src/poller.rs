@@ -34,7 +34,8 @@ impl Poller {
         Ok(Self { requests: Some(requests), news, thread })
     }
 
-    /// Ends, and puts the program's level back. Returns `false` if the program does not answer.
+    /// Ends the connection, and with it what is wanted of the program. Returns `false` if the program does not
+    /// answer.
     pub(crate) fn end(mut self) -> bool {
         self.wait()
     }
@@ -56,7 +57,7 @@ impl Poller {
     }
 }
 
-/// Ends the thread, which puts the program's level back.
+/// Ends the thread, and with it the connection.
 impl Drop for Poller {
     fn drop(&mut self) {
         self.wait();

@@ -1,7 +1,8 @@
 //! `--record`: events to a file, as they come.
 //!
 //! The rings of the program keep the last events only. Each refresh takes what is new, and appends it to the
-//! file. So memory is bounded here, and what a program did that was killed is there but for one refresh.
+//! file, one answer of the program after another. So memory is bounded here, and what a program did that was
+//! killed is there but for one refresh.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -19,6 +20,10 @@ const PAGE: u32 = 4096;
 /// The most names of one part of a file.
 const MOST: usize = 1_000_000;
 
+/// How long events are still taken at the end that the program has recorded before it. It may record faster
+/// than they are taken.
+const REST: Duration = Duration::from_secs(1);
+
 /// A file that is being written.
 pub(crate) struct Record {
     file: File,
@@ -27,6 +32,8 @@ pub(crate) struct Record {
     bytes: u64,
     /// Events were overwritten between two refreshes.
     lost: bool,
+    /// More events were there at the end.
+    cut: bool,
     /// Of which runtimes not all names are written yet.
     unnamed: Option<Vec<u32>>,
 }
@@ -41,7 +48,7 @@ impl Record {
         let name = path.display().to_string();
         let file = File::options().write(true).create(true).truncate(false).open(path);
         let file = file.map_err(|error| format!("cannot create {name}: {error}"))?;
-        Ok(Self { file, path: name, events: 0, bytes: 0, lost: false, unnamed: None })
+        Ok(Self { file, path: name, events: 0, bytes: 0, lost: false, cut: false, unnamed: None })
     }
 
     /// Records until the program ends, `stop`, or the limit. Returns what has come of it.
@@ -57,22 +64,33 @@ impl Record {
         stop: &AtomicBool,
     ) -> Result<String, String> {
         let begin = Instant::now();
-        let mut next = begin;
-        let mut last = false;
-        while !last {
+        let (mut next, mut end) = (begin, None);
+        loop {
             // Relaxed: only the flag itself is read.
-            last = stop.load(Ordering::Relaxed) || limit.is_some_and(|limit| begin.elapsed() >= limit);
-            let recording = attached.client.events(false).and_then(|mut recording| {
-                recording.add_names(self.names(&mut attached.client, last)?);
-                Ok(recording)
+            if stop.load(Ordering::Relaxed) || limit.is_some_and(|limit| begin.elapsed() >= limit) {
+                end.get_or_insert_with(|| Instant::now() + REST);
+            }
+            let part = attached.client.events_part(false).and_then(|(mut recording, more)| {
+                recording.add_names(self.names(&mut attached.client, end.is_some())?);
+                Ok((recording, more))
             });
-            match recording {
-                Ok(recording) => self.append(&recording)?,
+            let more = match part {
+                Ok((recording, more)) => {
+                    self.append(&recording)?;
+                    more
+                }
                 Err(error) if self.bytes > 0 && has_ended(&error) => break,
                 Err(error) => return Err(format!("{error}; {}", self.what())),
+            };
+            if end.is_some_and(|end| !more || Instant::now() >= end) {
+                self.cut = more;
+                break;
+            }
+            if more {
+                continue;
             }
             next = (next + interval).max(Instant::now());
-            while !last && Instant::now() < next && !stop.load(Ordering::Relaxed) {
+            while Instant::now() < next && !stop.load(Ordering::Relaxed) {
                 std::thread::sleep((next - Instant::now()).min(Duration::from_millis(20)));
             }
         }
@@ -136,7 +154,8 @@ impl Record {
         } else {
             ""
         };
-        format!("{} has {} events, {} bytes{lost}", self.path, self.events, self.bytes)
+        let cut = if self.cut { ", and lacks the last ones of some LWPs" } else { "" };
+        format!("{} has {} events, {} bytes{lost}{cut}", self.path, self.events, self.bytes)
     }
 }
 

@@ -37,7 +37,7 @@ pub(crate) fn run(source: Source, interval: Duration, stop: &AtomicBool) -> io::
         std::mem::forget(terminal);
     }
     if !answered {
-        say("the program does not answer; what it counts stays as it is");
+        say("the program does not answer; it ends the counting when it goes on");
     }
     shown
 }

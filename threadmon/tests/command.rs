@@ -4,14 +4,14 @@
 mod support;
 
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Output, Stdio};
 use std::time::Instant;
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 
-use selvedge::threadmon::wire::Response;
+use selvedge::threadmon::wire::{Request, Response};
 use selvedge::trace::{EventKind, Recording};
 use serde_json::Value;
 use support::{Ends, Room, Target, hogs, run, threadmon};
@@ -169,7 +169,9 @@ fn a_monitor_that_ends_leaves_the_level_that_another_wants() {
     assert!(first.0.wait().expect("its status").success());
     let text = out(&target.monitor(&["--once", "--level", "off"]));
     assert!(text.contains("level events"), "{text}");
+    // It is killed.
     drop(second);
+    target.is_unharmed();
 }
 
 #[test]
@@ -224,19 +226,25 @@ fn a_process_that_cannot_be_watched_is_named() {
         1,
         &[&format!("process {pid} does not serve"), "SELVEDGE_MON=on"],
     );
-    // Another user's: root can make one, and all others know one.
+    // Another user's: root can make one, and may look at it; all others know one.
     let foreign = Command::new("sleep").arg("60").uid(65_534).spawn().map(Ends);
     let pid = foreign.as_ref().map_or(1, |it| it.0.id()).to_string();
-    fails(&monitor(&["--once", &pid], &room), 1, &[&format!("process {pid} is another user's")]);
+    let problem = if foreign.is_ok() { "does not serve" } else { "is another user's" };
+    fails(&monitor(&["--once", &pid], &room), 1, &[&format!("process {pid} {problem}")]);
+}
+
+/// Listens as this process.
+fn listen(room: &Room) -> UnixListener {
+    let folder = room.path().join("selvedge");
+    std::fs::DirBuilder::new().mode(0o700).create(&folder).expect("a folder");
+    std::fs::set_permissions(&folder, PermissionsExt::from_mode(0o700)).expect("its mode");
+    UnixListener::bind(folder.join(format!("{}.sock", std::process::id()))).expect("a socket")
 }
 
 /// Pretends to serve as this process: says hello with this frame.
 fn pretend(room: &Room, frame: Vec<u8>) -> Output {
-    let folder = room.path().join("selvedge");
-    std::fs::DirBuilder::new().mode(0o700).create(&folder).expect("a folder");
-    std::fs::set_permissions(&folder, PermissionsExt::from_mode(0o700)).expect("its mode");
+    let listener = listen(room);
     let pid = std::process::id().to_string();
-    let listener = UnixListener::bind(folder.join(format!("{pid}.sock"))).expect("a socket");
     let server = std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().expect("a client");
         stream.write_all(&frame).expect("sent");
@@ -245,6 +253,62 @@ fn pretend(room: &Room, frame: Vec<u8>) -> Output {
     let output = monitor(&["--once", &pid], room);
     server.join().expect("the server");
     output
+}
+
+/// Returns one part of a recording, after which more may follow.
+fn full_part() -> Vec<u8> {
+    const BYTES: usize = 8 << 20;
+    let mut part = Vec::new();
+    Recording::default().write(&mut part).expect("a recording");
+    // A section that is not known is left out.
+    part.extend(*b"none\0\0\0\0");
+    part.extend((BYTES as u64).to_le_bytes());
+    part.resize(part.len() + BYTES, 0);
+    part
+}
+
+fn read_frame(stream: &mut UnixStream) -> Option<Vec<u8>> {
+    let mut frame = vec![0; 4];
+    stream.read_exact(&mut frame).ok()?;
+    let length = u32::from_le_bytes(frame[..].try_into().expect("four bytes")) as usize;
+    frame.resize(4 + length, 0);
+    stream.read_exact(&mut frame[4..]).ok()?;
+    Some(frame)
+}
+
+/// The program has more events than are taken. What comes is written before more is asked for, and the limit
+/// counts.
+#[test]
+fn events_that_have_no_end_are_written_part_by_part() {
+    let target = Target::start(&["60"]);
+    let room = Room::new();
+    let listener = listen(&room);
+    let file = room.path().join("it.svt");
+    let (server, path) = (target.room().join(format!("selvedge/{}.sock", target.pid())), file.clone());
+    let between = std::thread::spawn(move || {
+        let mut client = listener.accept().expect("a client").0;
+        let mut server = UnixStream::connect(server).expect("the program");
+        let (events, mut written) = (Response::Events(full_part()).to_frame(), Vec::new());
+        while let Some(frame) = read_frame(&mut client) {
+            let answer = if let Some(Request::Events(_)) = Request::from_payload(&frame[4..]) {
+                written.push(std::fs::metadata(&path).expect("the file").len());
+                events.clone()
+            } else {
+                server.write_all(&frame).expect("sent");
+                read_frame(&mut server).expect("an answer")
+            };
+            if client.write_all(&answer).is_err() {
+                break;
+            }
+        }
+        written
+    });
+    let pid = std::process::id().to_string();
+    let output = monitor(&["--record", file.to_str().expect("UTF-8"), "--for", "1", &pid], &room);
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && text.contains("lacks the last ones"), "{text}");
+    let written = between.join().expect("the server");
+    assert!(written.is_sorted_by(|before, after| before < after), "{written:?}");
 }
 
 #[test]
@@ -278,6 +342,10 @@ fn files_that_are_no_recordings_are_named() {
     std::fs::write(&file, "#!/bin/sh, and some more").expect("written");
     let path = file.to_str().expect("UTF-8");
     fails(&monitor(&["explain", path], &room), 1, &[path, "not a recording"]);
+    let drawing = room.path().join("trace.json");
+    std::fs::write(&drawing, r#"{"traceEvents":[]}"#).expect("written");
+    let drawing = drawing.to_str().expect("UTF-8");
+    fails(&monitor(&["explain", drawing], &room), 1, &["not a recording", "ending of the name"]);
     fails(&monitor(&["export", path, "--chrome", "/dev/full"], &room), 1, &["not a recording"]);
     fails(&monitor(&[], &room), 2, &["expected the number of a process"]);
     fails(&monitor(&["1"], &room), 1, &["the output is no terminal: use --once or --json"]);
