@@ -66,7 +66,7 @@ mod sigaction;
 pub(crate) mod signals;
 #[cfg_attr(windows, path = "sys/windows/sigstack.rs")]
 pub(crate) mod sigstack;
-#[cfg(all(feature = "net", unix))]
+#[cfg(unix)]
 pub(crate) mod socket;
 #[cfg_attr(not(target_os = "linux"), path = "sys/task_state_other.rs")]
 pub(crate) mod task_state;
