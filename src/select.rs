@@ -15,8 +15,8 @@ use crate::thread::builder;
 /// process, as those of std do. If the runtime cannot start, this prints why and ends the process with
 /// code 2. [`try_run`] returns an error instead.
 ///
-/// The thread is named `main`, as std's. Its stack is that of any other thread: 256 KiB with `mxn`, 2 MiB with
-/// `onetoone`. The main thread of a process has 8 MiB as a rule. If `main` needs more, set
+/// The thread is named `main`, as std's. Its stack is that of any other thread: 256 KiB with `mxn`, 2 MiB
+/// with `onetoone`. The main thread of a process has 8 MiB as a rule. If `main` needs more, set
 /// `SELVEDGE_STACK_SIZE`, or let it start a thread with a larger
 /// [`stack_size`](crate::thread::Builder::stack_size).
 ///

@@ -4,8 +4,8 @@
 //! threads without another change. The differences from std:
 //!
 //! * Stacks are 256 KiB for green threads and 2 MiB for bound and 1:1 ones, unless a builder says otherwise.
-//! * The thread that [`run`](crate::run) makes for a program's `main` has such a stack, too. The main thread of
-//!   std has 8 MiB as a rule.
+//! * The thread that [`run`](crate::run) makes for a program's `main` has such a stack, too. The main thread
+//!   of std has 8 MiB as a rule.
 //! * If a name has a zero byte, or a stack size is impossible, a `Builder`'s `spawn` returns an error. (std
 //!   panics for the name, and accepts a stack size of 0.)
 //! * A green thread has no `pthread_t`, so [`JoinHandleExt`](crate::os::unix::thread::JoinHandleExt) returns

@@ -61,8 +61,8 @@ use crate::thread::kernel::Reaper;
 
 /// What the LWPs of one runtime share.
 ///
-/// Each part that is written has cache lines of its own. What every dispatch reads is never, or rarely, written.
-/// On the lines of a part that is, one LWP's write would be a miss for all others.
+/// Each part that is written has cache lines of its own. What every dispatch reads is never, or rarely,
+/// written. On the lines of a part that is, one LWP's write would be a miss for all others.
 #[derive(Debug)]
 pub(crate) struct Scheduler {
     pub(crate) settings: Settings,

@@ -117,8 +117,8 @@ unsafe extern "C" fn pthread_clockjoin_np(
     }
 }
 
-/// Joins the thread of `record`, unless `clock` shows `end` before; null: without a limit. What was before the
-/// clock's zero is over, as for the C library.
+/// Joins the thread of `record`, unless `clock` shows `end` before; null: without a limit. What was before
+/// the clock's zero is over, as for the C library.
 ///
 /// # Safety
 /// As for [`join`], and `end` is null or a time.

@@ -8,12 +8,12 @@
 //! that cannot reach the set, as it has a table of descriptors of its own, asks another one.
 //!
 //! **A set that is lost.** The program may close the set, as `closefrom` does. The first kernel thread that
-//! finds this takes the set out, and reports all descriptors as ready. The threads that waited make their calls
-//! again, and whichever would block makes a new set. What a set has is known by the set's number
-//! ([`Poller::watch`]). *Proof* that no thread waits for a lost set: a thread looks at its word before it asks
-//! if the descriptor is watched. If the loss is reported later, the word has changed since that look, so the
-//! thread does not wait. If it is reported earlier, the number has changed before, and the thread adds the
-//! descriptor to a new set. A lost set is leaked: its descriptors may be other files by now.
+//! finds this takes the set out, and reports all descriptors as ready. The threads that waited make their
+//! calls again, and whichever would block makes a new set. What a set has is known by the set's number
+//! ([`Poller::watch`]). *Proof* that no thread waits for a lost set: a thread looks at its word before it
+//! asks if the descriptor is watched. If the loss is reported later, the word has changed since that look, so
+//! the thread does not wait. If it is reported earlier, the number has changed before, and the thread adds
+//! the descriptor to a new set. A lost set is leaked: its descriptors may be other files by now.
 
 use std::fmt;
 use std::io;
@@ -118,8 +118,8 @@ impl Poller {
         }
     }
 
-    /// Gives up a set that the program has closed. Returns `true` if the caller is the first to do so: it then
-    /// reports all descriptors as ready.
+    /// Gives up a set that the program has closed. Returns `true` if the caller is the first to do so: it
+    /// then reports all descriptors as ready.
     #[cold]
     #[must_use]
     pub(crate) fn lose(&self, set: &PollSet) -> bool {

@@ -53,7 +53,8 @@ impl Client {
     /// # Errors
     ///
     /// `NotFound` if there is no such process, or it does not serve. `PermissionDenied` if it is another
-    /// user's, and this process is not root's. `Unsupported` if it has another version. Otherwise the system's error.
+    /// user's, and this process is not root's. `Unsupported` if it has another version. Otherwise the
+    /// system's error.
     pub fn connect(pid: u32) -> io::Result<Self> {
         let stream = socket::connect(pid)?;
         stream.set_read_timeout(Some(PATIENCE))?;
@@ -82,8 +83,8 @@ impl Client {
         }
     }
 
-    /// Returns the next threads of a runtime that have changed since this client got them, at most `max`. With
-    /// `anew`, the client has got none.
+    /// Returns the next threads of a runtime that have changed since this client got them, at most `max`.
+    /// With `anew`, the client has got none.
     ///
     /// The first walk has all threads, in as many calls as it takes until a page is
     /// [last](ThreadPageView::last). The next call begins another walk, for what has changed since.
@@ -143,8 +144,8 @@ impl Client {
     /// Returns the events since the last call, as a recording; with `all`, all that are still there. The
     /// process must [record](Self::set_level) them.
     ///
-    /// It asks for up to half a gigabyte. [`events_part`](Self::events_part) asks for as much as fits into one
-    /// answer.
+    /// It asks for up to half a gigabyte. [`events_part`](Self::events_part) asks for as much as fits into
+    /// one answer.
     ///
     /// # Errors
     ///
@@ -275,8 +276,8 @@ impl Client {
         }
     }
 
-    /// Returns `true` if the process has ended. A child that it forked may keep the connection open. A process
-    /// that its parent has not asked for yet has no program any more.
+    /// Returns `true` if the process has ended. A child that it forked may keep the connection open. A
+    /// process that its parent has not asked for yet has no program any more.
     fn has_ended(&self) -> bool {
         let program = std::fs::read_link(format!("/proc/{}/exe", self.pid));
         program.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)

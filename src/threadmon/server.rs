@@ -7,9 +7,9 @@
 //! client's next requests wait. A client that reads nothing for [`PATIENCE`] is dropped, and so is
 //! one that sends frames without sense. There are at most [`CLIENTS`].
 //!
-//! A program may close what it does not know (`close_range(3, ..)`), and open files that get the same numbers.
-//! So at each event, the server looks if its listener is still there. If not, it leaves all numbers alone, and
-//! ends.
+//! A program may close what it does not know (`close_range(3, ..)`), and open files that get the same
+//! numbers. So at each event, the server looks if its listener is still there. If not, it leaves all numbers
+//! alone, and ends.
 
 use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
@@ -81,8 +81,8 @@ fn start() -> io::Result<(PathBuf, Generation)> {
     }
 }
 
-/// Serves if `SELVEDGE_MON` asks for it. Called when a runtime is built. A fork that cannot serve has runtimes
-/// all the same.
+/// Serves if `SELVEDGE_MON` asks for it. Called when a runtime is built. A fork that cannot serve has
+/// runtimes all the same.
 ///
 /// # Errors
 ///

@@ -38,8 +38,8 @@ mod tests {
     use crate::sys::child_tests::isolated;
     use crate::trace::{EventKind, Recording};
 
-    /// An LWP has recorded more than its ring keeps since it was read. What a file of all parts has of before is
-    /// not whole.
+    /// An LWP has recorded more than its ring keeps since it was read. What a file of all parts has of before
+    /// is not whole.
     #[test]
     fn what_was_overwritten_between_two_parts_is_told() {
         const EVENTS: u64 = 1_000;

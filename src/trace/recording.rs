@@ -233,10 +233,10 @@ impl Recording {
     /// Returns from when on the events of all LWPs are there: how long after the first event of all. Zero if
     /// none is missing, `None` if that is not known: a file was not written to its end.
     ///
-    /// An LWP with many events may have overwritten its first ones, while those of other LWPs are still there.
-    /// A state from before this moment may have ended earlier than the [timeline](super::Timeline) shows.
-    /// Other kernel threads have shorter [rings](super::set_ring_events). What these have overwritten does not
-    /// count here.
+    /// An LWP with many events may have overwritten its first ones, while those of other LWPs are still
+    /// there. A state from before this moment may have ended earlier than the [timeline](super::Timeline)
+    /// shows. Other kernel threads have shorter [rings](super::set_ring_events). What these have overwritten
+    /// does not count here.
     ///
     /// # Examples
     ///

@@ -34,8 +34,8 @@ impl Poller {
         Ok(Self { requests: Some(requests), news, thread })
     }
 
-    /// Ends the connection, and with it what is wanted of the program. Returns `false` if the program does not
-    /// answer.
+    /// Ends the connection, and with it what is wanted of the program. Returns `false` if the program does
+    /// not answer.
     pub(crate) fn end(mut self) -> bool {
         self.wait()
     }

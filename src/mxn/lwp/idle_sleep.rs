@@ -74,8 +74,8 @@ impl IdleSleep {
         deadline: Option<Instant>,
         events: &mut Events,
     ) -> (bool, bool) {
-        // Release: the waker may ask which kernel thread sleeps in the set. Acquire: pairs with the release of
-        // `wake`.
+        // Release: the waker may ask which kernel thread sleeps in the set. Acquire: pairs with the release
+        // of `wake`.
         if self.0.compare_exchange(ASLEEP, IN_SET, Ordering::Release, Ordering::Acquire).is_err() {
             return (true, true);
         }

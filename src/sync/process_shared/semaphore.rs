@@ -23,9 +23,9 @@ use crate::time;
 /// A number of permits that threads of several processes take and put back. A thread that finds too few
 /// waits.
 ///
-/// Permits are not bound to threads or processes: one may take a permit and another
-/// [put it back](Self::add_permits). A [`SemaphorePermit`] belongs to the process that took it: its copy in the
-/// child of a fork puts nothing back.
+/// Permits are not bound to threads or processes: one may take a permit and another [put it
+/// back](Self::add_permits). A [`SemaphorePermit`] belongs to the process that took it: its copy in the child
+/// of a fork puts nothing back.
 ///
 /// Processes get their permits in no particular order: a thread that comes may take permits before one that
 /// waits. Requests for many permits may starve beside requests for few.

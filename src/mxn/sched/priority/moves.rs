@@ -74,8 +74,8 @@ impl Scheduler {
         pinned
     }
 
-    /// Returns `true` if the LWP has run high threads for long enough, or cannot run the first of them, while a
-    /// normal one waits here.
+    /// Returns `true` if the LWP has run high threads for long enough, or cannot run the first of them, while
+    /// a normal one waits here.
     pub(super) fn is_normal_owed(&self, lwp: &Lwp) -> bool {
         let (now, tick) = (self.clock.now(), lwp.tick.get());
         let mut run = lwp.high_run.get();
