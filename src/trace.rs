@@ -37,7 +37,8 @@
 //! alternate stack. Then the process ends by `SIGSEGV` instead of `SIGABRT`, and leaves nothing.
 //!
 //! Forked children are not traced, and do not write the file. But a program that is started with the same
-//! variable has the same file: start it without, or let it have a name of its own.
+//! variable has the same file, unless `%p` is in the name: `SELVEDGE_TRACE=trace-%p.json`. It stands for the
+//! process's id.
 //!
 //! # States
 //!

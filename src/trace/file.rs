@@ -1,6 +1,8 @@
 //! `SELVEDGE_TRACE`: the file that a program's trace is written to. With `1/16:` before it, one thread of 16
-//! records events. `SELVEDGE_TRACE_EVENTS` says how many of them are kept.
+//! records events. `%p` in its name is the process's id. `SELVEDGE_TRACE_EVENTS` says how many events are
+//! kept.
 
+use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -60,7 +62,7 @@ pub(crate) fn start(lookup: Lookup<'_>) -> io::Result<()> {
         return Ok(());
     };
     let (one_of, path) = sample(&path)?;
-    let path = check(path)?;
+    let path = check(&with_process(path))?;
     let process = fork::watch()?;
     let mut is_first = false;
     WANTED.get_or_init(|| {
@@ -88,6 +90,14 @@ fn sample(value: &OsStr) -> io::Result<(NonZeroU32, &OsStr)> {
         invalid(format!("invalid value `{value}` in {TRACE}: expected 1/N:FILE with a whole N from 1 on"))
     })?;
     Ok((one_of, OsStr::new(path)))
+}
+
+/// Returns the path with this process's id for each `%p`.
+fn with_process(path: &OsStr) -> Cow<'_, OsStr> {
+    match path.to_str().filter(|path| path.contains("%p")) {
+        Some(path) => Cow::Owned(path.replace("%p", &std::process::id().to_string()).into()),
+        None => Cow::Borrowed(path),
+    }
 }
 
 /// Returns the path of a file that can be created. It exists from then on.

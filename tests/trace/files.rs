@@ -326,6 +326,20 @@ fn a_variable_may_ask_for_a_sample() {
     assert!(threads < 20, "{threads}");
 }
 
+/// So programs that start each other with the same variable have a file each.
+#[test]
+fn a_name_may_have_the_process_id() {
+    let (ended, room, _path) = run("exit", "trace-%p-%p", &[]);
+    ended.expect_success();
+    let files: Vec<_> = std::fs::read_dir(room.path()).unwrap().map(|file| file.unwrap().path()).collect();
+    let [file] = &files[..] else { panic!("{files:?}") };
+    let id = |id: &str| id.parse::<u32>().unwrap();
+    let name = file.file_name().unwrap().to_str().unwrap();
+    let ids = name.strip_prefix("trace-").unwrap().split_once('-').unwrap();
+    assert!(id(ids.0) == id(ids.1) && id(ids.0) != std::process::id(), "{name}");
+    read(file);
+}
+
 #[test]
 fn an_abort_leaves_the_last_events() {
     let (ended, _room, path) = run("abort", "trace", &[]);
