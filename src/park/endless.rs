@@ -26,19 +26,16 @@ pub(crate) fn check_unless(wait: Wait, is_over: impl FnOnce() -> bool) {
 /// it waits for is not there then, it calls [`refuse`].
 #[inline]
 pub(crate) fn is_refused(wait: Wait) -> bool {
-    fork::is_child() && wait.is_endless_alone()
+    fork::is_child() && wait.deadline.is_none() && nothing_ends_it(wait.interruptible)
 }
 
-impl Wait {
-    /// Returns `true` if this wait of a child's thread has no end, and there is no other thread.
-    #[cold]
-    fn is_endless_alone(self) -> bool {
-        #[cfg(test)]
-        meanwhile::happens();
-        self.deadline.is_none()
-            && fork::is_alone()
-            && !(self.interruptible && interrupt::is_pending(current()))
-    }
+/// Returns `true` if a child has no other thread, and no interrupt for this one. It takes no more of a wait,
+/// so that callers keep theirs in registers.
+#[cold]
+fn nothing_ends_it(interruptible: bool) -> bool {
+    #[cfg(test)]
+    meanwhile::happens();
+    fork::is_alone() && !(interruptible && interrupt::is_pending(current()))
 }
 
 /// Panics before a wait that nothing can ever end.

@@ -158,6 +158,8 @@ impl Scheduler {
         count
     }
 
+    // Its hot caller is the first; the other one is cold.
+    #[inline(always)]
     fn wake_granted(&'static self, mut grants: Grants, lwp: Option<&'static Lwp>) -> usize {
         let mut count = 0;
         while let Some(thread) = grants.pop_of(self) {
