@@ -36,7 +36,7 @@ mod tests {
     use crate::recorder::event::{Event, Kind};
     use crate::recorder::rings::{self, NO_LWP, RingCell};
     use crate::sys::child_tests::isolated;
-    use crate::trace::{EventKind, Recording};
+    use crate::trace::{EventKind, Recording, Track};
 
     /// An LWP has recorded more than its ring keeps since it was read. What a file of all parts has of before
     /// is not whole.
@@ -102,6 +102,34 @@ mod tests {
             assert!(std::ptr::eq(RingCell::new().open(1, 2, 1_000), ring), "it is free");
             assert_eq!(read(ring, 10), 11);
             assert_eq!(read(ring, 10), 10);
+        });
+    }
+
+    /// The mark between two owners comes in a later part than the first events.
+    #[test]
+    fn each_part_knows_whose_its_events_are() {
+        isolated(concat!(module_path!(), "::each_part_knows_whose_its_events_are"), || {
+            let count = MOST as u64 + 10;
+            let (mut seen, mut all) = (HashMap::new(), Vec::new());
+            for lwp in 0..2 {
+                let cell = RingCell::new();
+                let ring = cell.open(1, lwp, 2 * count as usize);
+                assert_eq!(rings::all().count(), 1, "the second has the ring of the first");
+                for number in 0..count {
+                    ring.ring().push(Event::new(u64::MAX / 2 + number, Kind::Yield, 7 + u64::from(lwp)));
+                }
+            }
+            while append(&mut all, &take(&mut seen).unwrap()).expect("it is a part") {}
+            let recording = Recording::read(&*all).unwrap();
+            for lwp in 0..2 {
+                let own = Track::Lwp { runtime: 1, lwp };
+                let events = recording.events().iter().filter(|event| event.track == own);
+                let is_own = |event: &crate::trace::Event| {
+                    event.thread.is_some_and(|it| it.as_u64().get() == 7 + u64::from(lwp))
+                };
+                assert_eq!(events.clone().count() as u64, count, "{own:?}");
+                assert!(events.clone().all(is_own), "{own:?}");
+            }
         });
     }
 

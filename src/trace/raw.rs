@@ -113,6 +113,12 @@ impl Raw {
                 }
                 *seen = next;
             }
+            if !events.is_empty() && *seen < end {
+                // The mark that says whose these are may be behind them, in a part to come.
+                let mut next = None;
+                listed.ring().read(*seen, |event| next = next.or(event.owners()));
+                owner = next.map_or(owner, |(before, _)| before);
+            }
             parts.push(RawRing::new(owner, listed, events));
             parts
         });
