@@ -97,8 +97,8 @@ impl Ring {
     }
 
     /// Calls `f` with the first `most` events that are still there from the number `from` on, oldest first.
-    /// `f` also gets their numbers, some of which may be missing: the writer may be faster. Returns the number
-    /// of the next. Any thread may call it. Neither allocates nor takes a lock.
+    /// `f` also gets their numbers, some of which may be missing: the writer may be faster. Returns the
+    /// number of the next. Any thread may call it. Neither allocates nor takes a lock.
     pub(crate) fn read_some(&self, from: u64, most: usize, mut f: impl FnMut(u64, Event)) -> u64 {
         // Acquire: pairs with `push`.
         let written = self.written.load(Ordering::Acquire);

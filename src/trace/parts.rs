@@ -106,8 +106,8 @@ mod tests {
         });
     }
 
-    /// An LWP ends, and another one fills its ring several times, while that is read. The mark between them is
-    /// gone.
+    /// An LWP ends, and another one fills its ring several times, while that is read. The mark between them
+    /// is gone.
     #[test]
     fn what_overtakes_a_reader_is_not_taken_for_what_it_has_read() {
         let test = concat!(module_path!(), "::what_overtakes_a_reader_is_not_taken_for_what_it_has_read");
