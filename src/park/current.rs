@@ -274,6 +274,12 @@ fn adopt() -> ThreadRef {
     let ended = ENDED.with(Cell::get);
     let name = name_by_std();
     let thread = core_pool::take(1, None, name);
+    if let Some(met) = try_current() {
+        // An allocator may wait, too, and so have had its thread met meanwhile.
+        thread.finish_without_handle();
+        thread.release();
+        return met;
+    }
     learn_cpu();
     thread.go_on_with_id(LAST_ID.with(Cell::get));
     set_current(Some(thread));

@@ -132,15 +132,18 @@ fn bytes<const BYTES: usize>(words: impl IntoIterator<Item = u64>) -> [u8; BYTES
 /// or 0.
 fn look(listed: &Listed) -> (Owner, u64) {
     let current = listed.owner();
-    let (mut owner, mut first, mut read) = (None, None, 0);
-    let next = listed.ring().read(listed.first(), |event| {
-        read += 1;
+    let (mut owner, mut first, mut at, mut is_cut) = (None, None, listed.first(), false);
+    listed.ring().read_some(listed.first(), usize::MAX, |number, event| {
+        if number != at {
+            (first, is_cut) = (None, true);
+        }
+        at = number + 1;
         match event.owners() {
             Some((before, _)) => owner = owner.or(Some(before)),
             None => first = first.or(Some(event.count)),
         }
     });
-    let is_cut = current.is_lwp() && read < next - listed.first();
+    let is_cut = is_cut && current.is_lwp();
     let whole_since = first.filter(|&first| is_cut && first >= session::events().0);
     (owner.unwrap_or(current), whole_since.unwrap_or(0))
 }
@@ -150,7 +153,13 @@ fn write_ring(file: &File, listed: &Listed, owner: Owner) {
     let began = session::events().0;
     let mut batch = Batch { bytes: [0; PREFIX + BATCH * EVENT], events: 0 };
     batch.begin(listed, owner);
-    listed.ring().read(listed.first(), |event| {
+    let mut at = None;
+    listed.ring().read_some(listed.first(), usize::MAX, |number, event| {
+        if at.replace(number + 1).is_some_and(|at| at != number) {
+            // The kernel thread that writes is faster. A mark may be among what is missing.
+            batch.flush(file);
+            batch.begin(listed, listed.owner());
+        }
         if let Some((_, next)) = event.owners() {
             batch.flush(file);
             batch.begin(listed, next);

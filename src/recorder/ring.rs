@@ -64,7 +64,7 @@ impl Ring {
             // Relaxed: ordered by `written` for readers in time, by the fence for those that come late.
             word.store(value, Ordering::Relaxed);
         }
-        // Release: pairs with `read`, which finds the words of all events below.
+        // Release: pairs with `read_some`, which finds the words of all events below.
         self.written.store(number + 1, Ordering::Release);
     }
 
@@ -89,14 +89,17 @@ impl Ring {
         self.written.load(Ordering::Relaxed)
     }
 
-    /// Calls `f` with the events that are still there, from the number `from` on, oldest first. Returns the
-    /// number of the next. Any thread may call it. Neither allocates nor takes a lock.
-    pub(crate) fn read(&self, from: u64, f: impl FnMut(Event)) -> u64 {
-        self.read_some(from, usize::MAX, f)
+    /// Calls `f` with all events that are still there, from the number `from` on, oldest first. Returns the
+    /// number of the next.
+    #[cfg(test)]
+    pub(crate) fn read(&self, from: u64, mut f: impl FnMut(Event)) -> u64 {
+        self.read_some(from, usize::MAX, |_, event| f(event))
     }
 
-    /// Does the same with the first `most` of these events.
-    pub(crate) fn read_some(&self, from: u64, most: usize, mut f: impl FnMut(Event)) -> u64 {
+    /// Calls `f` with the first `most` events that are still there from the number `from` on, oldest first.
+    /// `f` also gets their numbers, some of which may be missing: the writer may be faster. Returns the
+    /// number of the next. Any thread may call it. Neither allocates nor takes a lock.
+    pub(crate) fn read_some(&self, from: u64, most: usize, mut f: impl FnMut(u64, Event)) -> u64 {
         // Acquire: pairs with `push`.
         let written = self.written.load(Ordering::Acquire);
         let mut next = written.saturating_sub(self.events.len() as u64).max(from);
@@ -112,9 +115,9 @@ impl Ring {
             // Acquire: pairs with the fence of `give_up_page`.
             fence(Ordering::Acquire);
             let kept = self.kept.load(Ordering::Relaxed);
-            for (copy, _) in copies.iter().zip(next..end).filter(|&(_, number)| number >= kept) {
+            for (copy, number) in copies.iter().zip(next..end).filter(|&(_, number)| number >= kept) {
                 if let Some(event) = Event::from_words(*copy) {
-                    f(event);
+                    f(number, event);
                 }
             }
             next = end.max(kept);
@@ -154,9 +157,9 @@ mod tests {
         }
         assert_eq!(numbers(&ring, ring.written() - 3).len(), 3);
         let (mut some, from) = (Vec::new(), ring.written() - 100);
-        assert_eq!(ring.read_some(from, 40, |event| some.push(event.thread)), from + 40);
+        assert_eq!(ring.read_some(from, 40, |_, event| some.push(event.thread)), from + 40);
         assert_eq!(some, (from..from + 40).collect::<Vec<_>>());
-        assert_eq!(ring.read_some(from, 0, |_| panic!("none was asked for")), from);
+        assert_eq!(ring.read_some(from, 0, |_, _| panic!("none was asked for")), from);
         assert_eq!(ring.read(ring.written(), |_| panic!("there is no more")), ring.written());
     }
 

@@ -146,6 +146,8 @@ pub(crate) fn until_others_have_ended() {
 
 unsafe extern "C" fn child() {
     FORKS.fetch_add(1, Ordering::Relaxed);
+    // Its number does not tell, if both are the first process of a namespace. Relaxed: the only thread.
+    WALKS.store(0, Ordering::Relaxed);
     for duty in DUTIES.iter().map_while(OnceLock::get) {
         duty();
     }
@@ -163,6 +165,19 @@ mod tests {
         assert!(!is_alone());
         assert!(!is_child());
         assert!(Generation::watched(|| ()).unwrap().is_mine());
+    }
+
+    /// The first process of a namespace of process ids has the number 1, and so may its parent.
+    #[test]
+    fn a_child_with_the_number_of_its_parent_walks() {
+        let test = concat!(module_path!(), "::a_child_with_the_number_of_its_parent_walks");
+        crate::sys::child_tests::isolated(test, || {
+            // SAFETY: as a fork calls it.
+            unsafe { before() };
+            // SAFETY: as a fork calls it, in a child. What it counts is this process's own.
+            unsafe { child() };
+            held_off(|| ());
+        });
     }
 
     /// A thread that has the loader's lock may begin a walk, while another one's waits for that lock.

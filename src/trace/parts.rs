@@ -30,13 +30,14 @@ pub(crate) fn append(all: &mut Vec<u8>, part: &[u8]) -> Option<bool> {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
     use std::time::Duration;
 
     use super::*;
     use crate::recorder::event::{Event, Kind};
     use crate::recorder::rings::{self, NO_LWP, RingCell};
     use crate::sys::child_tests::isolated;
-    use crate::trace::{EventKind, Recording};
+    use crate::trace::{EventKind, Recording, Track};
 
     /// An LWP has recorded more than its ring keeps since it was read. What a file of all parts has of before
     /// is not whole.
@@ -102,6 +103,70 @@ mod tests {
             assert!(std::ptr::eq(RingCell::new().open(1, 2, 1_000), ring), "it is free");
             assert_eq!(read(ring, 10), 11);
             assert_eq!(read(ring, 10), 10);
+        });
+    }
+
+    /// An LWP ends, and another one fills its ring several times, while that is read. The mark between them
+    /// is gone.
+    #[test]
+    fn what_overtakes_a_reader_is_not_taken_for_what_it_has_read() {
+        let test = concat!(module_path!(), "::what_overtakes_a_reader_is_not_taken_for_what_it_has_read");
+        isolated(test, || {
+            const EVENTS: u64 = 10_000;
+            let cells = [RingCell::new(), RingCell::new()].map(|cell| Cell::new(Some(cell)));
+            let [first, second] = &cells;
+            let open = |cell: &Cell<Option<RingCell>>, lwp| {
+                let taken = cell.take().expect("it is there");
+                let ring = taken.open(1, lwp, 1_000);
+                for number in 0..EVENTS {
+                    let count = u64::MAX / 2 + u64::from(lwp) * EVENTS + number;
+                    ring.ring().push(Event::new(count, Kind::Yield, 7 + u64::from(lwp)));
+                }
+                cell.set(Some(taken));
+            };
+            open(first, 0);
+            let overtake = |_: &Event| {
+                if let Some(ended) = first.take() {
+                    drop(ended);
+                    open(second, 1);
+                }
+                true
+            };
+            let raw = Raw::take_since(&mut HashMap::new(), usize::MAX, overtake);
+            assert_eq!(rings::all().count(), 1, "the second has the ring of the first");
+            let count_of = |event: &Event| event.count;
+            let [ring] = &raw.rings[..] else { panic!("{:?}", raw.rings.len()) };
+            assert!(ring.lwp == 1 && ring.events.iter().all(|event| event.thread == 8));
+            assert!(ring.events.len() >= 1_000);
+            assert_eq!(raw.lwps_whole_since, ring.events.first().map(count_of));
+        });
+    }
+
+    /// The mark between two owners comes in a later part than the first events.
+    #[test]
+    fn each_part_knows_whose_its_events_are() {
+        isolated(concat!(module_path!(), "::each_part_knows_whose_its_events_are"), || {
+            let count = MOST as u64 + 10;
+            let (mut seen, mut all) = (HashMap::new(), Vec::new());
+            for lwp in 0..2 {
+                let cell = RingCell::new();
+                let ring = cell.open(1, lwp, 2 * count as usize);
+                assert_eq!(rings::all().count(), 1, "the second has the ring of the first");
+                for number in 0..count {
+                    ring.ring().push(Event::new(u64::MAX / 2 + number, Kind::Yield, 7 + u64::from(lwp)));
+                }
+            }
+            while append(&mut all, &take(&mut seen).unwrap()).expect("it is a part") {}
+            let recording = Recording::read(&*all).unwrap();
+            for lwp in 0..2 {
+                let own = Track::Lwp { runtime: 1, lwp };
+                let events = recording.events().iter().filter(|event| event.track == own);
+                let is_own = |event: &crate::trace::Event| {
+                    event.thread.is_some_and(|it| it.as_u64().get() == 7 + u64::from(lwp))
+                };
+                assert_eq!(events.clone().count() as u64, count, "{own:?}");
+                assert!(events.clone().all(is_own), "{own:?}");
+            }
         });
     }
 

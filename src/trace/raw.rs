@@ -65,6 +65,72 @@ pub(super) struct Raw {
     pub(super) lwps_whole_since: Option<u64>,
 }
 
+/// The events of a ring, as they are read. A kernel thread that writes meanwhile may be faster. Then some are
+/// missing, perhaps with a mark that says whose the others are.
+struct Reading<'a> {
+    listed: &'a rings::Listed,
+    parts: Vec<RawRing>,
+    /// Of one owner.
+    events: Vec<Event>,
+    /// Whose they are, if a mark before them has told.
+    owner: Option<rings::Owner>,
+    /// The number of the next event.
+    next: u64,
+    /// Events are missing before it.
+    cut: bool,
+}
+
+impl<'a> Reading<'a> {
+    fn of(listed: &'a rings::Listed, next: u64) -> Self {
+        Self { listed, parts: Vec::new(), events: Vec::new(), owner: None, next, cut: false }
+    }
+
+    /// Ends the part of events before those that are missing, if any are before `number`. If no mark has told
+    /// whose they are, they are left out, as the others are. Returns `true` if any are missing since the
+    /// last event that was no mark.
+    fn cut_before(&mut self, number: u64) -> bool {
+        if number != self.next {
+            let events = std::mem::take(&mut self.events);
+            self.parts.extend(self.owner.take().map(|owner| RawRing::new(owner, self.listed, events)));
+            self.cut = true;
+        }
+        self.next = number + 1;
+        self.cut
+    }
+
+    /// Returns `true` for a mark between the events of two owners.
+    fn is_mark(&mut self, event: &Event) -> bool {
+        let Some((before, next)) = event.owners() else {
+            self.cut = false;
+            return false;
+        };
+        let events = std::mem::take(&mut self.events);
+        self.parts.push(RawRing::new(before, self.listed, events));
+        self.owner = Some(next);
+        true
+    }
+
+    /// Returns all parts of what was read up to this event, and `true` if the last events are missing.
+    fn end(mut self, next: u64) -> (Vec<RawRing>, bool) {
+        self.cut_before(next);
+        let owner = self.owner.or_else(|| self.owner_before(next));
+        self.parts.extend(owner.map(|owner| RawRing::new(owner, self.listed, self.events)));
+        (self.parts, self.cut)
+    }
+
+    /// Returns whose the event before this number is; `None` if it is not known any more.
+    fn owner_before(&self, number: u64) -> Option<rings::Owner> {
+        let now = self.listed.owner();
+        let mut after = Self::of(self.listed, number);
+        let mut before = None;
+        let end = self.listed.ring().read_some(number, usize::MAX, |number, event| {
+            after.cut_before(number);
+            before = before.or(event.owners().map(|(before, _)| before));
+        });
+        if after.cut_before(end) { None } else { Some(before.unwrap_or(now)) }
+    }
+}
+
 impl Raw {
     /// Copies all rings.
     pub(super) fn take() -> Self {
@@ -85,35 +151,39 @@ impl Raw {
         let all: Vec<_> = rings::all().collect();
         let (mut whole_since, mut lwps_whole_since, mut left) = (0, 0, most);
         let rings = all.iter().rev().flat_map(|&listed| {
-            let (mut owner, mut events, mut parts) = (listed.owner(), Vec::new(), Vec::new());
             let seen = seen.entry(std::ptr::from_ref(listed).addr()).or_insert(0);
             *seen = listed.first().max(*seen);
-            let end = listed.ring().written();
+            let mut end = listed.ring().written();
+            let mut reading = Reading::of(listed, *seen);
             while *seen < end && left > 0 {
-                let (mut read, mut first) = (0, None);
-                let next = listed.ring().read_some(*seen, left, |event| {
-                    read += 1;
-                    if let Some((before, next)) = event.owners() {
-                        parts.push(RawRing::new(before, listed, std::mem::take(&mut events)));
-                        owner = next;
+                *seen = listed.ring().read_some(*seen, left, |number, event| {
+                    let cut = reading.cut_before(number);
+                    if reading.is_mark(&event) {
                         return;
                     }
-                    first.get_or_insert(event.count);
+                    if cut {
+                        whole_since = whole_since.max(event.count);
+                        if listed.owner().is_lwp() && event.count >= began {
+                            lwps_whole_since = lwps_whole_since.max(event.count);
+                        }
+                    }
                     if event.count >= began && wanted(&event) {
                         left -= 1;
-                        events.push(event);
+                        reading.events.push(event);
                     }
                 });
-                if read < next - *seen {
-                    let first = first.unwrap_or(u64::MAX);
-                    whole_since = whole_since.max(first);
-                    if owner.is_lwp() && first >= began {
-                        lwps_whole_since = lwps_whole_since.max(first);
-                    }
+                if *seen > end {
+                    // All that there was is overwritten.
+                    end = listed.ring().written();
                 }
-                *seen = next;
             }
-            parts.push(RawRing::new(owner, listed, events));
+            let (parts, cut) = reading.end(*seen);
+            if cut {
+                whole_since = u64::MAX;
+                if listed.owner().is_lwp() {
+                    lwps_whole_since = u64::MAX;
+                }
+            }
             parts
         });
         let rings = rings.filter(|ring| !ring.events.is_empty()).collect();

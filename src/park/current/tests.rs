@@ -31,6 +31,24 @@ fn a_foreign_thread_is_adopted_once() {
         .unwrap();
 }
 
+/// An allocator may wait, too, even while its thread is met. What it has put under keys is in that core.
+#[test]
+fn a_thread_that_its_allocator_has_had_met_meanwhile_has_one_core() {
+    use crate::park::tests::heap::at_next_allocation;
+    thread_local! {
+        static MET: Cell<Option<ThreadRef>> = const { Cell::new(None) };
+    }
+    let name = "::a_thread_that_its_allocator_has_had_met_meanwhile_has_one_core";
+    crate::sys::child_tests::isolated(&[module_path!(), name].concat(), || {
+        let left = cores_left_by(|| {
+            at_next_allocation(|| MET.set(Some(current())));
+            let me = current();
+            assert_eq!((MET.get(), try_current()), (Some(me), Some(me)));
+        });
+        assert_eq!(left, 0);
+    });
+}
+
 /// A thread-local destructor may run after that of the adoption, and wait.
 #[test]
 fn threads_that_wait_in_their_last_destructors_leave_no_core_behind() {

@@ -6,6 +6,7 @@ mod raw;
 use std::cell::UnsafeCell;
 
 use self::raw::RawRwLock;
+use crate::park::process::{self, Process};
 use crate::park::wait::{Wait, timed};
 use crate::sync::lock::Entered;
 use crate::sync::robust::{Condition, RobustError};
@@ -66,7 +67,7 @@ unsafe impl<T: ?Sized + Send + Sync> Sync for RwLock<T> {}
 pub struct RwLockReadGuard<'a, T: ?Sized> {
     lock: &'a RwLock<T>,
     /// In a child of a fork, a copy is worth nothing.
-    process: u32,
+    process: Process,
 }
 
 /// Access to the value of a [`RwLock`] for writing. Dropping it unlocks the lock.
@@ -310,7 +311,7 @@ fn in_time<G>(guard: Result<G, RobustError>) -> Result<Option<G>, RobustError> {
 
 impl<'a, T: ?Sized> RwLockReadGuard<'a, T> {
     fn new(lock: &'a RwLock<T>) -> Self {
-        Self { lock, process: crate::park::process::this().id }
+        Self { lock, process: process::this() }
     }
 }
 
@@ -322,7 +323,7 @@ impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
 
 impl<T: ?Sized> Drop for RwLockReadGuard<'_, T> {
     fn drop(&mut self) {
-        if self.process == crate::park::process::this().id {
+        if self.process == process::this() {
             self.lock.raw.end_read();
         }
     }

@@ -13,7 +13,7 @@
 
 use std::mem;
 
-use crate::park::process;
+use crate::park::process::{self, Process};
 use crate::park::shared_futex::{self, Awaited, How, LONGEST_NAP, Waited};
 use crate::park::wait::{Wait, WaitError, timed};
 use crate::shim::atomic::{AtomicU32, Ordering, fence};
@@ -73,7 +73,7 @@ pub struct SemaphorePermit<'a> {
     semaphore: &'a Semaphore,
     permits: u32,
     /// In a child of a fork, a copy is worth nothing.
-    process: u32,
+    process: Process,
 }
 
 /// A wait for so many permits.
@@ -349,7 +349,7 @@ impl Semaphore {
 
 impl<'a> SemaphorePermit<'a> {
     fn new(semaphore: &'a Semaphore, permits: u32) -> Self {
-        Self { semaphore, permits, process: process::this().id }
+        Self { semaphore, permits, process: process::this() }
     }
 
     /// Returns the semaphore to which these permits go back.
@@ -372,7 +372,7 @@ impl<'a> SemaphorePermit<'a> {
 
 impl Drop for SemaphorePermit<'_> {
     fn drop(&mut self) {
-        if self.process == process::this().id {
+        if self.process == process::this() {
             self.semaphore.add_permits(self.num_permits());
         }
     }

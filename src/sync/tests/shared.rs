@@ -383,6 +383,39 @@ fn a_permit_is_given_back_once_though_its_thread_forks() {
     });
 }
 
+/// The first process of a namespace of process ids has the number 1, and so may its parent.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_child_with_the_number_of_its_parent_gives_no_copy_back() {
+    use crate::sys::child_tests as child;
+    let name = "::a_child_with_the_number_of_its_parent_gives_no_copy_back";
+    child::isolated(&[module_path!(), name].concat(), || {
+        // SAFETY: no memory is involved.
+        let begin = || unsafe { libc::unshare(libc::CLONE_NEWPID) } == 0;
+        if !begin() {
+            return println!("skipped: no namespaces");
+        }
+        // SAFETY: documented: a zeroed semaphore has no permits.
+        let semaphore = unsafe { mapped::<Semaphore>() };
+        // SAFETY: documented: a zeroed lock is free.
+        let lock = unsafe { mapped::<RwLock<u32>>() };
+        semaphore.add_permits(1);
+        child::forked(|| {
+            let mut mine = Some((semaphore.acquire(), lock.read().unwrap()));
+            assert!(begin() && std::process::id() == 1);
+            child::forked(|| {
+                assert_eq!(std::process::id(), 1);
+                drop(mine.take());
+            });
+            assert_eq!(semaphore.available_permits(), 0);
+            assert!(lock.try_write().unwrap().is_none());
+            drop(mine);
+            assert_eq!(semaphore.available_permits(), 1);
+            assert!(lock.try_write().unwrap().is_some());
+        });
+    });
+}
+
 /// The child's copy of the closure returns while the parent's still runs.
 #[test]
 fn a_closure_that_forks_is_done_when_the_parents_has_returned() {
