@@ -50,7 +50,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::kthread::{FAULTS, SignalMask};
 use super::once::{Mutex, OnceLock};
 use super::registers::Registers;
-use super::{Tid, sigaction, system};
+use super::{Tid, process, sigaction, system};
 
 #[cfg_attr(target_arch = "x86_64", path = "preempt/x86_64.rs")]
 #[cfg_attr(target_arch = "aarch64", path = "preempt/aarch64.rs")]
@@ -319,8 +319,7 @@ impl Handler {
             // SAFETY: the default action.
             let _ = unsafe { sigaction::set(self.signal, &sigaction::default()) };
             // It is blocked in here, and ends the process when the handler returns.
-            // SAFETY: no memory is involved.
-            unsafe { libc::raise(self.signal) };
+            process::send_here(self.signal);
         }
     }
 }

@@ -333,6 +333,9 @@ impl Library {
         // The next thread may detach itself, too.
         // SAFETY: the descriptor is the calling thread's own.
         unsafe { self.clear_detached(descriptor) };
+        // The next thread was not asked to end.
+        // SAFETY: a field of the calling thread's own descriptor.
+        unsafe { poke(descriptor + self.shape.cancelling, 0_u32) };
         // The next thread must not write through a robust mutex that this one's owner frees.
         // SAFETY: the descriptor is the calling thread's own.
         unsafe { self.clear_robust(descriptor) };

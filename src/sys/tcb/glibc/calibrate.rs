@@ -48,6 +48,8 @@ pub(super) struct Shape {
     /// null, or since glibc 2.43 one number, which stands here twice. If that were zero, the library would
     /// take the thread for dead.
     pub(super) detached: [(usize, u32); 2],
+    /// Whether the thread was asked to end, and may be.
+    pub(super) cancelling: usize,
     /// Memory of the library's that hangs on the descriptor.
     pub(super) kept: Vec<usize>,
     /// For a better message only, so a thread can do without.
@@ -83,8 +85,8 @@ impl Shape {
         let from_register = |address: usize| address.wrapping_sub(own_register).cast_signed();
         let mut keys = Keys::ask()?;
 
-        // The word before the state of cancellation.
-        let jump = field(c"_thread_db_pthread_cancelhandling")?.offset.wrapping_sub(8);
+        let cancelling = field(c"_thread_db_pthread_cancelhandling")?.offset;
+        let jump = cancelling.wrapping_sub(8);
         let given = Observed::thread(functions, &sizes, jump, true)?;
         let own = Observed::thread(functions, &sizes, jump, false)?;
 
@@ -104,6 +106,7 @@ impl Shape {
                 .map(|at| (at, given.before[at]))
                 .ok_or(Unfit::Unexpected("the mark of a stack that is the program's"))?,
             detached: own.find_detached(&others).ok_or(Unfit::Unexpected("the mark of a detached thread"))?,
+            cancelling,
             kept: given.find_kept(&keys, &others)?,
             exit: given.find_stack().zip(given.find_scramble()).map(|(stack, scramble)| ExitFields {
                 jump,
@@ -164,6 +167,8 @@ impl Shape {
             || thread.resolver != thread.descriptor + self.resolver
         {
             Err(Unfit::Unexpected("the state of the resolver"))
+        } else if !fits(self.cancelling, 4) || !self.cancelling.is_multiple_of(4) {
+            Err(Unfit::Unexpected("the state of cancellation"))
         } else if !is_static(self.resolver_pointer) {
             Err(Unfit::Unexpected("the thread-local __resp"))
         } else if !self.errors.into_iter().all(is_static) {

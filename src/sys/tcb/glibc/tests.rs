@@ -328,3 +328,36 @@ fn what_a_run_costs() {
     println!("renew {renew:?}, enter {enter:?}, exit {exit:?}, destroy and create {create:?}");
     println!("{:?}, reserve {}", glibc(), glibc().reserve());
 }
+
+/// The next thread would end the process at its first call that may be cancelled.
+#[test]
+fn a_request_to_cancel_does_not_outlive_its_thread() {
+    if !alone("a_request_to_cancel_does_not_outlive_its_thread") {
+        return;
+    }
+    unsafe extern "C" {
+        fn pthread_setcancelstate(state: i32, before: *mut i32) -> i32;
+        safe fn pthread_testcancel();
+    }
+    const DISABLED: i32 = 1;
+    let slot = Slot::new();
+    slot.life(|| {
+        let mut before = 0;
+        // SAFETY: a place for the old state.
+        assert_eq!(unsafe { pthread_setcancelstate(DISABLED, &mut before) }, 0);
+        // SAFETY: takes nothing.
+        let own = unsafe { libc::pthread_self() };
+        // SAFETY: a thread that exists.
+        assert_eq!(unsafe { libc::pthread_cancel(own) }, 0);
+        pthread_testcancel();
+    });
+    slot.renew();
+    slot.life(|| {
+        let mut before = 0;
+        // SAFETY: a place for the old state.
+        assert_eq!(unsafe { pthread_setcancelstate(DISABLED, &mut before) }, 0);
+        // SAFETY: a place for the old state.
+        assert_eq!(unsafe { pthread_setcancelstate(1 - DISABLED, &mut before) }, 0);
+        pthread_testcancel();
+    });
+}
