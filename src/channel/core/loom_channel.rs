@@ -12,7 +12,9 @@ use crate::park::current::current;
 use crate::park::no_preempt::NoPreempt;
 use crate::park::reason::WaitReason;
 use crate::park::sleeper::{How, Sleeper, Slept};
-use crate::park::tests::loom_model::{Green, Outcomes, deadline, model, model_within, on, together};
+use crate::park::tests::loom_model::{
+    Green, Outcomes, deadline, model, model_within, on, spawn_with, together,
+};
 use crate::park::wait::{Wait, WaitError};
 use crate::shim::{UnsafeCell, strike};
 
@@ -87,10 +89,9 @@ fn a_green_receiver_is_woken() {
     model(|| {
         let (s, r) = channel(Some(0));
         let green = Green::new();
-        let receiver = {
-            let green = green.clone();
-            loom::thread::spawn(move || on(green.thread(), || assert_eq!(r.recv().unwrap().read(), 7)))
-        };
+        let receiver = spawn_with(green.clone(), move |green| {
+            on(green.thread(), || assert_eq!(r.recv().unwrap().read(), 7))
+        });
         together([Box::new(move || s.send(Letter::new(7)).unwrap())]);
         receiver.join().unwrap();
     });
@@ -102,10 +103,8 @@ fn a_green_sender_is_woken() {
         let (s, r) = channel(Some(1));
         assert!(s.try_send(Letter::new(1)).is_ok());
         let green = Green::new();
-        let sender = {
-            let green = green.clone();
-            loom::thread::spawn(move || on(green.thread(), || s.send(Letter::new(2)).unwrap()))
-        };
+        let sender =
+            spawn_with(green.clone(), move |green| on(green.thread(), || s.send(Letter::new(2)).unwrap()));
         together([Box::new(move || {
             assert_eq!((r.recv().unwrap().read(), r.recv().unwrap().read()), (1, 2));
         })]);

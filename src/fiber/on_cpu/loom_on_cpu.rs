@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::{CLEAR, Mounted, PREEMPTED};
-use crate::park::tests::loom_model::model;
+use crate::park::tests::loom_model::{model, spawn_with};
 use crate::shim::UnsafeCell;
 use crate::shim::atomic::{AtomicBool, Ordering};
 use crate::shim::spin_hint;
@@ -68,10 +68,7 @@ fn run(thread: &Thread, wait: impl Fn(&Mounted) -> bool, clear: impl Fn(&Mounted
 fn two_lwps(wait: fn(&Mounted) -> bool, clear: fn(&Mounted)) {
     model(move || {
         let thread = Thread::queued();
-        let other = {
-            let thread = thread.clone();
-            loom::thread::spawn(move || run(&thread, wait, clear))
-        };
+        let other = spawn_with(thread.clone(), move |thread| run(&thread, wait, clear));
         run(&thread, wait, clear);
         run(&thread, wait, clear);
         other.join().unwrap();
@@ -102,10 +99,9 @@ fn negative_marking_without_release() {
 fn a_preempted_thread_is_not_mounted_in_passing() {
     model(|| {
         let thread = Thread::queued();
-        let other = {
-            let thread = thread.clone();
-            loom::thread::spawn(move || run(&thread, Mounted::wait_clear, Mounted::clear_preempted))
-        };
+        let other = spawn_with(thread.clone(), move |thread| {
+            run(&thread, Mounted::wait_clear, Mounted::clear_preempted)
+        });
         other.join().unwrap();
         assert!(thread.take() && !thread.mounted.wait_clear() && thread.mounted.is_preempted());
     });
@@ -157,10 +153,7 @@ fn crosswise(wait: fn(&Mounted) -> bool) {
             assert!(thread.take());
             thread.mounted.set();
         }
-        let other = {
-            let (a, b) = (a.clone(), b.clone());
-            loom::thread::spawn(move || leave(&b, &a, wait))
-        };
+        let other = spawn_with((a.clone(), b.clone()), move |(a, b)| leave(&b, &a, wait));
         leave(&a, &b, wait);
         other.join().unwrap();
     });
@@ -190,16 +183,13 @@ fn used_again(wait: fn(&Mounted) -> bool) {
         let thread = Thread::queued();
         assert!(thread.take());
         thread.mounted.set();
-        let other = {
-            let thread = thread.clone();
-            loom::thread::spawn(move || {
-                // As `finish`: it is free from here on.
-                thread.publish();
-                // As `leave_for_good` and `reap`.
-                thread.use_stack();
-                thread.mounted.clear();
-            })
-        };
+        let other = spawn_with(thread.clone(), move |thread| {
+            // As `finish`: it is free from here on.
+            thread.publish();
+            // As `leave_for_good` and `reap`.
+            thread.use_stack();
+            thread.mounted.clear();
+        });
         while !thread.take() {
             spin_hint();
         }

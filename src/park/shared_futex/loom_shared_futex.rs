@@ -7,7 +7,7 @@ use std::ptr;
 use std::sync::Arc;
 
 use super::{Awaited, How, SEAT, Waited, wait, wake, wake_one_after};
-use crate::park::tests::loom_model::{Green, Outcomes, deadline, model, model_within, on};
+use crate::park::tests::loom_model::{Green, Outcomes, deadline, model, model_within, on, spawn_with};
 use crate::park::wait::Wait;
 use crate::park::word_queues;
 use crate::shim;
@@ -190,19 +190,15 @@ fn play_late(late: fn(&Gate) -> bool) -> Outcomes {
     let seen = outcomes.clone();
     model_within(1, move || {
         let (gate, greens) = (Gate::new(), [Green::new(), Green::new()]);
-        let waiter = {
-            let (gate, green) = (gate.clone(), greens[0].clone());
-            loom::thread::spawn(move || on(green.thread(), || late(&gate)))
-        };
-        let waker = {
-            let (gate, green) = (gate.clone(), greens[0].clone());
-            loom::thread::spawn(move || {
-                // The end of its time, for a sleep in the kernel and one in a queue.
-                shim::strike();
-                green.fire();
-                gate.add_from_outside(2);
-            })
-        };
+        let waiter = spawn_with((gate.clone(), greens[0].clone()), move |(gate, green)| {
+            on(green.thread(), || late(&gate))
+        });
+        let waker = spawn_with((gate.clone(), greens[0].clone()), move |(gate, green)| {
+            // The end of its time, for a sleep in the kernel and one in a queue.
+            shim::strike();
+            green.fire();
+            gate.add_from_outside(2);
+        });
         on(greens[1].thread(), || assert!(gate.take(FOREVER)));
         waker.join().unwrap();
         seen.saw(!waiter.join().unwrap());
@@ -247,15 +243,12 @@ fn an_heir_whose_time_is_over_passes_the_seat_on() {
 fn play_scout(wakes: Wakes, ends: bool) {
     model(move || {
         let (gate, green) = (Gate::new(), Green::new());
-        let waker = {
-            let (gate, green) = (gate.clone(), green.clone());
-            loom::thread::spawn(move || {
-                wakes(&gate);
-                if ends {
-                    green.fire();
-                }
-            })
-        };
+        let waker = spawn_with((gate.clone(), green.clone()), move |(gate, green)| {
+            wakes(&gate);
+            if ends {
+                green.fire();
+            }
+        });
         on(green.thread(), || assert!(gate.take(How { near: true, ..FOREVER })));
         waker.join().unwrap();
     });

@@ -12,6 +12,7 @@ use std::task::{Wake, Waker};
 use std::time::{Duration, Instant};
 
 use loom::sync::{Condvar, Mutex};
+use loom::thread::JoinHandle;
 
 use crate::park::backend::{Backend, CorePool, Sleep};
 use crate::park::core_pool;
@@ -193,6 +194,14 @@ pub(crate) fn together<const N: usize>(bodies: [Body; N]) {
     let others: Vec<_> = bodies.map(|(body, thread)| loom::thread::spawn(move || on(thread, body))).collect();
     on(me, first);
     others.into_iter().for_each(|other| other.join().unwrap());
+}
+
+/// Starts a thread with what it shares with others.
+pub(crate) fn spawn_with<S: Send + 'static, R: 'static>(
+    shared: S,
+    run: impl FnOnce(S) -> R + Send + 'static,
+) -> JoinHandle<R> {
+    loom::thread::spawn(move || run(shared))
 }
 
 /// A green thread, as far as its backend shows. It is published as asleep before it blocks. Others wake it

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use super::{Options, Order, Token, Woken, grant_all, grant_one, requeue, wait};
 use crate::park::reason::WaitReason;
-use crate::park::tests::loom_model::{Core, Green, Outcomes, deadline, model, model_within, on, together};
+use crate::park::tests::loom_model::{
+    Core, Green, Outcomes, deadline, model, model_within, on, spawn_with, together,
+};
 use crate::park::wait::Wait;
 use crate::park::wait::WaitError;
 use crate::shim::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -98,10 +100,7 @@ fn no_wakeup_of_a_green_thread_is_lost() {
     model(|| {
         let point = WaitPoint::new();
         let green = Green::new();
-        let other = {
-            let point = point.clone();
-            loom::thread::spawn(move || writer(&point))
-        };
+        let other = spawn_with(point.clone(), move |point| writer(&point));
         on(green.thread(), || reader(&point, || !point.ready.load(Ordering::Relaxed)));
         other.join().unwrap();
     });
@@ -148,10 +147,7 @@ fn a_grant_and_a_deadline_have_one_winner() {
         let point = WaitPoint::new();
         let core = Core::new();
         let thread = core.thread();
-        let sleeper = {
-            let point = point.clone();
-            loom::thread::spawn(move || on(thread, || timed(&point)))
-        };
+        let sleeper = spawn_with(point.clone(), move |point| on(thread, || timed(&point)));
         let clock = loom::thread::spawn(strike);
         let granted = granter(&point);
         sleeper.join().unwrap();
@@ -170,14 +166,10 @@ fn a_grant_and_a_timer_have_one_winner() {
     model(move || {
         let point = WaitPoint::new();
         let green = Green::new();
-        let sleeper = {
-            let (point, green) = (point.clone(), green.clone());
-            loom::thread::spawn(move || on(green.thread(), || timed(&point)))
-        };
-        let timer = {
-            let green = green.clone();
-            loom::thread::spawn(move || green.fire())
-        };
+        let sleeper = spawn_with((point.clone(), green.clone()), move |(point, green)| {
+            on(green.thread(), || timed(&point))
+        });
+        let timer = spawn_with(green.clone(), move |green| green.fire());
         let granted = granter(&point);
         sleeper.join().unwrap();
         timer.join().unwrap();
@@ -196,14 +188,10 @@ fn negative_timer_that_does_not_ask_for_the_winner() {
     model(|| {
         let point = WaitPoint::new();
         let green = Green::new();
-        let sleeper = {
-            let (point, green) = (point.clone(), green.clone());
-            loom::thread::spawn(move || on(green.thread(), || timed(&point)))
-        };
-        let timer = {
-            let green = green.clone();
-            loom::thread::spawn(move || green.fire_blindly())
-        };
+        let sleeper = spawn_with((point.clone(), green.clone()), move |(point, green)| {
+            on(green.thread(), || timed(&point))
+        });
+        let timer = spawn_with(green.clone(), move |green| green.fire_blindly());
         granter(&point);
         sleeper.join().unwrap();
         timer.join().unwrap();
@@ -217,21 +205,14 @@ fn all_are_granted_or_expire() {
         let point = WaitPoint::new();
         let (core, green) = (Core::new(), Green::new());
         let thread = core.thread();
-        let kernel = {
-            let point = point.clone();
-            loom::thread::spawn(move || on(thread, || timed(&point)))
-        };
-        let sleeper = {
-            let (point, green) = (point.clone(), green.clone());
-            loom::thread::spawn(move || on(green.thread(), || timed(&point)))
-        };
-        let clock = {
-            let green = green.clone();
-            loom::thread::spawn(move || {
-                strike();
-                green.fire();
-            })
-        };
+        let kernel = spawn_with(point.clone(), move |point| on(thread, || timed(&point)));
+        let sleeper = spawn_with((point.clone(), green.clone()), move |(point, green)| {
+            on(green.thread(), || timed(&point))
+        });
+        let clock = spawn_with(green.clone(), move |green| {
+            strike();
+            green.fire();
+        });
         point.write();
         let granted = grant_all(point.key(), TOKEN, || true).unwrap().wake_all();
         kernel.join().unwrap();
@@ -249,10 +230,7 @@ fn grant_all_and_a_deadline_have_one_winner() {
         let point = WaitPoint::new();
         let core = Core::new();
         let thread = core.thread();
-        let sleeper = {
-            let point = point.clone();
-            loom::thread::spawn(move || on(thread, || timed(&point)))
-        };
+        let sleeper = spawn_with(point.clone(), move |point| on(thread, || timed(&point)));
         let clock = loom::thread::spawn(strike);
         point.write();
         let granted = grant_all(point.key(), TOKEN, || true).unwrap().wake_all();
@@ -271,18 +249,15 @@ fn a_move_and_a_deadline_have_one_winner() {
         let point = WaitPoint::new();
         let core = Core::new();
         let thread = core.thread();
-        let sleeper = {
-            let point = point.clone();
-            loom::thread::spawn(move || {
-                on(thread, || match wait(point.key(), &options(true), || true, || ()).unwrap() {
-                    Woken::Granted(_) => 1,
-                    Woken::Ended { why: WaitError::TimedOut, moved } => 2 + u32::from(moved),
-                    Woken::Ended { why: WaitError::Interrupted, .. } => {
-                        unreachable!("no thread interrupts it")
-                    }
-                })
+        let sleeper = spawn_with(point.clone(), move |point| {
+            on(thread, || match wait(point.key(), &options(true), || true, || ()).unwrap() {
+                Woken::Granted(_) => 1,
+                Woken::Ended { why: WaitError::TimedOut, moved } => 2 + u32::from(moved),
+                Woken::Ended { why: WaitError::Interrupted, .. } => {
+                    unreachable!("no thread interrupts it")
+                }
             })
-        };
+        });
         let clock = loom::thread::spawn(strike);
         let moved = requeue(point.key(), point.other_key(), |_| true);
         let granted = grant_one(point.other_key(), |_| TOKEN).map(super::Grant::wake).is_some();

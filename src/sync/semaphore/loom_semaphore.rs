@@ -11,7 +11,7 @@ use crate::park::current::current;
 use crate::park::priority::Priority;
 use crate::park::reason::WaitReason;
 use crate::park::tests::loom_model::{
-    Core, Green, Letter, Outcomes, body, deadline, large_model, model, model_within, on, together,
+    Core, Green, Letter, Outcomes, body, deadline, large_model, model, model_within, on, spawn_with, together,
 };
 use crate::park::thread::ThreadRef;
 use crate::park::wait::{Wait, WaitError};
@@ -87,10 +87,9 @@ fn green_and_kernel_threads_share_permits() {
     model(|| {
         let guarded = Guarded::new(1);
         let green = Green::new();
-        let other = {
-            let (guarded, green) = (guarded.clone(), green.clone());
-            loom::thread::spawn(move || on(green.thread(), || guarded.alone(1)))
-        };
+        let other = spawn_with((guarded.clone(), green.clone()), move |(guarded, green)| {
+            on(green.thread(), || guarded.alone(1))
+        });
         together([body(&guarded, |guarded| guarded.alone(1))]);
         other.join().unwrap();
         guarded.ends_with(1, 2);
@@ -231,16 +230,13 @@ fn one_before_another(hurried: ThreadRef, take: fn(&Semaphore)) {
     let guarded = Guarded::new(1);
     let first = Core::new();
     hurried.priority.begin(Priority::High);
-    let other = {
-        let guarded = guarded.clone();
-        loom::thread::spawn(move || {
-            on(hurried, || {
-                take(&guarded.semaphore);
-                guarded.write();
-                guarded.semaphore.add_permits(2);
-            });
-        })
-    };
+    let other = spawn_with(guarded.clone(), move |guarded| {
+        on(hurried, || {
+            take(&guarded.semaphore);
+            guarded.write();
+            guarded.semaphore.add_permits(2);
+        });
+    });
     on(first.thread(), || guarded.alone(2));
     other.join().unwrap();
     guarded.ends_with(2, 2);

@@ -9,7 +9,7 @@ use super::Members;
 use crate::park::current::current;
 use crate::park::reason::WaitReason;
 use crate::park::tests::loom_model::{
-    Green, Letter, Outcomes, body, deadline, large_model, model, model_within, on, together,
+    Green, Letter, Outcomes, body, deadline, large_model, model, model_within, on, spawn_with, together,
 };
 use crate::park::wait::{Wait, WaitError};
 use crate::park::wait_queue::{self, Options};
@@ -100,10 +100,9 @@ fn a_green_thread_waits_for_a_kernel_thread() {
     model(|| {
         let group = Group::new(2);
         let green = Green::new();
-        let other = {
-            let (group, green) = (group.clone(), green.clone());
-            loom::thread::spawn(move || on(green.thread(), || waits_for(1)(&group)))
-        };
+        let other = spawn_with((group.clone(), green.clone()), move |(group, green)| {
+            on(green.thread(), || waits_for(1)(&group))
+        });
         together([body(&group, member(0))]);
         other.join().unwrap();
         group.ends();

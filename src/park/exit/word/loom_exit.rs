@@ -10,7 +10,7 @@ use super::{DETACHED, DONE, Detached, LEFT};
 use crate::park::exit::{Joiner, Watch};
 use crate::park::sleep_word::GRANTED;
 use crate::park::sleeper::Sleeper;
-use crate::park::tests::loom_model::{Core, Green, deadline, model, on};
+use crate::park::tests::loom_model::{Core, Green, deadline, model, on, spawn_with};
 use crate::park::thread::{NO_ID, ThreadRef};
 use crate::park::wait::Wait;
 use crate::shim::atomic::{AtomicU32, Ordering};
@@ -50,13 +50,10 @@ fn one_ends(
 ) {
     let (ending, result) = (Core::new(), Result::new());
     let thread = ending.thread();
-    let other = {
-        let result = Arc::clone(&result);
-        loom::thread::spawn(move || {
-            result.write();
-            finish(thread);
-        })
-    };
+    let other = spawn_with(Arc::clone(&result), move |result| {
+        result.write();
+        finish(thread);
+    });
     on(joiner, || join(thread, &result));
     other.join().unwrap();
     assert!(thread.is_done());
@@ -123,10 +120,7 @@ fn a_kernel_thread_joins_until_a_deadline() {
 fn a_green_thread_joins_until_a_deadline() {
     model(|| {
         let joiner = Green::new();
-        let timer = {
-            let joiner = Arc::clone(&joiner);
-            loom::thread::spawn(move || joiner.fire())
-        };
+        let timer = spawn_with(Arc::clone(&joiner), move |joiner| joiner.fire());
         one_ends(joiner.thread(), finish, wait_twice);
         timer.join().unwrap();
     });
@@ -136,10 +130,7 @@ fn a_green_thread_joins_until_a_deadline() {
 fn a_deadline_passes_while_the_result_is_left() {
     model(|| {
         let joiner = Green::new();
-        let timer = {
-            let joiner = Arc::clone(&joiner);
-            loom::thread::spawn(move || joiner.fire())
-        };
+        let timer = spawn_with(Arc::clone(&joiner), move |joiner| joiner.fire());
         one_ends(joiner.thread(), leave_and_finish, wait_twice);
         timer.join().unwrap();
     });

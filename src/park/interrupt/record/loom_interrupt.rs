@@ -10,7 +10,7 @@ use crate::park::backend::Sleep;
 use crate::park::interrupt::take;
 use crate::park::permit::{park, sleep, unpark};
 use crate::park::reason::WaitReason;
-use crate::park::tests::loom_model::{Core, Green, Outcomes, deadline, model, model_within, on};
+use crate::park::tests::loom_model::{Core, Green, Outcomes, deadline, model, model_within, on, spawn_with};
 use crate::park::thread::ThreadRef;
 use crate::park::wait::{Wait, WaitError};
 use crate::park::wait_queue::{Options, Token, Woken, grant_one, wait};
@@ -84,13 +84,10 @@ fn is_interrupted(wait: impl FnOnce(Wait) -> Result<(), WaitError>) -> bool {
 /// interrupter did.
 fn a_sleep_ends(thread: ThreadRef, sleep: impl FnOnce(&WaitPoint) -> bool) {
     let point = WaitPoint::new();
-    let other = {
-        let point = Arc::clone(&point);
-        loom::thread::spawn(move || {
-            point.write();
-            thread.interrupt();
-        })
-    };
+    let other = spawn_with(Arc::clone(&point), move |point| {
+        point.write();
+        thread.interrupt();
+    });
     on(thread, || {
         assert!(sleep(&point), "not interrupted");
         point.read();
@@ -204,10 +201,7 @@ fn a_grant_and_an_interrupt(
     grant: impl FnOnce(&WaitPoint) -> bool + Send + 'static,
 ) {
     let point = WaitPoint::new();
-    let granter = {
-        let point = Arc::clone(&point);
-        loom::thread::spawn(move || grant(&point))
-    };
+    let granter = spawn_with(Arc::clone(&point), move |point| grant(&point));
     let interrupter = loom::thread::spawn(move || thread.interrupt());
     let outcome = on(thread, || wait(&point));
     let granted = granter.join().unwrap();
@@ -313,10 +307,7 @@ fn negative_interrupt_that_does_not_ask_for_the_winner() {
     model(|| {
         let green = Green::new();
         let (thread, point) = (green.thread(), WaitPoint::new());
-        let sleeper = {
-            let point = Arc::clone(&point);
-            loom::thread::spawn(move || on(thread, || queue(&point, None)))
-        };
+        let sleeper = spawn_with(Arc::clone(&point), move |point| on(thread, || queue(&point, None)));
         let interrupter = loom::thread::spawn(move || {
             let interrupt = &thread.core().interrupt;
             let slept = interrupt.record.with(|record| {
@@ -363,10 +354,7 @@ fn a_deadline_and_an_interrupt_of_a_green_thread_have_one_winner() {
     model(move || {
         let (green, point) = (Green::new(), WaitPoint::new());
         let thread = green.thread();
-        let timer = {
-            let green = Arc::clone(&green);
-            loom::thread::spawn(move || green.fire())
-        };
+        let timer = spawn_with(Arc::clone(&green), move |green| green.fire());
         let interrupter = loom::thread::spawn(move || thread.interrupt());
         let outcome = on(thread, || queue(&point, deadline()));
         timer.join().unwrap();
@@ -386,10 +374,7 @@ fn a_deadline_and_an_interrupt_of_a_sleeper_have_one_winner() {
     model(move || {
         let green = Green::new();
         let thread = green.thread();
-        let timer = {
-            let green = Arc::clone(&green);
-            loom::thread::spawn(move || green.fire())
-        };
+        let timer = spawn_with(Arc::clone(&green), move |green| green.fire());
         let interrupter = loom::thread::spawn(move || thread.interrupt());
         let outcome = on(thread, || Wait::by(deadline()).interruptible().run(sleep));
         timer.join().unwrap();

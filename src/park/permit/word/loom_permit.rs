@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{EMPTY, NOTIFIED, PARKED};
 use crate::park::permit::{park, unpark};
 use crate::park::reason::WaitReason;
-use crate::park::tests::loom_model::{Core, Green, deadline, model, on};
+use crate::park::tests::loom_model::{Core, Green, deadline, model, on, spawn_with};
 use crate::park::thread::ThreadRef;
 use crate::park::wait::{Wait, WaitError};
 use crate::shim::atomic::{AtomicU32, Ordering};
@@ -45,13 +45,10 @@ fn park_until_deadline() -> Result<(), WaitError> {
 /// One thread parks. The other writes and unparks.
 fn a_letter_arrives(thread: ThreadRef, deliver: impl FnOnce(ThreadRef) + Send + 'static) {
     let letter = Letter::new();
-    let postman = {
-        let letter = letter.clone();
-        loom::thread::spawn(move || {
-            letter.write();
-            deliver(thread);
-        })
-    };
+    let postman = spawn_with(letter.clone(), move |letter| {
+        letter.write();
+        deliver(thread);
+    });
     on(thread, || {
         park(Wait::forever, WaitReason::Park).unwrap();
         assert_eq!(letter.read(), 1);
@@ -153,10 +150,7 @@ fn a_deadline_and_an_unpark_have_one_winner_on_a_green_thread() {
     model(|| {
         let green = Green::new();
         let thread = green.thread();
-        let timer = {
-            let green = green.clone();
-            loom::thread::spawn(move || green.fire())
-        };
+        let timer = spawn_with(green.clone(), move |green| green.fire());
         let postman = loom::thread::spawn(move || unpark(thread));
         on(thread, || {
             if park_until_deadline().is_err() {

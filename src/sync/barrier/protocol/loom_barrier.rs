@@ -6,7 +6,7 @@ use super::{Arrival, RELEASED, ROUND_SHIFT};
 use crate::park::current::current;
 use crate::park::reason::WaitReason;
 use crate::park::tests::loom_model::{
-    Green, Letter, Outcomes, body, deadline, model, model_within, on, together,
+    Green, Letter, Outcomes, body, deadline, model, model_within, on, spawn_with, together,
 };
 use crate::park::wait::{Wait, WaitError};
 use crate::park::wait_queue::{self, Options, Woken};
@@ -61,10 +61,9 @@ fn green_and_kernel_threads_meet() {
     model(|| {
         let meeting = Meeting::new(2);
         let green = Green::new();
-        let other = {
-            let (meeting, green) = (meeting.clone(), green.clone());
-            loom::thread::spawn(move || on(green.thread(), || party(1, 2)(&meeting)))
-        };
+        let other = spawn_with((meeting.clone(), green.clone()), move |(meeting, green)| {
+            on(green.thread(), || party(1, 2)(&meeting))
+        });
         together([body(&meeting, party(0, 2))]);
         other.join().unwrap();
     });

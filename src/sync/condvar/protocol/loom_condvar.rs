@@ -11,7 +11,7 @@ use crate::park::current::current;
 use crate::park::interrupt;
 use crate::park::reason::WaitReason;
 use crate::park::tests::loom_model::{
-    Green, Outcomes, body, deadline, large_model, model, model_within, on, together,
+    Green, Outcomes, body, deadline, large_model, model, model_within, on, spawn_with, together,
 };
 use crate::park::wait::{Wait, WaitError};
 use crate::park::wait_queue::{self, Options};
@@ -79,10 +79,9 @@ fn a_notification_of_a_green_thread_is_not_lost() {
     model(|| {
         let room = Room::new();
         let green = Green::new();
-        let waiter = {
-            let (room, green) = (room.clone(), green.clone());
-            loom::thread::spawn(move || on(green.thread(), || room.wait_until_open()))
-        };
+        let waiter = spawn_with((room.clone(), green.clone()), move |(room, green)| {
+            on(green.thread(), || room.wait_until_open())
+        });
         together([body(&room, |room| {
             let mut state = room.state.lock();
             *state = 1;
@@ -125,10 +124,9 @@ fn a_broadcast_reaches_kernel_and_green_threads() {
     large_model(|| {
         let room = Room::new();
         let green = Green::new();
-        let waiter = {
-            let (room, green) = (room.clone(), green.clone());
-            loom::thread::spawn(move || on(green.thread(), || room.wait_until_open()))
-        };
+        let waiter = spawn_with((room.clone(), green.clone()), move |(room, green)| {
+            on(green.thread(), || room.wait_until_open())
+        });
         let open = |room: &Room| {
             *room.state.lock() = 1;
             room.changed.notify_all();

@@ -7,7 +7,7 @@ use super::{Options, Phase};
 use crate::park::current::current;
 use crate::park::reason::WaitReason;
 use crate::park::tests::loom_model::{
-    Green, Outcomes, deadline, large_model, model, model_within, on, together,
+    Green, Outcomes, deadline, large_model, model, model_within, on, spawn_with, together,
 };
 use crate::park::wait::Wait;
 use crate::park::wait_queue;
@@ -109,10 +109,9 @@ fn a_green_or_a_kernel_thread_does_it() {
     model(|| {
         let work = Work::new();
         let green = Green::new();
-        let other = {
-            let (work, green) = (work.clone(), green.clone());
-            loom::thread::spawn(move || on(green.thread(), || work.call()))
-        };
+        let other = spawn_with((work.clone(), green.clone()), move |(work, green)| {
+            on(green.thread(), || work.call())
+        });
         together([body(&work, Work::call)]);
         other.join().unwrap();
         work.ends_with(1);

@@ -9,7 +9,7 @@ use super::{
     Condition, How, Me, Process, RawMutex, RawRobust, Release, RobustError, number_of, owner_of, process,
     shared_futex,
 };
-use crate::park::tests::loom_model::{Body, Core, Letter, Outcomes, body, model_within, on};
+use crate::park::tests::loom_model::{Body, Core, Letter, Outcomes, body, model_within, on, spawn_with};
 use crate::park::thread::ThreadRef;
 use crate::park::wait::Wait;
 
@@ -144,10 +144,7 @@ fn a_record_names_the_whole_process() {
         let owner = Core::new();
         let process = Process { id: 1, start: 2, namespace: 3 };
         let me = Me { process, ..on(owner.thread(), Me::new) };
-        let writer = {
-            let guarded = Arc::clone(&guarded);
-            loom::thread::spawn(move || guarded.lock.record.write(&me))
-        };
+        let writer = spawn_with(Arc::clone(&guarded), move |guarded| guarded.lock.record.write(&me));
         let seen = guarded.lock.record.owner(process.id);
         assert!(seen == process || seen == Process { id: 1, start: 0, namespace: 0 }, "half of a process");
         writer.join().unwrap();
