@@ -13,7 +13,7 @@ use crate::park::no_preempt::NoPreempt;
 use crate::park::reason::WaitReason;
 use crate::park::sleeper::{How, Sleeper, Slept};
 use crate::park::tests::loom_model::{
-    Green, Outcomes, deadline, model, model_within, on, spawn_with, together,
+    Green, both_outcomes, deadline, model, model_within, on, spawn_with, together,
 };
 use crate::park::wait::{Wait, WaitError};
 use crate::shim::{UnsafeCell, strike};
@@ -163,9 +163,7 @@ fn a_message_comes_before_the_end() {
 
 #[test]
 fn a_deadline_and_a_message_agree() {
-    let outcomes = Outcomes::default();
-    let seen = outcomes.clone();
-    model(move || {
+    both_outcomes(model, |seen| {
         let (s, r) = channel(Some(0));
         let seen = seen.clone();
         let receive = move || match r.recv_deadline(deadline().unwrap()) {
@@ -184,14 +182,11 @@ fn a_deadline_and_a_message_agree() {
         together([Box::new(receive), Box::new(move || s.send(Letter::new(7)).unwrap())]);
         clock.join().unwrap();
     });
-    outcomes.are_both();
 }
 
 #[test]
 fn a_deadline_of_a_sender_and_a_receiver_agree() {
-    let outcomes = Outcomes::default();
-    let seen = outcomes.clone();
-    model(move || {
+    both_outcomes(model, |seen| {
         let (s, r) = channel(Some(0));
         let seen = seen.clone();
         let send = move || match s.send_deadline(Letter::new(7), deadline().unwrap()) {
@@ -206,7 +201,6 @@ fn a_deadline_of_a_sender_and_a_receiver_agree() {
         together([Box::new(send), Box::new(move || assert_eq!(r.recv().unwrap().read(), 7))]);
         clock.join().unwrap();
     });
-    outcomes.are_both();
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{ANY, NotWoken, announce, may_have_waiters, requeue, wait, wake_in_order};
 use crate::park::reason::WaitReason;
-use crate::park::tests::loom_model::{Green, Outcomes, deadline, model, model_within, on, spawn_with};
+use crate::park::tests::loom_model::{Green, both_outcomes, deadline, model, model_within, on, spawn_with};
 use crate::park::wait::Wait;
 use crate::park::wait_queue::{self, Options, Order};
 use crate::shim::atomic::{AtomicU32, Ordering};
@@ -131,9 +131,7 @@ fn negative_one_wakeup_for_two() {
 /// A wake-up and a deadline: one of them ends the wait, and the waker counts those that it has woken.
 #[test]
 fn a_wakeup_and_a_deadline_have_one_winner() {
-    let outcomes = Outcomes::default();
-    let seen = outcomes.clone();
-    model(move || {
+    both_outcomes(model, |seen| {
         let (words, green) = (Words::new(), Green::new());
         let sleeper = {
             let (words, green) = (words.clone(), green.clone());
@@ -148,7 +146,6 @@ fn a_wakeup_and_a_deadline_have_one_winner() {
         assert_ne!(slept, Err(NotWoken::Differs));
         seen.saw(slept.is_err());
     });
-    outcomes.are_both();
 }
 
 /// A waiter is moved to another word, or finds that the first has changed.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{Options, Order, Token, Woken, grant_all, grant_one, requeue, wait};
 use crate::park::reason::WaitReason;
 use crate::park::tests::loom_model::{
-    Core, Green, Outcomes, deadline, model, model_within, on, spawn_with, together,
+    Core, Green, both_outcomes, deadline, model, model_within, on, spawn_with, together,
 };
 use crate::park::wait::Wait;
 use crate::park::wait::WaitError;
@@ -141,9 +141,7 @@ fn granter(point: &WaitPoint) -> u32 {
 
 #[test]
 fn a_grant_and_a_deadline_have_one_winner() {
-    let outcomes = Outcomes::default();
-    let seen = outcomes.clone();
-    model(move || {
+    both_outcomes(model, |seen| {
         let point = WaitPoint::new();
         let core = Core::new();
         let thread = core.thread();
@@ -156,14 +154,11 @@ fn a_grant_and_a_deadline_have_one_winner() {
         seen.saw(granted == 0);
         assert!(grant_one(point.key(), |_| TOKEN).is_none(), "left in the queue");
     });
-    outcomes.are_both();
 }
 
 #[test]
 fn a_grant_and_a_timer_have_one_winner() {
-    let outcomes = Outcomes::default();
-    let seen = outcomes.clone();
-    model(move || {
+    both_outcomes(model, |seen| {
         let point = WaitPoint::new();
         let green = Green::new();
         let sleeper = spawn_with((point.clone(), green.clone()), move |(point, green)| {
@@ -177,7 +172,6 @@ fn a_grant_and_a_timer_have_one_winner() {
         seen.saw(granted == 0);
         assert!(grant_one(point.key(), |_| TOKEN).is_none(), "left in the queue");
     });
-    outcomes.are_both();
 }
 
 /// A timer makes the thread runnable even if it has not won. The thread runs before its sleep is over, or is
@@ -224,9 +218,7 @@ fn all_are_granted_or_expire() {
 
 #[test]
 fn grant_all_and_a_deadline_have_one_winner() {
-    let outcomes = Outcomes::default();
-    let seen = outcomes.clone();
-    model(move || {
+    both_outcomes(model, |seen| {
         let point = WaitPoint::new();
         let core = Core::new();
         let thread = core.thread();
@@ -239,7 +231,6 @@ fn grant_all_and_a_deadline_have_one_winner() {
         assert_eq!(point.woken.load(Ordering::Relaxed), granted as u32);
         seen.saw(granted == 0);
     });
-    outcomes.are_both();
 }
 
 /// A waiter is moved to the other queue while its deadline passes. It is found in one of them, or has left.

@@ -11,7 +11,8 @@ use crate::park::current::current;
 use crate::park::priority::Priority;
 use crate::park::reason::WaitReason;
 use crate::park::tests::loom_model::{
-    Core, Green, Letter, Outcomes, body, deadline, large_model, model, model_within, on, spawn_with, together,
+    Core, Green, Letter, body, both_outcomes, deadline, large_model, model, model_within, on, spawn_with,
+    together,
 };
 use crate::park::thread::ThreadRef;
 use crate::park::wait::{Wait, WaitError};
@@ -132,9 +133,7 @@ fn permits_add_up() {
 /// One thread gives up at any moment, and no permit is lost.
 #[test]
 fn a_deadline_loses_no_permit() {
-    let outcomes = Outcomes::default();
-    let seen = outcomes.clone();
-    model(move || {
+    both_outcomes(model, |seen| {
         let guarded = Guarded::new(0);
         let seen = seen.clone();
         let timed = move |guarded: &Guarded| {
@@ -149,14 +148,11 @@ fn a_deadline_loses_no_permit() {
         clock.join().unwrap();
         guarded.ends_with(1, 0);
     });
-    outcomes.are_both();
 }
 
 #[test]
 fn an_interrupt_loses_no_permit() {
-    let outcomes = Outcomes::default();
-    let seen = outcomes.clone();
-    model(move || {
+    both_outcomes(model, |seen| {
         let guarded = Guarded::new(0);
         let seen = seen.clone();
         let interrupted = move |guarded: &Guarded| {
@@ -170,7 +166,6 @@ fn an_interrupt_loses_no_permit() {
         together([body(&guarded, interrupted), body(&guarded, |guarded| guarded.semaphore.add_permits(1))]);
         guarded.ends_with(1, 0);
     });
-    outcomes.are_both();
 }
 
 /// There is one permit. One thread waits for two until the clock strikes, and then does `leave`; the

@@ -15,7 +15,7 @@ use crate::park::no_preempt::NoPreempt;
 use crate::park::reason::WaitReason;
 use crate::park::sleeper::{How, Sleeper};
 use crate::park::tests::loom_model::{
-    Core, Green, Outcomes, deadline, model, model_within, on, spawn_with, together,
+    Core, Green, both_outcomes, deadline, model, model_within, on, spawn_with, together,
 };
 use crate::park::wait::Wait;
 use crate::shim::{UnsafeCell, strike};
@@ -108,9 +108,7 @@ fn two_that_offer_both_agree() {
 
 #[test]
 fn a_deadline_and_a_message_agree() {
-    let outcomes = Outcomes::default();
-    let seen = outcomes.clone();
-    model(move || {
+    both_outcomes(model, |seen| {
         let ((s1, r1), (_s2, r2)) = two_channels(Some(0));
         let seen = seen.clone();
         let receive = move || {
@@ -126,7 +124,6 @@ fn a_deadline_and_a_message_agree() {
         together([Box::new(receive), sends(s1, 7)]);
         clock.join().unwrap();
     });
-    outcomes.are_both();
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::{SemaphoreWord, WAITER};
 use crate::park::futex::{ANY, wait, wake_in_order};
 use crate::park::tests::loom_model::{
-    Green, Letter, Outcomes, deadline, model, model_within, on, spawn_with,
+    Green, Letter, both_outcomes, deadline, model, model_within, on, spawn_with,
 };
 use crate::park::wait::Wait;
 use crate::shim::atomic::Ordering;
@@ -187,9 +187,7 @@ fn negative_only_the_first_post_wakes() {
 /// A post and the end of a wait: the post is taken, or it stays.
 #[test]
 fn a_post_that_comes_too_late_stays() {
-    let outcomes = Outcomes::default();
-    let seen = outcomes.clone();
-    model(move || {
+    both_outcomes(model, |seen| {
         let room = Room::new();
         let poster = spawn_with(room.clone(), move |room| post(&room));
         let clock = loom::thread::spawn(crate::shim::strike);
@@ -204,5 +202,4 @@ fn a_post_that_comes_too_late_stays() {
         assert_eq!(room.0.load(Ordering::Relaxed), taken.map_or(1, |()| 0));
         seen.saw(taken.is_err());
     });
-    outcomes.are_both();
 }

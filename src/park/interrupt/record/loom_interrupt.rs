@@ -10,7 +10,9 @@ use crate::park::backend::Sleep;
 use crate::park::interrupt::take;
 use crate::park::permit::{park, sleep, unpark};
 use crate::park::reason::WaitReason;
-use crate::park::tests::loom_model::{Core, Green, Outcomes, deadline, model, model_within, on, spawn_with};
+use crate::park::tests::loom_model::{
+    Core, Green, Outcomes, both_outcomes, deadline, model, model_within, on, spawn_with,
+};
 use crate::park::thread::ThreadRef;
 use crate::park::wait::{Wait, WaitError};
 use crate::park::wait_queue::{Options, Token, Woken, grant_one, wait};
@@ -221,32 +223,27 @@ fn grant(point: &WaitPoint) -> bool {
 
 #[test]
 fn a_grant_and_an_interrupt_of_a_kernel_thread_have_one_winner() {
-    let outcomes = Outcomes::default();
-    let seen = outcomes.clone();
     // Three threads at one lock spin. With two preemptions there are too many orders to try.
-    model_within(1, move || {
-        let core = Core::new();
-        a_grant_and_an_interrupt(core.thread(), &seen, |point| queue(point, None), grant);
-    });
-    outcomes.are_both();
+    both_outcomes(
+        |body| model_within(1, body),
+        |seen| {
+            let core = Core::new();
+            a_grant_and_an_interrupt(core.thread(), seen, |point| queue(point, None), grant);
+        },
+    );
 }
 
 #[test]
 fn a_grant_and_an_interrupt_of_a_green_thread_have_one_winner() {
-    let outcomes = Outcomes::default();
-    let seen = outcomes.clone();
-    model(move || {
+    both_outcomes(model, |seen| {
         let green = Green::new();
-        a_grant_and_an_interrupt(green.thread(), &seen, |point| queue(point, None), grant);
+        a_grant_and_an_interrupt(green.thread(), seen, |point| queue(point, None), grant);
     });
-    outcomes.are_both();
 }
 
 #[test]
 fn an_unpark_and_an_interrupt_of_a_kernel_thread_have_one_winner() {
-    let outcomes = Outcomes::default();
-    let seen = outcomes.clone();
-    model(move || {
+    both_outcomes(model, |seen| {
         let core = Core::new();
         let thread = core.thread();
         let post = move |_: &WaitPoint| {
@@ -255,7 +252,7 @@ fn an_unpark_and_an_interrupt_of_a_kernel_thread_have_one_winner() {
         };
         a_grant_and_an_interrupt(
             thread,
-            &seen,
+            seen,
             |_| endless().run(|wait| park(|| wait, WaitReason::Park)),
             post,
         );
@@ -263,14 +260,11 @@ fn an_unpark_and_an_interrupt_of_a_kernel_thread_have_one_winner() {
         let wait = Wait::by(deadline()).interruptible();
         let _ = on(thread, || wait.run(|wait| park(|| wait, WaitReason::Park)));
     });
-    outcomes.are_both();
 }
 
 #[test]
 fn an_unpark_and_an_interrupt_of_a_green_thread_have_one_winner() {
-    let outcomes = Outcomes::default();
-    let seen = outcomes.clone();
-    model(move || {
+    both_outcomes(model, |seen| {
         let green = Green::new();
         let thread = green.thread();
         let post = move |_: &WaitPoint| {
@@ -278,16 +272,13 @@ fn an_unpark_and_an_interrupt_of_a_green_thread_have_one_winner() {
             true
         };
         let wait = |_: &WaitPoint| endless().run(|wait| park(|| wait, WaitReason::Park));
-        a_grant_and_an_interrupt(thread, &seen, wait, post);
+        a_grant_and_an_interrupt(thread, seen, wait, post);
     });
-    outcomes.are_both();
 }
 
 #[test]
 fn an_end_and_an_interrupt_of_its_joiner_have_one_winner() {
-    let outcomes = Outcomes::default();
-    let seen = outcomes.clone();
-    model(move || {
+    both_outcomes(model, |seen| {
         let (joiner, ending) = (Green::new(), Core::new());
         let other = ending.thread();
         let end = move |_: &WaitPoint| {
@@ -295,9 +286,8 @@ fn an_end_and_an_interrupt_of_its_joiner_have_one_winner() {
             true
         };
         let wait = |_: &WaitPoint| endless().run(|wait| other.wait_done(wait));
-        a_grant_and_an_interrupt(joiner.thread(), &seen, wait, end);
+        a_grant_and_an_interrupt(joiner.thread(), seen, wait, end);
     });
-    outcomes.are_both();
 }
 
 /// An interrupter ignores the answer if it has won.
@@ -329,9 +319,7 @@ fn negative_interrupt_that_does_not_ask_for_the_winner() {
 
 #[test]
 fn a_deadline_and_an_interrupt_of_a_kernel_thread_have_one_winner() {
-    let outcomes = Outcomes::default();
-    let seen = outcomes.clone();
-    model(move || {
+    both_outcomes(model, |seen| {
         let (core, point) = (Core::new(), WaitPoint::new());
         let thread = core.thread();
         let clock = loom::thread::spawn(strike);
@@ -344,14 +332,11 @@ fn a_deadline_and_an_interrupt_of_a_kernel_thread_have_one_winner() {
         seen.saw(interrupted);
         assert!(grant_one(point.key(), |_| TOKEN).is_none(), "left in the queue");
     });
-    outcomes.are_both();
 }
 
 #[test]
 fn a_deadline_and_an_interrupt_of_a_green_thread_have_one_winner() {
-    let outcomes = Outcomes::default();
-    let seen = outcomes.clone();
-    model(move || {
+    both_outcomes(model, |seen| {
         let (green, point) = (Green::new(), WaitPoint::new());
         let thread = green.thread();
         let timer = spawn_with(Arc::clone(&green), move |green| green.fire());
@@ -364,14 +349,11 @@ fn a_deadline_and_an_interrupt_of_a_green_thread_have_one_winner() {
         seen.saw(interrupted);
         assert!(grant_one(point.key(), |_| TOKEN).is_none(), "left in the queue");
     });
-    outcomes.are_both();
 }
 
 #[test]
 fn a_deadline_and_an_interrupt_of_a_sleeper_have_one_winner() {
-    let outcomes = Outcomes::default();
-    let seen = outcomes.clone();
-    model(move || {
+    both_outcomes(model, |seen| {
         let green = Green::new();
         let thread = green.thread();
         let timer = spawn_with(Arc::clone(&green), move |green| green.fire());
@@ -382,7 +364,6 @@ fn a_deadline_and_an_interrupt_of_a_sleeper_have_one_winner() {
         assert!(outcome.is_err() != thread.is_interrupted());
         seen.saw(outcome.is_err());
     });
-    outcomes.are_both();
 }
 
 /// What an interrupter did is visible to a thread that only looks.

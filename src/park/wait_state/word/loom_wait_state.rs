@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{TIMED, WaitState};
 use crate::park::reason::WaitReason;
-use crate::park::tests::loom_model::{Outcomes, model, spawn_with};
+use crate::park::tests::loom_model::{Outcomes, both_outcomes, model, spawn_with};
 use crate::shim::atomic::Ordering;
 
 /// Returns the address of the wait of this number.
@@ -35,10 +35,7 @@ fn two_waits(waits: fn(&WaitState, WaitReason), outcomes: &Outcomes) {
 
 #[test]
 fn a_look_finds_the_place_of_the_wait_that_it_numbers() {
-    let outcomes = Outcomes::default();
-    let seen = outcomes.clone();
-    model(move || two_waits(|wait_state, reason| wait_state.waits(reason, false), &seen));
-    outcomes.are_both();
+    both_outcomes(model, |seen| two_waits(|wait_state, reason| wait_state.waits(reason, false), seen));
 }
 
 /// The number is not ordered after the address. A look sees it before the address, and before the end of the

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use lock_api::RawMutex as _;
 use loom::thread;
 
-use crate::park::tests::loom_model::{Core, Green, Outcomes, large_model, on};
+use crate::park::tests::loom_model::{Core, Green, Outcomes, both_outcomes, large_model, on};
 use crate::park::wait::Wait;
 use crate::shim::{MODEL_STRIDE, UnsafeCell};
 use crate::sync::condvar::Condvar;
@@ -92,10 +92,7 @@ fn three_turns(takes: bool, outcomes: &Outcomes) {
 
 #[test]
 fn a_mutex_that_is_passed_on_has_one_owner() {
-    let outcomes = Outcomes::default();
-    let seen = outcomes.clone();
-    large_model(move || three_turns(true, &seen));
-    outcomes.are_both();
+    both_outcomes(large_model, |seen| three_turns(true, seen));
 }
 
 /// The mutex goes to a thread that wants it and runs already: it has looked, or takes the mutex as others

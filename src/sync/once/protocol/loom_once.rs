@@ -7,7 +7,7 @@ use super::{Options, Phase};
 use crate::park::current::current;
 use crate::park::reason::WaitReason;
 use crate::park::tests::loom_model::{
-    Green, Outcomes, deadline, large_model, model, model_within, on, spawn_with, together,
+    Green, both_outcomes, deadline, large_model, model, model_within, on, spawn_with, together,
 };
 use crate::park::wait::Wait;
 use crate::park::wait_queue;
@@ -182,9 +182,7 @@ fn a_wait_before_any_call_has_begun_is_woken() {
 
 #[test]
 fn a_deadline_ends_a_wait_and_nothing_else() {
-    let outcomes = Outcomes::default();
-    let seen = outcomes.clone();
-    model(move || {
+    both_outcomes(model, |seen| {
         let work = Work::new();
         let seen = seen.clone();
         let timed = move |work: &Work| {
@@ -199,14 +197,11 @@ fn a_deadline_ends_a_wait_and_nothing_else() {
         clock.join().unwrap();
         work.ends_with(1);
     });
-    outcomes.are_both();
 }
 
 #[test]
 fn an_interrupt_ends_a_wait_and_nothing_else() {
-    let outcomes = Outcomes::default();
-    let seen = outcomes.clone();
-    model(move || {
+    both_outcomes(model, |seen| {
         let work = Work::new();
         let seen = seen.clone();
         let interrupted = move |work: &Work| {
@@ -223,7 +218,6 @@ fn an_interrupt_ends_a_wait_and_nothing_else() {
         together([body(&work, interrupted), body(&work, Work::call)]);
         work.ends_with(1);
     });
-    outcomes.are_both();
 }
 
 /// A cell that threads read and write.

@@ -9,7 +9,7 @@ use super::{
     Condition, How, Me, Process, RawMutex, RawRobust, Release, RobustError, number_of, owner_of, process,
     shared_futex,
 };
-use crate::park::tests::loom_model::{Body, Core, Letter, Outcomes, body, model_within, on, spawn_with};
+use crate::park::tests::loom_model::{Body, Core, Letter, body, both_outcomes, model_within, on, spawn_with};
 use crate::park::thread::ThreadRef;
 use crate::park::wait::Wait;
 
@@ -81,22 +81,22 @@ fn sleepers_are_woken_one_after_the_other() {
 /// It may have been woken, while another thread sleeps.
 #[test]
 fn one_that_is_interrupted_passes_its_wake_up_on() {
-    let outcomes = Outcomes::default();
-    let seen = outcomes.clone();
-    model_within(1, move || {
-        let guarded = Guarded::new();
-        let seen = seen.clone();
-        let interruptible = move |guarded: &Guarded| {
-            let locked = guarded.lock.lock_with(Wait::forever().interruptible());
-            seen.saw(locked.is_ok());
-            match locked {
-                Ok(_) => guarded.count_and_unlock(),
-                Err(error) => assert_eq!(error, RobustError::Interrupted),
-            }
-        };
-        play(&guarded, true, [body(&guarded, interruptible), body(&guarded, Guarded::section)]);
-    });
-    outcomes.are_both();
+    both_outcomes(
+        |body| model_within(1, body),
+        |seen| {
+            let guarded = Guarded::new();
+            let seen = seen.clone();
+            let interruptible = move |guarded: &Guarded| {
+                let locked = guarded.lock.lock_with(Wait::forever().interruptible());
+                seen.saw(locked.is_ok());
+                match locked {
+                    Ok(_) => guarded.count_and_unlock(),
+                    Err(error) => assert_eq!(error, RobustError::Interrupted),
+                }
+            };
+            play(&guarded, true, [body(&guarded, interruptible), body(&guarded, Guarded::section)]);
+        },
+    );
 }
 
 /// Sleeps once, if the lock is taken.
