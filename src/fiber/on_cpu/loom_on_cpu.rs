@@ -4,8 +4,7 @@
 use std::sync::Arc;
 
 use super::{CLEAR, Mounted, PREEMPTED};
-use crate::park::tests::loom_model::{model, spawn_with};
-use crate::shim::UnsafeCell;
+use crate::park::tests::loom_model::{Letter, model, spawn_with};
 use crate::shim::atomic::{AtomicBool, Ordering};
 use crate::shim::spin_hint;
 
@@ -13,17 +12,12 @@ use crate::shim::spin_hint;
 struct Thread {
     mounted: Mounted,
     queued: AtomicBool,
-    stack: UnsafeCell<u32>,
+    stack: Letter,
 }
-
-// SAFETY: this is what the models are to show. Loom reports an access to the stack that is not ordered.
-unsafe impl Sync for Thread {}
-// SAFETY: loom checks it.
-unsafe impl Send for Thread {}
 
 impl Thread {
     fn queued() -> Arc<Self> {
-        let (queued, stack) = (AtomicBool::new(true), UnsafeCell::new(0));
+        let (queued, stack) = (AtomicBool::new(true), Letter::default());
         let thread = Self { mounted: Mounted::new(), queued, stack };
         // Atomics come into being at their first use, so this is before the model's threads.
         assert!(thread.mounted.wait_clear() && thread.queued.load(Ordering::Relaxed));
@@ -32,8 +26,7 @@ impl Thread {
 
     /// Does what an LWP does as long as it stands on the stack.
     fn use_stack(&self) {
-        // SAFETY: checked by loom.
-        self.stack.with_mut(|stack| unsafe { *stack += 1 });
+        self.stack.add_one();
     }
 
     /// Takes the thread, ordered as by a run queue: acquire.
@@ -72,7 +65,7 @@ fn two_lwps(wait: fn(&Mounted) -> bool, clear: fn(&Mounted)) {
         run(&thread, wait, clear);
         run(&thread, wait, clear);
         other.join().unwrap();
-        assert_eq!(thread.stack.with(|stack| unsafe { *stack }), 6);
+        assert_eq!(thread.stack.read(), 6);
     });
 }
 

@@ -90,10 +90,7 @@ fn play<const N: usize>(preemptions: usize, waits: [Waits; N], wakes: Wakes) {
             .collect();
         let first = waiters.pop().expect("a waiter");
         let mut threads: Vec<_> = waiters.into_iter().map(loom::thread::spawn).collect();
-        threads.push({
-            let gate = gate.clone();
-            loom::thread::spawn(move || wakes(&gate))
-        });
+        threads.push(spawn_with(gate.clone(), move |gate| wakes(&gate)));
         first();
         threads.into_iter().for_each(|thread| thread.join().unwrap());
     });
@@ -226,8 +223,9 @@ fn an_heir_whose_time_is_over_passes_the_seat_on() {
     model_within(1, || {
         let (gate, greens) = (Gate::new(), [Green::new(), Green::new()]);
         let spawn = |n: usize, how: fn() -> How| {
-            let (gate, green) = (gate.clone(), greens[n].clone());
-            loom::thread::spawn(move || on(green.thread(), || gate.take(how())))
+            spawn_with((gate.clone(), greens[n].clone()), move |(gate, green)| {
+                on(green.thread(), || gate.take(how()))
+            })
         };
         let late = spawn(0, timed);
         let other = spawn(1, || FOREVER);

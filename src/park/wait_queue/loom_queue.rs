@@ -5,12 +5,12 @@ use std::sync::Arc;
 use super::{Options, Order, Token, Woken, grant_all, grant_one, requeue, wait};
 use crate::park::reason::WaitReason;
 use crate::park::tests::loom_model::{
-    Core, Green, both_outcomes, deadline, model, model_within, on, spawn_with, together,
+    Core, Green, Letter, both_outcomes, deadline, model, model_within, on, spawn_with, together,
 };
 use crate::park::wait::Wait;
 use crate::park::wait::WaitError;
 use crate::shim::atomic::{AtomicBool, AtomicU32, Ordering};
-use crate::shim::{MODEL_STRIDE, UnsafeCell, strike};
+use crate::shim::{MODEL_STRIDE, strike};
 
 const TOKEN: Token = Token(1);
 
@@ -19,20 +19,15 @@ const TOKEN: Token = Token(1);
 #[repr(C, align(2048))]
 struct WaitPoint {
     ready: AtomicBool,
-    letter: UnsafeCell<u32>,
+    letter: Letter,
     woken: AtomicU32,
 }
-
-// SAFETY: the models are to show it. Loom reports an access to the letter that is not ordered.
-unsafe impl Sync for WaitPoint {}
-// SAFETY: the models are to show it.
-unsafe impl Send for WaitPoint {}
 
 impl WaitPoint {
     fn new() -> Arc<Self> {
         let point = Arc::new(Self::default());
         // It must exist before the threads do.
-        point.letter.with(|_| ());
+        point.letter.read();
         point
     }
 
@@ -45,13 +40,11 @@ impl WaitPoint {
     }
 
     fn write(&self) {
-        // SAFETY: checked by loom.
-        self.letter.with_mut(|text| unsafe { *text = 1 });
+        self.letter.write(1);
     }
 
     fn read(&self) {
-        // SAFETY: checked by loom.
-        assert_eq!(self.letter.with(|text| unsafe { *text }), 1);
+        assert_eq!(self.letter.read(), 1);
     }
 }
 

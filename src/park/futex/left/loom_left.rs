@@ -129,10 +129,7 @@ fn negative_places_before_the_bell() {
 fn twice(leave: fn(&Left<1>, *const u32)) {
     model_within(1, move || {
         let shared = Shared::<1>::new();
-        let handlers = [(); 2].map(|()| {
-            let shared = shared.clone();
-            loom::thread::spawn(move || shared.post(0, leave))
-        });
+        let handlers = [(); 2].map(|()| spawn_with(shared.clone(), move |shared| shared.post(0, leave)));
         let waiter = spawn_with(shared.clone(), move |shared| (0..2).for_each(|_| shared.take(0)));
         shared.help(2, serve);
         handlers.into_iter().chain([waiter]).for_each(|thread| thread.join().unwrap());
@@ -160,10 +157,8 @@ fn negative_seen_and_not_left_again() {
 fn two(leave: fn(&Left<1>, *const u32)) {
     model_within(1, move || {
         let shared = Shared::<1>::new();
-        let handlers = [0, 1].map(|which| {
-            let shared = shared.clone();
-            loom::thread::spawn(move || shared.post(which, leave))
-        });
+        let handlers =
+            [0, 1].map(|which| spawn_with(shared.clone(), move |shared| shared.post(which, leave)));
         let waiter = spawn_with(shared.clone(), move |shared| (0..2).for_each(|which| shared.take(which)));
         shared.help(2, serve);
         handlers.into_iter().chain([waiter]).for_each(|thread| thread.join().unwrap());

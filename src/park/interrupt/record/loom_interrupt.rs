@@ -11,13 +11,13 @@ use crate::park::interrupt::take;
 use crate::park::permit::{park, sleep, unpark};
 use crate::park::reason::WaitReason;
 use crate::park::tests::loom_model::{
-    Core, Green, Outcomes, both_outcomes, deadline, model, model_within, on, spawn_with,
+    Core, Green, Letter, Outcomes, both_outcomes, deadline, model, model_within, on, spawn_with,
 };
 use crate::park::thread::ThreadRef;
 use crate::park::wait::{Wait, WaitError};
 use crate::park::wait_queue::{Options, Token, Woken, grant_one, wait};
 use crate::shim::atomic::Ordering;
-use crate::shim::{UnsafeCell, strike};
+use crate::shim::strike;
 
 const TOKEN: Token = Token(1);
 
@@ -25,19 +25,14 @@ const TOKEN: Token = Token(1);
 #[derive(Default)]
 #[repr(C, align(2048))]
 struct WaitPoint {
-    letter: UnsafeCell<u32>,
+    letter: Letter,
 }
-
-// SAFETY: the models are to show it. Loom reports an access to the letter that is not ordered.
-unsafe impl Sync for WaitPoint {}
-// SAFETY: the models are to show it.
-unsafe impl Send for WaitPoint {}
 
 impl WaitPoint {
     fn new() -> Arc<Self> {
         let point = Arc::new(Self::default());
         // It must exist before the threads do.
-        point.letter.with(|_| ());
+        point.letter.read();
         point
     }
 
@@ -46,13 +41,11 @@ impl WaitPoint {
     }
 
     fn write(&self) {
-        // SAFETY: checked by loom.
-        self.letter.with_mut(|text| unsafe { *text += 1 });
+        self.letter.add_one();
     }
 
     fn read(&self) {
-        // SAFETY: checked by loom.
-        assert_eq!(self.letter.with(|text| unsafe { *text }), 1);
+        assert_eq!(self.letter.read(), 1);
     }
 }
 

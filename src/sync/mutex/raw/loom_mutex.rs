@@ -10,7 +10,8 @@ use super::{
 };
 use crate::park::current::current;
 use crate::park::tests::loom_model::{
-    Green, Letter, Outcomes, body, both_outcomes, deadline, large_model, model, model_within, on, together,
+    Green, Letter, Outcomes, body, both_outcomes, deadline, large_model, model, model_within, on, spawn_with,
+    together,
 };
 use crate::park::wait::Wait;
 use crate::park::wait_queue::Options;
@@ -106,8 +107,7 @@ fn green_threads_exclude_each_other_and_kernel_threads() {
         let guarded = Guarded::new();
         let greens = [(); 2].map(|()| Green::new());
         let others = greens.clone().map(|green| {
-            let guarded = guarded.clone();
-            loom::thread::spawn(move || on(green.thread(), || guarded.section()))
+            spawn_with(guarded.clone(), move |guarded| on(green.thread(), || guarded.section()))
         });
         together([body(&guarded, Guarded::section)]);
         for other in others {

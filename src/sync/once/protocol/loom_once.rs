@@ -7,11 +7,11 @@ use super::{Options, Phase};
 use crate::park::current::current;
 use crate::park::reason::WaitReason;
 use crate::park::tests::loom_model::{
-    Green, both_outcomes, deadline, large_model, model, model_within, on, spawn_with, together,
+    Green, Letter, both_outcomes, deadline, large_model, model, model_within, on, spawn_with, together,
 };
 use crate::park::wait::Wait;
 use crate::park::wait_queue;
-use crate::shim::{UnsafeCell, strike};
+use crate::shim::strike;
 use crate::sync::{Once, OnceLock, OnceState};
 
 /// Returns the options of an endless wait.
@@ -23,17 +23,12 @@ fn endless() -> Options {
 #[repr(align(2048))]
 struct Work {
     once: Once,
-    done: UnsafeCell<u32>,
+    done: Letter,
 }
-
-// SAFETY: what the models are to show: loom reports an access that is not ordered.
-unsafe impl Sync for Work {}
-// SAFETY: loom checks it.
-unsafe impl Send for Work {}
 
 impl Work {
     fn new() -> Arc<Self> {
-        let work = Arc::new(Self { once: Once::new(), done: UnsafeCell::default() });
+        let work = Arc::new(Self { once: Once::new(), done: Letter::default() });
         // Creates all of loom's objects before the threads start.
         assert!(!work.once.is_completed());
         assert_eq!(work.read(), 0);
@@ -41,13 +36,11 @@ impl Work {
     }
 
     fn write(&self) {
-        // SAFETY: checked by loom.
-        self.done.with_mut(|done| unsafe { *done += 1 });
+        self.done.add_one();
     }
 
     fn read(&self) -> u32 {
-        // SAFETY: checked by loom.
-        self.done.with(|done| unsafe { *done })
+        self.done.read()
     }
 
     fn call(&self) {

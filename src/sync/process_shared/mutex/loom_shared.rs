@@ -165,8 +165,7 @@ fn a_stranger_looks(their_id: fn(&Me, u32) -> u64) {
         assert_eq!(lock.enter(owner), Ok(Condition::Consistent));
     };
     takes(&guarded.lock, &first);
-    let shared = Arc::clone(&guarded);
-    let others = loom::thread::spawn(move || {
+    let others = spawn_with(Arc::clone(&guarded), move |shared| {
         shared.lock.exit(&first);
         takes(&shared.lock, &theirs);
         shared.lock.exit(&theirs);

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use super::{Condition, RawRobust, RawRobustMutex, dead};
 use crate::park::reason::WaitReason;
 use crate::park::tests::loom_model::{
-    Core, Green, Letter, body, both_outcomes, deadline, large_model, model, model_within, on, together,
+    Core, Green, Letter, body, both_outcomes, deadline, large_model, model, model_within, on, spawn_with,
+    together,
 };
 use crate::park::thread::ThreadRef;
 use crate::park::wait::Wait;
@@ -243,8 +244,7 @@ fn forks_during(locked: bool, step: fn(&Guarded, ThreadRef)) {
         if !locked {
             on(thread, || guarded.lock.unlock()).unwrap();
         }
-        let theirs = guarded.clone();
-        let step = loom::thread::spawn(move || on(thread, || step(&theirs, thread)));
+        let step = spawn_with(guarded.clone(), move |theirs| on(thread, || step(&theirs, thread)));
         a_fork_here_finds_the_owner(&guarded, thread);
         step.join().unwrap();
         assert!(!thread.pends());
