@@ -13,7 +13,7 @@ use super::{
 };
 use crate::mxn::Mxn;
 use crate::onetoone::OneToOne;
-use crate::park::tests::watched;
+use crate::park::tests::{until, watched};
 use crate::runtime::Runtime;
 use crate::thread::{Builder, Priority};
 
@@ -55,114 +55,102 @@ fn senders<T>(s: &Sender<T>) -> usize {
     s.channel.with(|state| state.senders.waiting.len())
 }
 
-fn until(condition: impl Fn() -> bool) {
-    while !condition() {
-        std::thread::yield_now();
-    }
-}
-
 /// Green threads are served in order of arrival; of kernel threads, the last is first.
 #[test]
 fn the_order_of_service() {
     if !crate::sys::tcb::SUPPORTED {
         return println!("skipped: there are no green threads here");
     }
-    watched(|| {
-        let serve = |spawn: &dyn Fn(Receiver<u32>) -> crate::thread::JoinHandle<u32>| {
-            let (s, r) = unbounded();
-            let mut waiters = Vec::new();
-            for n in 0..6 {
-                waiters.push(spawn(r.clone()));
-                until(|| receivers(&s) == n + 1);
-            }
-            (0..6).for_each(|n| s.send(n).unwrap());
-            waiters.into_iter().map(|waiter| waiter.join().unwrap()).collect::<Vec<_>>()
-        };
-        let green = crate::Mxn::new().unwrap();
-        assert!(serve(&|r| green.spawn(move || r.recv().unwrap())).into_iter().eq(0..6));
-        let kernel = OneToOne::new().unwrap();
-        assert!(serve(&|r| kernel.spawn(move || r.recv().unwrap())).into_iter().eq((0..6).rev()));
-    });
+    let _watched = watched();
+    let serve = |spawn: &dyn Fn(Receiver<u32>) -> crate::thread::JoinHandle<u32>| {
+        let (s, r) = unbounded();
+        let mut waiters = Vec::new();
+        for n in 0..6 {
+            waiters.push(spawn(r.clone()));
+            until(|| receivers(&s) == n + 1);
+        }
+        (0..6).for_each(|n| s.send(n).unwrap());
+        waiters.into_iter().map(|waiter| waiter.join().unwrap()).collect::<Vec<_>>()
+    };
+    let green = crate::Mxn::new().unwrap();
+    assert!(serve(&|r| green.spawn(move || r.recv().unwrap())).into_iter().eq(0..6));
+    let kernel = OneToOne::new().unwrap();
+    assert!(serve(&|r| kernel.spawn(move || r.recv().unwrap())).into_iter().eq((0..6).rev()));
 }
 
 /// Threads of one priority do not pass each other, however many have been served.
 #[test]
 fn a_long_line_of_equals_keeps_its_order() {
-    watched(|| {
-        let (s, r) = unbounded();
-        std::thread::scope(|scope| {
-            let mut waiters = Vec::new();
-            for n in 0..20 {
-                waiters.push(scope.spawn(|| r.recv().unwrap()));
-                until(|| receivers(&s) == n + 1);
-            }
-            (0..20).for_each(|n| s.send(n).unwrap());
-            let got: Vec<_> = waiters.into_iter().map(|waiter| waiter.join().unwrap()).collect();
-            // The last comes first, but one of sixteen has gone to the back.
-            let order = (17..20).rev().chain((0..16).rev()).chain([16]);
-            assert!(order.enumerate().all(|(message, waiter)| got[waiter] == message), "{got:?}");
-        });
+    let _watched = watched();
+    let (s, r) = unbounded();
+    std::thread::scope(|scope| {
+        let mut waiters = Vec::new();
+        for n in 0..20 {
+            waiters.push(scope.spawn(|| r.recv().unwrap()));
+            until(|| receivers(&s) == n + 1);
+        }
+        (0..20).for_each(|n| s.send(n).unwrap());
+        let got: Vec<_> = waiters.into_iter().map(|waiter| waiter.join().unwrap()).collect();
+        // The last comes first, but one of sixteen has gone to the back.
+        let order = (17..20).rev().chain((0..16).rev()).chain([16]);
+        assert!(order.enumerate().all(|(message, waiter)| got[waiter] == message), "{got:?}");
     });
 }
 
 /// No thread waits forever: every 16th goes to the back.
 #[test]
 fn the_first_to_come_is_served_at_last() {
-    watched(|| {
-        let (s, r) = rendezvous();
-        std::thread::scope(|scope| {
-            let first = scope.spawn(|| s.send(0).unwrap());
-            until(|| senders(&s) == 1);
-            for n in 1..40 {
-                scope.spawn(|| s.send(1).unwrap());
-                until(|| senders(&s) == 2);
-                if r.recv().unwrap() == 0 {
-                    assert!((10..=16).contains(&n), "{n}");
-                    assert_eq!(r.recv(), Ok(1));
-                    first.join().unwrap();
-                    return;
-                }
+    let _watched = watched();
+    let (s, r) = rendezvous();
+    std::thread::scope(|scope| {
+        let first = scope.spawn(|| s.send(0).unwrap());
+        until(|| senders(&s) == 1);
+        for n in 1..40 {
+            scope.spawn(|| s.send(1).unwrap());
+            until(|| senders(&s) == 2);
+            if r.recv().unwrap() == 0 {
+                assert!((10..=16).contains(&n), "{n}");
+                assert_eq!(r.recv(), Ok(1));
+                first.join().unwrap();
+                return;
             }
-            unreachable!("forty have passed it");
-        });
+        }
+        unreachable!("forty have passed it");
     });
 }
 
 #[test]
 fn urgent_threads_are_served_first_and_the_others_too() {
-    watched(|| {
-        let rt = OneToOne::new().unwrap();
-        let (s, r) = unbounded();
-        let mut waiters = Vec::new();
-        for (n, priority) in
-            [Priority::Low, Priority::Normal, Priority::High, Priority::Normal].into_iter().enumerate()
-        {
-            let r = r.clone();
-            let builder = Builder::new().priority(priority);
-            waiters.push(rt.spawn_with(builder, move || r.recv().unwrap()).unwrap());
-            until(|| receivers(&s) == n + 1);
-        }
-        (0..4).for_each(|n| s.send(n).unwrap());
-        let got: Vec<_> = waiters.into_iter().map(|waiter| waiter.join().unwrap()).collect();
-        assert_eq!(got, [3, 2, 0, 1]);
-        // A waiter that has let enough others pass goes next, whatever its priority.
-        let low = {
-            let r = r.clone();
-            rt.spawn_with(Builder::new().priority(Priority::Low), move || r.recv().unwrap()).unwrap()
-        };
-        until(|| receivers(&s) == 1);
-        let mut high = Vec::new();
-        for n in 0..20 {
-            let r = r.clone();
-            high.push(
-                rt.spawn_with(Builder::new().priority(Priority::High), move || r.recv().unwrap()).unwrap(),
-            );
-            until(|| receivers(&s) == n + 2);
-        }
-        (0..21).for_each(|n| s.send(n).unwrap());
-        assert_eq!(low.join().unwrap(), 16);
-        high.into_iter().for_each(|thread| assert_ne!(thread.join().unwrap(), 16));
-    });
+    let _watched = watched();
+    let rt = OneToOne::new().unwrap();
+    let (s, r) = unbounded();
+    let mut waiters = Vec::new();
+    for (n, priority) in
+        [Priority::Low, Priority::Normal, Priority::High, Priority::Normal].into_iter().enumerate()
+    {
+        let r = r.clone();
+        let builder = Builder::new().priority(priority);
+        waiters.push(rt.spawn_with(builder, move || r.recv().unwrap()).unwrap());
+        until(|| receivers(&s) == n + 1);
+    }
+    (0..4).for_each(|n| s.send(n).unwrap());
+    let got: Vec<_> = waiters.into_iter().map(|waiter| waiter.join().unwrap()).collect();
+    assert_eq!(got, [3, 2, 0, 1]);
+    // A waiter that has let enough others pass goes next, whatever its priority.
+    let low = {
+        let r = r.clone();
+        rt.spawn_with(Builder::new().priority(Priority::Low), move || r.recv().unwrap()).unwrap()
+    };
+    until(|| receivers(&s) == 1);
+    let mut high = Vec::new();
+    for n in 0..20 {
+        let r = r.clone();
+        high.push(rt.spawn_with(Builder::new().priority(Priority::High), move || r.recv().unwrap()).unwrap());
+        until(|| receivers(&s) == n + 2);
+    }
+    (0..21).for_each(|n| s.send(n).unwrap());
+    assert_eq!(low.join().unwrap(), 16);
+    high.into_iter().for_each(|thread| assert_ne!(thread.join().unwrap(), 16));
 }
 
 /// Of several green threads that were passed, the one that has waited longest goes first.
@@ -171,59 +159,55 @@ fn passed_green_threads_go_in_order() {
     if !crate::sys::tcb::SUPPORTED {
         return println!("skipped: there are no green threads here");
     }
-    watched(|| {
-        let rt = Mxn::builder().concurrency(1).build().unwrap();
-        let (s, r) = unbounded();
-        let mut waiters = Vec::new();
-        let priorities = [Priority::High].into_iter().chain([Priority::Low; 3]).chain([Priority::High; 20]);
-        for (n, priority) in priorities.enumerate() {
-            let r = r.clone();
-            let builder = Builder::new().priority(priority);
-            waiters.push(rt.spawn_with(builder, move || r.recv().unwrap()).unwrap());
-            until(|| receivers(&s) == n + 1);
-        }
-        (0..24).for_each(|n| s.send(n).unwrap());
-        let got: Vec<_> = waiters.into_iter().map(|waiter| waiter.join().unwrap()).collect();
-        assert_eq!(got[1..4], [16, 22, 23]);
-    });
+    let _watched = watched();
+    let rt = Mxn::builder().concurrency(1).build().unwrap();
+    let (s, r) = unbounded();
+    let mut waiters = Vec::new();
+    let priorities = [Priority::High].into_iter().chain([Priority::Low; 3]).chain([Priority::High; 20]);
+    for (n, priority) in priorities.enumerate() {
+        let r = r.clone();
+        let builder = Builder::new().priority(priority);
+        waiters.push(rt.spawn_with(builder, move || r.recv().unwrap()).unwrap());
+        until(|| receivers(&s) == n + 1);
+    }
+    (0..24).for_each(|n| s.send(n).unwrap());
+    let got: Vec<_> = waiters.into_iter().map(|waiter| waiter.join().unwrap()).collect();
+    assert_eq!(got[1..4], [16, 22, 23]);
 }
 
 /// A message goes to the receiver that waits, and no later one takes it away.
 #[test]
 fn a_message_is_handed_over() {
-    watched(|| {
-        let (s, r) = bounded(1);
-        std::thread::scope(|scope| {
-            let waiter = scope.spawn(|| r.recv().unwrap());
-            until(|| receivers(&s) == 1);
-            s.send(1).unwrap();
-            assert!(r.try_recv().is_err() && s.is_empty());
-            assert_eq!(waiter.join().unwrap(), 1);
-            let has_cell = s.channel.with(|state| !state.cells.is_empty());
-            assert!(!has_cell, "a cell is made for selects only");
-        });
+    let _watched = watched();
+    let (s, r) = bounded(1);
+    std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| r.recv().unwrap());
+        until(|| receivers(&s) == 1);
+        s.send(1).unwrap();
+        assert!(r.try_recv().is_err() && s.is_empty());
+        assert_eq!(waiter.join().unwrap(), 1);
+        let has_cell = s.channel.with(|state| !state.cells.is_empty());
+        assert!(!has_cell, "a cell is made for selects only");
     });
 }
 
 #[test]
 fn a_waiter_that_gives_up_is_out_of_the_list() {
-    watched(|| {
-        let (s, r) = rendezvous::<u32>();
-        for _ in 0..3 {
-            assert!(r.recv_timeout(Duration::from_millis(1)).is_err());
-            assert!(s.send_timeout(1, Duration::from_millis(1)).is_err());
-            let mut select = Select::new();
-            select.recv(&r);
-            select.send(&s);
-            select.recv(&r);
-            assert!(select.select_timeout(Duration::from_millis(1)).is_err());
-            assert!(select.ready_timeout(Duration::from_millis(1)).is_err());
-            assert_eq!((receivers(&s), senders(&s)), (0, 0));
-            let watchers =
-                s.channel.with(|state| state.senders.watching.len() + state.receivers.watching.len());
-            assert_eq!(watchers, 0);
-        }
-    });
+    let _watched = watched();
+    let (s, r) = rendezvous::<u32>();
+    for _ in 0..3 {
+        assert!(r.recv_timeout(Duration::from_millis(1)).is_err());
+        assert!(s.send_timeout(1, Duration::from_millis(1)).is_err());
+        let mut select = Select::new();
+        select.recv(&r);
+        select.send(&s);
+        select.recv(&r);
+        assert!(select.select_timeout(Duration::from_millis(1)).is_err());
+        assert!(select.ready_timeout(Duration::from_millis(1)).is_err());
+        assert_eq!((receivers(&s), senders(&s)), (0, 0));
+        let watchers = s.channel.with(|state| state.senders.watching.len() + state.receivers.watching.len());
+        assert_eq!(watchers, 0);
+    }
 }
 
 /// A selected send has not filled its room yet. Others wait for that room, and a receiver takes directly
@@ -231,7 +215,8 @@ fn a_waiter_that_gives_up_is_out_of_the_list() {
 #[test]
 fn reserved_room_is_not_for_others() {
     // A channel that was used before has a block, so its ends can be open.
-    watched(|| [false, true].into_iter().for_each(reserved_room_of));
+    let _watched = watched();
+    [false, true].into_iter().for_each(reserved_room_of);
 }
 
 fn reserved_room_of(used: bool) {
@@ -363,61 +348,59 @@ fn large_messages_pass_through_short_blocks() {
     const EACH: usize = 300;
     type Large = [usize; 4096];
     assert_eq!(Block::<Large>::LEN, 2);
-    watched(|| {
-        for capacity in [Some(1), Some(3), None] {
-            let (s, r) = super::handles::pair(super::core::Channel::new(capacity));
-            let (s, r) = (Sender { channel: s }, Receiver { source: Source::Channel(r) });
-            std::thread::scope(|scope| {
-                for me in 0..2 {
-                    let s: Sender<Large> = s.clone();
-                    scope.spawn(move || (0..EACH).for_each(|n| s.send([n * 2 + me; 4096]).unwrap()));
-                }
-                drop(s);
-                let sums = [(); 2].map(|()| {
-                    let r = r.clone();
-                    scope.spawn(move || {
-                        r.iter()
-                            .inspect(|message| assert!(message.iter().all(|&word| word == message[0])))
-                            .map(|message| message[0])
-                            .sum::<usize>()
-                    })
-                });
-                let sum: usize = sums.into_iter().map(|sum| sum.join().unwrap()).sum();
-                assert_eq!(sum, 2 * EACH * (2 * EACH - 1) / 2);
+    let _watched = watched();
+    for capacity in [Some(1), Some(3), None] {
+        let (s, r) = super::handles::pair(super::core::Channel::new(capacity));
+        let (s, r) = (Sender { channel: s }, Receiver { source: Source::Channel(r) });
+        std::thread::scope(|scope| {
+            for me in 0..2 {
+                let s: Sender<Large> = s.clone();
+                scope.spawn(move || (0..EACH).for_each(|n| s.send([n * 2 + me; 4096]).unwrap()));
+            }
+            drop(s);
+            let sums = [(); 2].map(|()| {
+                let r = r.clone();
+                scope.spawn(move || {
+                    r.iter()
+                        .inspect(|message| assert!(message.iter().all(|&word| word == message[0])))
+                        .map(|message| message[0])
+                        .sum::<usize>()
+                })
             });
-        }
-    });
+            let sum: usize = sums.into_iter().map(|sum| sum.join().unwrap()).sum();
+            assert_eq!(sum, 2 * EACH * (2 * EACH - 1) / 2);
+        });
+    }
 }
 
 /// The tickets wrap while threads send and receive.
 #[test]
 fn tickets_begin_again() {
     const EACH: usize = 3000;
-    watched(|| {
-        for capacity in [Some(1), Some(2), Some(3), Some(64), Some(200), None] {
-            let first = 0_usize.wrapping_sub(TICKET * Block::<usize>::LEN * 20);
-            let (s, r) = super::handles::pair(super::core::Channel::beginning_at(capacity, first));
-            let (s, r) = (Sender { channel: s }, Receiver { source: Source::Channel(r) });
-            std::thread::scope(|scope| {
-                for me in 0..3 {
-                    let s = s.clone();
-                    scope.spawn(move || (0..EACH).for_each(|n| s.send(n * 3 + me).unwrap()));
-                }
-                drop(s);
-                let sums = [(); 2].map(|()| {
-                    let r = r.clone();
-                    scope.spawn(move || {
-                        r.iter()
-                            .inspect(|_| assert!(capacity.is_none_or(|capacity| r.len() <= capacity)))
-                            .sum::<usize>()
-                    })
-                });
-                let sum: usize = sums.into_iter().map(|sum| sum.join().unwrap()).sum();
-                assert_eq!(sum, 3 * EACH * (3 * EACH - 1) / 2);
+    let _watched = watched();
+    for capacity in [Some(1), Some(2), Some(3), Some(64), Some(200), None] {
+        let first = 0_usize.wrapping_sub(TICKET * Block::<usize>::LEN * 20);
+        let (s, r) = super::handles::pair(super::core::Channel::beginning_at(capacity, first));
+        let (s, r) = (Sender { channel: s }, Receiver { source: Source::Channel(r) });
+        std::thread::scope(|scope| {
+            for me in 0..3 {
+                let s = s.clone();
+                scope.spawn(move || (0..EACH).for_each(|n| s.send(n * 3 + me).unwrap()));
+            }
+            drop(s);
+            let sums = [(); 2].map(|()| {
+                let r = r.clone();
+                scope.spawn(move || {
+                    r.iter()
+                        .inspect(|_| assert!(capacity.is_none_or(|capacity| r.len() <= capacity)))
+                        .sum::<usize>()
+                })
             });
-            assert!(r.recv().is_err() && r.is_empty());
-        }
-    });
+            let sum: usize = sums.into_iter().map(|sum| sum.join().unwrap()).sum();
+            assert_eq!(sum, 3 * EACH * (3 * EACH - 1) / 2);
+        });
+        assert!(r.recv().is_err() && r.is_empty());
+    }
 }
 
 #[test]

@@ -208,43 +208,41 @@ mod tests {
 
     #[test]
     fn a_sleep_lasts_until_it_is_over() {
-        watched(|| {
-            let (tell, told) = mpsc::channel();
-            let sleeps = std::thread::spawn(move || {
-                tell.send(current()).unwrap();
-                crate::park::wait::Wait::forever().interruptible().run(sleep)
-            });
-            let thread = told.recv().unwrap();
-            let wait = wait_of(thread);
-            assert_eq!((wait.reason, wait.asleep), (WaitReason::Sleep, true));
-            assert!(wait.interruptible && !wait.timed);
-            thread.interrupt();
-            assert!(sleeps.join().unwrap().is_err());
+        let _watched = watched();
+        let (tell, told) = mpsc::channel();
+        let sleeps = std::thread::spawn(move || {
+            tell.send(current()).unwrap();
+            crate::park::wait::Wait::forever().interruptible().run(sleep)
         });
+        let thread = told.recv().unwrap();
+        let wait = wait_of(thread);
+        assert_eq!((wait.reason, wait.asleep), (WaitReason::Sleep, true));
+        assert!(wait.interruptible && !wait.timed);
+        thread.interrupt();
+        assert!(sleeps.join().unwrap().is_err());
     }
 
     /// A condition variable moves its waiters to the mutex.
     #[test]
     fn a_waiter_waits_where_it_was_moved() {
-        watched(|| {
-            let words = [0u64; 2];
-            let [from, to] = words.each_ref().map(|word| std::ptr::from_ref(word).addr());
-            let (tell, told) = mpsc::channel();
-            let waits = std::thread::spawn(move || {
-                let options = Options::new(WaitReason::Condvar, crate::park::wait::Wait::forever());
-                wait_queue::wait(from, &options, || true, || tell.send(current()).unwrap())
-            });
-            let thread = told.recv().unwrap();
-            let seen = || {
-                let wait = wait_of(thread);
-                (wait.reason, wait.at, wait.asleep)
-            };
-            assert_eq!(seen(), (WaitReason::Condvar, from, true));
-            assert_eq!(wait_queue::requeue(from, to, |_| true), 1);
-            assert_eq!(seen(), (WaitReason::Mutex, to, true));
-            wait_queue::grant_one(to, |_| Token(1)).unwrap().wake();
-            assert_eq!(waits.join().unwrap(), Ok(Woken::Granted(Token(1))));
+        let _watched = watched();
+        let words = [0u64; 2];
+        let [from, to] = words.each_ref().map(|word| std::ptr::from_ref(word).addr());
+        let (tell, told) = mpsc::channel();
+        let waits = std::thread::spawn(move || {
+            let options = Options::new(WaitReason::Condvar, crate::park::wait::Wait::forever());
+            wait_queue::wait(from, &options, || true, || tell.send(current()).unwrap())
         });
+        let thread = told.recv().unwrap();
+        let seen = || {
+            let wait = wait_of(thread);
+            (wait.reason, wait.at, wait.asleep)
+        };
+        assert_eq!(seen(), (WaitReason::Condvar, from, true));
+        assert_eq!(wait_queue::requeue(from, to, |_| true), 1);
+        assert_eq!(seen(), (WaitReason::Mutex, to, true));
+        wait_queue::grant_one(to, |_| Token(1)).unwrap().wake();
+        assert_eq!(waits.join().unwrap(), Ok(Woken::Granted(Token(1))));
     }
 
     /// The kernel thread that ends a runtime is asleep in the kernel, as long as that runtime has threads.

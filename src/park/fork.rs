@@ -161,6 +161,7 @@ mod tests {
     use super::*;
     use crate::park::endless;
     use crate::park::reaper;
+    use crate::park::tests::until;
     use crate::park::wait::{Wait, WaitError};
     use crate::sys::child_tests as child;
 
@@ -198,9 +199,7 @@ mod tests {
                 }
             };
             thread::spawn(move || reaper::look(me, look));
-            while !LOOKS.load(Ordering::Relaxed) {
-                thread::yield_now();
-            }
+            until(|| LOOKS.load(Ordering::Relaxed));
             child::forked(|| assert!(reaper::give_away(me).is_none()));
         });
     }

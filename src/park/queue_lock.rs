@@ -317,7 +317,7 @@ pub(super) mod ranks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::park::tests::watched;
+    use crate::park::tests::{until, watched};
     use std::time::Duration;
 
     #[test]
@@ -335,24 +335,20 @@ mod tests {
     /// Two threads that took the locks in opposite orders would wait for each other.
     #[test]
     fn pairs_are_locked_in_one_order() {
-        watched(|| {
-            let locks = [QueueLock::new(Rank::Pool, 1), QueueLock::new(Rank::Pool, 2)];
-            let [low, high] = &locks;
-            std::thread::scope(|s| {
-                for (one, other) in [(low, high), (high, low)] {
-                    let pair = high.with(|_| {
-                        let pair =
-                            s.spawn(move || lock_pair(one, other, |one, other| (*one, other.copied())));
-                        // It holds one lock, and waits for the other.
-                        while low.try_with(|_| ()).is_some() {
-                            std::thread::yield_now();
-                        }
-                        pair
-                    });
-                    let expected = (one.with(|n| *n), Some(other.with(|n| *n)));
-                    assert_eq!(pair.join().unwrap(), expected);
-                }
-            });
+        let _watched = watched();
+        let locks = [QueueLock::new(Rank::Pool, 1), QueueLock::new(Rank::Pool, 2)];
+        let [low, high] = &locks;
+        std::thread::scope(|s| {
+            for (one, other) in [(low, high), (high, low)] {
+                let pair = high.with(|_| {
+                    let pair = s.spawn(move || lock_pair(one, other, |one, other| (*one, other.copied())));
+                    // It holds one lock, and waits for the other.
+                    until(|| low.try_with(|_| ()).is_none());
+                    pair
+                });
+                let expected = (one.with(|n| *n), Some(other.with(|n| *n)));
+                assert_eq!(pair.join().unwrap(), expected);
+            }
         });
     }
 

@@ -207,7 +207,7 @@ mod tests {
 
     use super::*;
     use crate::park::core_pool;
-    use crate::park::tests::watched;
+    use crate::park::tests::{until, watched};
 
     /// Starts a kernel thread that takes 20 ms. Returns it, with a flag that it sets when it has ended.
     fn slow() -> (JoinHandle<()>, Arc<AtomicBool>) {
@@ -228,91 +228,82 @@ mod tests {
 
     #[test]
     fn a_join_waits_for_the_kernel_thread() {
-        watched(|| {
-            let thread = core_pool::take(1, None, None);
-            let (kernel, has_ended) = slow();
-            started(thread, kernel);
-            ended(thread, &Reaper::new());
-            thread.pool().joined(thread);
-            assert!(has_ended.load(SeqCst));
-            thread.release();
-        });
+        let _watched = watched();
+        let thread = core_pool::take(1, None, None);
+        let (kernel, has_ended) = slow();
+        started(thread, kernel);
+        ended(thread, &Reaper::new());
+        thread.pool().joined(thread);
+        assert!(has_ended.load(SeqCst));
+        thread.release();
     }
 
     /// Both a future and the thread that is to wake it join.
     #[test]
     fn of_two_joins_the_second_waits_too() {
-        watched(|| {
-            let thread = core_pool::take(1, None, None);
-            let (kernel, end) = lasting();
-            started(thread, kernel);
-            ended(thread, &Reaper::new());
-            let goes = AtomicBool::new(false);
-            let joins = || {
-                thread.pool().joined(thread);
-                assert!(goes.load(SeqCst), "the kernel thread is still there");
-            };
-            thread::scope(|scope| {
-                scope.spawn(joins);
-                while look(thread, |_| ()).is_some() {
-                    thread::yield_now();
-                }
-                let second = scope.spawn(joins);
-                // It would return soon.
-                let looks = (0..100).inspect(|_| thread::sleep(Duration::from_millis(1)));
-                looks.take_while(|_| !second.is_finished()).for_each(drop);
-                goes.store(true, SeqCst);
-                drop(end);
-            });
-            thread.release();
+        let _watched = watched();
+        let thread = core_pool::take(1, None, None);
+        let (kernel, end) = lasting();
+        started(thread, kernel);
+        ended(thread, &Reaper::new());
+        let goes = AtomicBool::new(false);
+        let joins = || {
+            thread.pool().joined(thread);
+            assert!(goes.load(SeqCst), "the kernel thread is still there");
+        };
+        thread::scope(|scope| {
+            scope.spawn(joins);
+            until(|| look(thread, |_| ()).is_none());
+            let second = scope.spawn(joins);
+            // It would return soon.
+            let looks = (0..100).inspect(|_| thread::sleep(Duration::from_millis(1)));
+            looks.take_while(|_| !second.is_finished()).for_each(drop);
+            goes.store(true, SeqCst);
+            drop(end);
         });
+        thread.release();
     }
 
     #[test]
     fn a_detach_of_an_ended_thread_waits_for_the_kernel_thread() {
-        watched(|| {
-            let (thread, reaper) = (core_pool::take(1, None, None), Reaper::new());
-            let (kernel, has_ended) = slow();
-            started(thread, kernel);
-            ended(thread, &reaper);
-            thread.pool().detached(thread);
-            assert!(has_ended.load(SeqCst) && reaper.left().is_empty());
-            thread.release();
-        });
+        let _watched = watched();
+        let (thread, reaper) = (core_pool::take(1, None, None), Reaper::new());
+        let (kernel, has_ended) = slow();
+        started(thread, kernel);
+        ended(thread, &reaper);
+        thread.pool().detached(thread);
+        assert!(has_ended.load(SeqCst) && reaper.left().is_empty());
+        thread.release();
     }
 
     #[test]
     fn a_graveyard_keeps_those_that_were_detached() {
-        watched(|| {
-            let (thread, reaper) = (core_pool::take(1, None, Some("one".into())), Reaper::new());
-            assert!(reaper.try_close() && reaper.left().is_empty());
-            let (kernel, end) = lasting();
-            started(thread, kernel);
-            thread.pool().detached(thread);
-            ended(thread, &reaper);
-            assert!(!reaper.try_close());
-            let [left] = &reaper.left()[..] else { panic!("one thread") };
-            assert_eq!((left.id, left.name.as_deref(), left.tid), (thread.id(), Some("one"), None));
-            drop(end);
-            while !reaper.try_close() {
-                thread::yield_now();
-            }
-            assert!(reaper.left().is_empty());
-            thread.release();
-        });
+        let _watched = watched();
+        let (thread, reaper) = (core_pool::take(1, None, Some("one".into())), Reaper::new());
+        assert!(reaper.try_close() && reaper.left().is_empty());
+        let (kernel, end) = lasting();
+        started(thread, kernel);
+        thread.pool().detached(thread);
+        ended(thread, &reaper);
+        assert!(!reaper.try_close());
+        let [left] = &reaper.left()[..] else { panic!("one thread") };
+        assert_eq!((left.id, left.name.as_deref(), left.tid), (thread.id(), Some("one"), None));
+        drop(end);
+        until(|| reaper.try_close());
+        assert!(reaper.left().is_empty());
+        thread.release();
     }
 
     #[test]
     fn a_graveyard_that_is_closed_has_joined_all() {
-        watched(|| {
-            let (thread, reaper) = (core_pool::take(1, None, None), Reaper::new());
-            let (kernel, has_ended) = slow();
-            started(thread, kernel);
-            thread.pool().detached(thread);
-            ended(thread, &reaper);
-            reaper.close();
-            assert!(has_ended.load(SeqCst));
-            thread.release();
-        });
+        let _watched = watched();
+        let (thread, reaper) = (core_pool::take(1, None, None), Reaper::new());
+        let (kernel, has_ended) = slow();
+        started(thread, kernel);
+        thread.pool().detached(thread);
+        ended(thread, &reaper);
+        reaper.close();
+        assert!(has_ended.load(SeqCst));
+        thread.release();
     }
 }

@@ -11,7 +11,7 @@ mod semaphore;
 #[cfg(unix)]
 mod shared;
 
-use crate::park::tests::watched;
+use crate::park::tests::{until, watched};
 
 /// Checks that the same types may be sent and shared as in std.
 #[test]
@@ -95,17 +95,16 @@ fn a_destructor_may_wait() {
         static LATE: std::cell::OnceCell<Waits> = const { std::cell::OnceCell::new() };
     }
 
-    watched(|| {
-        let shared = Arc::new((crate::sync::Mutex::new(false), crate::sync::Condvar::new()));
-        let mine = shared.clone();
-        let thread = std::thread::spawn(move || {
-            // Registered first, to run after the core has been given back, or before: both orders exist.
-            LATE.with(|late| assert!(late.set(Waits(mine)).is_ok()));
-            crate::park::current::current();
-        });
-        // It waits before this, or finds the value set. (`is_finished` says nothing of destructors.)
-        *shared.0.lock() = true;
-        shared.1.notify_all();
-        thread.join().unwrap();
+    let _watched = watched();
+    let shared = Arc::new((crate::sync::Mutex::new(false), crate::sync::Condvar::new()));
+    let mine = shared.clone();
+    let thread = std::thread::spawn(move || {
+        // Registered first, to run after the core has been given back, or before: both orders exist.
+        LATE.with(|late| assert!(late.set(Waits(mine)).is_ok()));
+        crate::park::current::current();
     });
+    // It waits before this, or finds the value set. (`is_finished` says nothing of destructors.)
+    *shared.0.lock() = true;
+    shared.1.notify_all();
+    thread.join().unwrap();
 }

@@ -128,43 +128,22 @@ pub enum Standstill {
 }
 
 impl Deadlocks {
-    /// Returns `true` if any thread waits forever.
-    #[must_use]
-    pub fn any(&self) -> bool {
-        !self.cycles.is_empty() || !self.stuck.is_empty()
-    }
-
-    /// Returns the cycles of threads that wait for each other. Some of the threads may be of another
-    /// runtime, or of none, if they hold up a thread of this runtime.
-    #[must_use]
-    pub fn cycles(&self) -> &[Cycle] {
-        &self.cycles
-    }
-
-    /// Returns the other threads that wait forever: for a thread of a cycle, or for a thread to come where
-    /// none is left.
-    #[must_use]
-    pub fn stuck(&self) -> &[Blocked] {
-        &self.stuck
-    }
-
-    /// Returns the threads that wait and may go on at some time.
-    #[must_use]
-    pub fn waiting(&self) -> &[Blocked] {
-        &self.waiting
-    }
-
-    /// Says if all threads of the runtime wait.
-    #[must_use]
-    pub fn standstill(&self) -> Standstill {
-        self.standstill
-    }
-
-    /// Returns `true` if owners of locks are [recorded](record_owners). Otherwise, only joins are known to
-    /// wait for a certain thread.
-    #[must_use]
-    pub fn owners_recorded(&self) -> bool {
-        self.owners_recorded
+    getters! {
+        /// Returns `true` if any thread waits forever.
+        fn any(&self) -> bool = !self.cycles.is_empty() || !self.stuck.is_empty();
+        /// Returns the cycles of threads that wait for each other. Some of the threads may be of another
+        /// runtime, or of none, if they hold up a thread of this runtime.
+        fn cycles(&self) -> &[Cycle] = &self.cycles;
+        /// Returns the other threads that wait forever: for a thread of a cycle, or for a thread to come
+        /// where none is left.
+        fn stuck(&self) -> &[Blocked] = &self.stuck;
+        /// Returns the threads that wait and may go on at some time.
+        fn waiting(&self) -> &[Blocked] = &self.waiting;
+        /// Says if all threads of the runtime wait.
+        fn standstill(&self) -> Standstill = self.standstill;
+        /// Returns `true` if owners of locks are [recorded](record_owners). Otherwise, only joins are known
+        /// to wait for a certain thread.
+        fn owners_recorded(&self) -> bool = self.owners_recorded;
     }
 
     /// Returns the same without the threads that may go on.
@@ -182,46 +161,22 @@ impl Cycle {
 }
 
 impl Blocked {
-    /// Returns its identity, as [`Thread::id`](super::Thread::id) does.
-    #[must_use]
-    pub fn id(&self) -> ThreadId {
-        self.id
-    }
-
-    /// Returns its name, if it was given one.
-    #[must_use]
-    pub fn name(&self) -> Option<&str> {
-        self.name.as_deref()
-    }
-
-    /// Returns the kind of thing that it waits for.
-    #[must_use]
-    pub fn reason(&self) -> WaitReason {
-        self.reason
-    }
-
-    /// Returns the address of that, if it has one.
-    #[must_use]
-    pub fn at(&self) -> Option<usize> {
-        self.at
-    }
-
-    /// Returns the [name](crate::sync::stats::name) of that.
-    #[must_use]
-    pub fn called(&self) -> Option<&str> {
-        self.called.as_deref()
-    }
-
-    /// Returns the threads that hold it, or that are joined, as far as they are known.
-    #[must_use]
-    pub fn owners(&self) -> impl ExactSizeIterator<Item = (ThreadId, Option<&str>)> {
-        self.owners.iter().map(|(id, name)| (*id, name.as_deref()))
-    }
-
-    /// Returns what may end the wait.
-    #[must_use]
-    pub fn ends_by(&self) -> EndsBy {
-        self.ends_by
+    getters! {
+        /// Returns its identity, as [`Thread::id`](super::Thread::id) does.
+        fn id(&self) -> ThreadId = self.id;
+        /// Returns its name, if it was given one.
+        fn name(&self) -> Option<&str> = self.name.as_deref();
+        /// Returns the kind of thing that it waits for.
+        fn reason(&self) -> WaitReason = self.reason;
+        /// Returns the address of that, if it has one.
+        fn at(&self) -> Option<usize> = self.at;
+        /// Returns the [name](crate::sync::stats::name) of that.
+        fn called(&self) -> Option<&str> = self.called.as_deref();
+        /// Returns the threads that hold it, or that are joined, as far as they are known.
+        fn owners(&self) -> impl ExactSizeIterator<Item = (ThreadId, Option<&str>)> =
+            self.owners.iter().map(|(id, name)| (*id, name.as_deref()));
+        /// Returns what may end the wait.
+        fn ends_by(&self) -> EndsBy = self.ends_by;
     }
 }
 

@@ -143,87 +143,45 @@ pub struct ThreadInfo {
 }
 
 impl ThreadInfo {
-    /// Returns its identity, as [`Thread::id`](super::Thread::id) does.
-    #[must_use]
-    pub fn id(&self) -> ThreadId {
-        self.id
-    }
-
-    /// Returns its name, if it was given one.
-    #[must_use]
-    pub fn name(&self) -> Option<&str> {
-        self.name.as_deref()
-    }
-
-    /// Returns what it was doing.
-    #[must_use]
-    pub fn state(&self) -> ThreadState {
-        self.state
-    }
-
-    /// Returns the number of the LWP that it was on, or was on last, as in
-    /// [`LwpStats`](crate::LwpStats::number). `None` if it has not run yet, or owns a kernel thread.
-    #[must_use]
-    pub fn lwp(&self) -> Option<usize> {
-        self.lwp
-    }
-
-    /// Returns the CPU that its kernel thread ran on last. `None` if it waited, was ready to run without a
-    /// kernel thread, or the system does not say.
-    #[must_use]
-    pub fn cpu(&self) -> Option<u32> {
-        self.cpu
-    }
-
-    /// Returns `true` if it owns a kernel thread: a [bound](super::Builder::bound) one, or any of `onetoone`.
-    #[must_use]
-    pub fn is_bound(&self) -> bool {
-        self.bound
-    }
-
-    /// Returns the kernel's number of the kernel thread that it owns, also while it waits. `None` if it owns
-    /// none, if it has not begun, or if the system has no such numbers.
-    #[must_use]
-    pub fn kernel_thread(&self) -> Option<u32> {
-        self.owns
-    }
-
-    /// Returns its priority.
-    #[must_use]
-    pub fn priority(&self) -> Priority {
-        self.priority
-    }
-
-    /// Returns the identity and the name of the thread that held the lock which this one waited for. `None`
-    /// if it waited for no lock, or if the owner is not [recorded](super::record_owners). If several threads
-    /// shared the lock, it is one of them.
-    #[must_use]
-    pub fn owner(&self) -> Option<(ThreadId, Option<&str>)> {
-        self.owner.as_ref().map(|(id, name)| (*id, name.as_deref()))
-    }
-
-    /// Returns how long it has been in each state. `None` unless [times are counted](crate::trace::Level),
-    /// or if the kernel has taken the CPU from its LWP in the middle of a change of state.
-    #[must_use]
-    pub fn times(&self) -> Option<&ThreadTimes> {
-        self.times.as_ref()
-    }
-
-    /// Returns the identity of the thread that started it, which may have ended. `None` unless [times are
-    /// counted](crate::trace::Level), and were when it was started. Also `None` if a kernel thread started it
-    /// that had never used this crate.
-    #[must_use]
-    pub fn maker(&self) -> Option<ThreadId> {
-        self.maker
-    }
-
-    /// Returns how much of its stack has been used until now. `None` if it owns a kernel thread, has ended
-    /// meanwhile, or has not got a stack yet.
-    ///
-    /// This asks the kernel each time. Nothing counts while the thread runs.
-    #[must_use]
-    pub fn stack(&self) -> Option<StackUse> {
-        self.stack?.take(self.id)
+    getters! {
+        /// Returns its identity, as [`Thread::id`](super::Thread::id) does.
+        fn id(&self) -> ThreadId = self.id;
+        /// Returns its name, if it was given one.
+        fn name(&self) -> Option<&str> = self.name.as_deref();
+        /// Returns what it was doing.
+        fn state(&self) -> ThreadState = self.state;
+        /// Returns the number of the LWP that it was on, or was on last, as in
+        /// [`LwpStats`](crate::LwpStats::number). `None` if it has not run yet, or owns a kernel thread.
+        fn lwp(&self) -> Option<usize> = self.lwp;
+        /// Returns the CPU that its kernel thread ran on last. `None` if it waited, was ready to run without
+        /// a kernel thread, or the system does not say.
+        fn cpu(&self) -> Option<u32> = self.cpu;
+        /// Returns `true` if it owns a kernel thread: a [bound](super::Builder::bound) one, or any of
+        /// `onetoone`.
+        fn is_bound(&self) -> bool = self.bound;
+        /// Returns the kernel's number of the kernel thread that it owns, also while it waits. `None` if it
+        /// owns none, if it has not begun, or if the system has no such numbers.
+        fn kernel_thread(&self) -> Option<u32> = self.owns;
+        /// Returns its priority.
+        fn priority(&self) -> Priority = self.priority;
+        /// Returns the identity and the name of the thread that held the lock which this one waited for.
+        /// `None` if it waited for no lock, or if the owner is not [recorded](super::record_owners). If
+        /// several threads shared the lock, it is one of them.
+        fn owner(&self) -> Option<(ThreadId, Option<&str>)> =
+            self.owner.as_ref().map(|(id, name)| (*id, name.as_deref()));
+        /// Returns how long it has been in each state. `None` unless [times are
+        /// counted](crate::trace::Level), or if the kernel has taken the CPU from its LWP in the middle of a
+        /// change of state.
+        fn times(&self) -> Option<&ThreadTimes> = self.times.as_ref();
+        /// Returns the identity of the thread that started it, which may have ended. `None` unless [times are
+        /// counted](crate::trace::Level), and were when it was started. Also `None` if a kernel thread
+        /// started it that had never used this crate.
+        fn maker(&self) -> Option<ThreadId> = self.maker;
+        /// Returns how much of its stack has been used until now. `None` if it owns a kernel thread, has
+        /// ended meanwhile, or has not got a stack yet.
+        ///
+        /// This asks the kernel each time. Nothing counts while the thread runs.
+        fn stack(&self) -> Option<StackUse> = self.stack?.take(self.id);
     }
 
     /// Returns where it stands, if the look was to find that.

@@ -227,16 +227,11 @@ impl ThreadChanges {
         self.threads
     }
 
-    /// Returns the threads that were listed before and have ended.
-    #[must_use]
-    pub fn ended(&self) -> &[ThreadId] {
-        &self.ended
-    }
-
-    /// Returns `true` if the walk has come to its end. The next call begins another.
-    #[must_use]
-    pub fn is_last(&self) -> bool {
-        self.last
+    getters! {
+        /// Returns the threads that were listed before and have ended.
+        fn ended(&self) -> &[ThreadId] = &self.ended;
+        /// Returns `true` if the walk has come to its end. The next call begins another.
+        fn is_last(&self) -> bool = self.last;
     }
 }
 

@@ -99,23 +99,15 @@ impl KernelThreadInfo {
         Self { thread: Some(ThreadId::from_number(ended.id)), name: ended.name, state }
     }
 
-    /// Returns the thread that it was, which has ended. `None`: it ran green threads, or was a helper of the
-    /// runtime.
-    #[must_use]
-    pub fn thread(&self) -> Option<ThreadId> {
-        self.thread
-    }
-
-    /// Returns the name of that thread, if it was given one. Otherwise the runtime's name for it.
-    #[must_use]
-    pub fn name(&self) -> Option<&str> {
-        self.name.as_deref()
-    }
-
-    /// Returns what it was doing: [`InKernel`](ThreadState::InKernel) or [`Running`](ThreadState::Running).
-    #[must_use]
-    pub fn state(&self) -> ThreadState {
-        self.state
+    getters! {
+        /// Returns the thread that it was, which has ended. `None`: it ran green threads, or was a helper of
+        /// the runtime.
+        fn thread(&self) -> Option<ThreadId> = self.thread;
+        /// Returns the name of that thread, if it was given one. Otherwise the runtime's name for it.
+        fn name(&self) -> Option<&str> = self.name.as_deref();
+        /// Returns what it was doing: [`InKernel`](ThreadState::InKernel) or
+        /// [`Running`](ThreadState::Running).
+        fn state(&self) -> ThreadState = self.state;
     }
 }
 
@@ -165,19 +157,14 @@ impl ShutdownTimeout {
         Self { threads: Vec::new(), kernel_threads: Vec::new(), forked: true }
     }
 
-    /// Returns the threads, in the order of their identities. There are none in a fork of the process that
-    /// has them, or if only [kernel threads](Self::kernel_threads) are left.
-    #[must_use]
-    pub fn threads(&self) -> &[ThreadInfo] {
-        &self.threads
-    }
-
-    /// If all threads have ended, returns the kernel threads that have not: a destructor that the C library
-    /// calls at their end has not returned. They are left to themselves, and nothing of the runtime depends
-    /// on them any more.
-    #[must_use]
-    pub fn kernel_threads(&self) -> &[KernelThreadInfo] {
-        &self.kernel_threads
+    getters! {
+        /// Returns the threads, in the order of their identities. There are none in a fork of the process
+        /// that has them, or if only [kernel threads](Self::kernel_threads) are left.
+        fn threads(&self) -> &[ThreadInfo] = &self.threads;
+        /// If all threads have ended, returns the kernel threads that have not: a destructor that the C
+        /// library calls at their end has not returned. They are left to themselves, and nothing of the
+        /// runtime depends on them any more.
+        fn kernel_threads(&self) -> &[KernelThreadInfo] = &self.kernel_threads;
     }
 }
 

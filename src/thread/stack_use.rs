@@ -38,20 +38,15 @@ impl StackUse {
         Self { size, high_water }
     }
 
-    /// Returns how many bytes the thread may use.
-    #[must_use]
-    pub fn size(&self) -> usize {
-        self.size
-    }
-
-    /// Returns how many bytes have been used at most, to the page.
-    ///
-    /// Stacks are used again with their memory. So this may be the mark of a thread that had the stack
-    /// before. Pages that the system has swapped out do not count, unless there is a page below them that
-    /// does.
-    #[must_use]
-    pub fn high_water(&self) -> usize {
-        self.high_water
+    getters! {
+        /// Returns how many bytes the thread may use.
+        fn size(&self) -> usize = self.size;
+        /// Returns how many bytes have been used at most, to the page.
+        ///
+        /// Stacks are used again with their memory. So this may be the mark of a thread that had the stack
+        /// before. Pages that the system has swapped out do not count, unless there is a page below them that
+        /// does.
+        fn high_water(&self) -> usize = self.high_water;
     }
 }
 

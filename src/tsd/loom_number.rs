@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{KEYS, Key, KeyId, Number};
 use crate::park::current::current;
-use crate::park::tests::loom_model::{model, together};
+use crate::park::tests::loom_model::{model, spawn_with, together};
 use crate::shim::atomic::Ordering;
 
 /// Lets two threads ask for the number of one key, by `take`. Both must get it.
@@ -13,8 +13,7 @@ fn two_first_users(take: fn(&Number) -> KeyId) {
     assert_eq!(number.get(), KeyId::NONE);
     // The table must exist before the threads do.
     [(); 4].map(|()| KEYS.take().unwrap()).into_iter().for_each(|key| KEYS.give_back(key));
-    let theirs = Arc::clone(&number);
-    let other = loom::thread::spawn(move || take(&theirs));
+    let other = spawn_with(Arc::clone(&number), move |theirs| take(&theirs));
     let mine = take(&number);
     assert_eq!(mine, other.join().unwrap());
     assert_eq!(mine, number.get());
@@ -68,8 +67,7 @@ fn values_set_at_once_are_each_threads_own() {
 fn a_number_that_another_has_taken(take: fn(&Number)) {
     let number = Arc::new(Number::new());
     assert!(number.get() == KeyId::NONE && !KEYS.has(KeyId::new(0, 1)));
-    let theirs = Arc::clone(&number);
-    let other = loom::thread::spawn(move || take(&theirs));
+    let other = spawn_with(Arc::clone(&number), move |theirs| take(&theirs));
     let found = number.get();
     assert!(found == KeyId::NONE || KEYS.has(found), "a key that exists is not known");
     other.join().unwrap();

@@ -157,20 +157,19 @@ fn a_value_that_makes_itself_is_refused() {
 
 #[test]
 fn keys_of_dropped_ones_find_nothing() {
-    watched(|| {
-        on_another(|| {
-            let (dropped, value) = counter();
-            for _ in 0..1000 {
-                let key = Key::new();
-                key.set(value());
-            }
-            // Each has had the entry of one before it, or will have it at the thread's end. Other tests
-            // create keys, too.
-            let other = Key::<u32>::new();
-            other.register().unwrap();
-            assert_eq!(other.get(), None);
-            assert!(dropped.load(SeqCst) > 0, "entries are not used again");
-        });
+    let _watched = watched();
+    on_another(|| {
+        let (dropped, value) = counter();
+        for _ in 0..1000 {
+            let key = Key::new();
+            key.set(value());
+        }
+        // Each has had the entry of one before it, or will have it at the thread's end. Other tests
+        // create keys, too.
+        let other = Key::<u32>::new();
+        other.register().unwrap();
+        assert_eq!(other.get(), None);
+        assert!(dropped.load(SeqCst) > 0, "entries are not used again");
     });
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::Clock;
-use crate::park::tests::loom_model::model;
+use crate::park::tests::loom_model::{model, spawn_with};
 use crate::time;
 
 type Take = fn(&Clock) -> Option<Instant>;
@@ -14,8 +14,7 @@ fn two_receivers(period: Option<Duration>, take: Take) {
         // The model's clock goes on with each look, so the moment has passed at the next.
         let clock = Arc::new(Clock::new(time::now(), period));
         assert!(clock.has_struck());
-        let theirs = Arc::clone(&clock);
-        let other = loom::thread::spawn(move || take(&theirs));
+        let other = spawn_with(Arc::clone(&clock), move |theirs| take(&theirs));
         let taken = [take(&clock), other.join().unwrap()];
         assert_eq!(taken.iter().flatten().count(), 1, "one message for one receiver");
         assert_eq!(clock.next().is_some(), period.is_some());

@@ -12,7 +12,9 @@ use crate::park::current::current;
 use crate::park::no_preempt::NoPreempt;
 use crate::park::reason::WaitReason;
 use crate::park::sleeper::{How, Sleeper, Slept};
-use crate::park::tests::loom_model::{Green, Outcomes, deadline, model, model_within, on, together};
+use crate::park::tests::loom_model::{
+    Green, both_outcomes, deadline, model, model_within, on, spawn_with, together,
+};
 use crate::park::wait::{Wait, WaitError};
 use crate::shim::{UnsafeCell, strike};
 
@@ -87,10 +89,9 @@ fn a_green_receiver_is_woken() {
     model(|| {
         let (s, r) = channel(Some(0));
         let green = Green::new();
-        let receiver = {
-            let green = green.clone();
-            loom::thread::spawn(move || on(green.thread(), || assert_eq!(r.recv().unwrap().read(), 7)))
-        };
+        let receiver = spawn_with(green.clone(), move |green| {
+            on(green.thread(), || assert_eq!(r.recv().unwrap().read(), 7))
+        });
         together([Box::new(move || s.send(Letter::new(7)).unwrap())]);
         receiver.join().unwrap();
     });
@@ -102,10 +103,8 @@ fn a_green_sender_is_woken() {
         let (s, r) = channel(Some(1));
         assert!(s.try_send(Letter::new(1)).is_ok());
         let green = Green::new();
-        let sender = {
-            let green = green.clone();
-            loom::thread::spawn(move || on(green.thread(), || s.send(Letter::new(2)).unwrap()))
-        };
+        let sender =
+            spawn_with(green.clone(), move |green| on(green.thread(), || s.send(Letter::new(2)).unwrap()));
         together([Box::new(move || {
             assert_eq!((r.recv().unwrap().read(), r.recv().unwrap().read()), (1, 2));
         })]);
@@ -164,9 +163,7 @@ fn a_message_comes_before_the_end() {
 
 #[test]
 fn a_deadline_and_a_message_agree() {
-    let outcomes = Outcomes::default();
-    let seen = outcomes.clone();
-    model(move || {
+    both_outcomes(model, |seen| {
         let (s, r) = channel(Some(0));
         let seen = seen.clone();
         let receive = move || match r.recv_deadline(deadline().unwrap()) {
@@ -185,14 +182,11 @@ fn a_deadline_and_a_message_agree() {
         together([Box::new(receive), Box::new(move || s.send(Letter::new(7)).unwrap())]);
         clock.join().unwrap();
     });
-    outcomes.are_both();
 }
 
 #[test]
 fn a_deadline_of_a_sender_and_a_receiver_agree() {
-    let outcomes = Outcomes::default();
-    let seen = outcomes.clone();
-    model(move || {
+    both_outcomes(model, |seen| {
         let (s, r) = channel(Some(0));
         let seen = seen.clone();
         let send = move || match s.send_deadline(Letter::new(7), deadline().unwrap()) {
@@ -207,7 +201,6 @@ fn a_deadline_of_a_sender_and_a_receiver_agree() {
         together([Box::new(send), Box::new(move || assert_eq!(r.recv().unwrap().read(), 7))]);
         clock.join().unwrap();
     });
-    outcomes.are_both();
 }
 
 #[test]

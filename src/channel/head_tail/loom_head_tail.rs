@@ -17,7 +17,7 @@ use super::Passed;
 use crate::park::no_preempt::NoPreempt;
 use crate::park::reason::WaitReason;
 use crate::park::sleeper::{How, Sleeper};
-use crate::park::tests::loom_model::{model, model_within, together};
+use crate::park::tests::loom_model::{Letter as Deed, model, model_within, together};
 use crate::park::wait::Wait;
 use crate::shim::UnsafeCell;
 
@@ -290,28 +290,19 @@ fn two_senders_share_the_room_of_one() {
     });
 }
 
-/// Something that a thread has done, for others to look at.
-#[derive(Default)]
-struct Deed(UnsafeCell<u32>);
-
-// SAFETY: what the models are to show: loom reports accesses that are not ordered.
-unsafe impl Sync for Deed {}
-// SAFETY: loom checks it.
-unsafe impl Send for Deed {}
-
 /// What a receiver has done before it makes room happens before the send that uses the room returns. One
 /// sender may have found the room, and another use it.
 fn a_send_comes_after(receive: fn(&Receiver<Letter>)) {
     model_within(1, move || {
         let (s, r) = channel(Some(1));
         send_all(&s, [1]);
-        let deed = Arc::new(Deed::default());
+        // Something that a thread has done, for others to look at.
+        let deed: Arc<Deed> = Arc::default();
         let send = |text| -> Body {
             let (s, deed) = (s.clone(), deed.clone());
             Box::new(move || {
                 if s.try_send(Letter::new(text)).is_ok() {
-                    // SAFETY: checked by loom.
-                    assert_eq!(deed.0.with(|deed| unsafe { *deed }), 1);
+                    assert_eq!(deed.read(), 1);
                 }
             })
         };
@@ -319,8 +310,7 @@ fn a_send_comes_after(receive: fn(&Receiver<Letter>)) {
         // The receiver's handle outlives the sends, which would find the channel disconnected otherwise.
         let u = r.clone();
         let receive = move || {
-            // SAFETY: checked by loom.
-            deed.0.with_mut(|deed| unsafe { *deed = 1 });
+            deed.write(1);
             receive(&u);
             // To be dropped last.
             drop(s);

@@ -26,82 +26,78 @@ fn give_up(operation: SelectedOperation<'_>) {
 /// here.
 #[test]
 fn a_sender_that_was_served_elsewhere_is_passed_over() {
-    watched(|| {
-        let (s, r) = rendezvous::<u32>();
-        let sleeper = Sleeper::new();
-        assert!(sleeper.try_claim());
-        let deal = UnsafeCell::new(Deal::Open);
-        let entry = Entry::new(&sleeper, Role::OneOf { number: 0, deal: &deal });
-        // SAFETY: in no list. It stays until it is out of this one.
-        s.channel.with(|state| unsafe { state.senders.waiting.link(&entry) });
-        let mut select = Select::new();
-        select.recv(&r);
-        assert!(select.try_ready().is_err());
-        assert_eq!(senders(&s), 1);
-        assert_eq!(r.try_recv(), Err(TryRecvError::Empty));
-        assert_eq!(senders(&s), 0);
-    });
+    let _watched = watched();
+    let (s, r) = rendezvous::<u32>();
+    let sleeper = Sleeper::new();
+    assert!(sleeper.try_claim());
+    let deal = UnsafeCell::new(Deal::Open);
+    let entry = Entry::new(&sleeper, Role::OneOf { number: 0, deal: &deal });
+    // SAFETY: in no list. It stays until it is out of this one.
+    s.channel.with(|state| unsafe { state.senders.waiting.link(&entry) });
+    let mut select = Select::new();
+    select.recv(&r);
+    assert!(select.try_ready().is_err());
+    assert_eq!(senders(&s), 1);
+    assert_eq!(r.try_recv(), Err(TryRecvError::Empty));
+    assert_eq!(senders(&s), 0);
 }
 
 /// The channel has no block yet. The sender that gets the room needs one.
 #[test]
 fn room_is_given_back_with_a_block() {
-    watched(|| {
-        let (s, r) = bounded(1);
-        let mut select = Select::new();
-        select.send(&s);
-        let operation = select.select();
-        std::thread::scope(|scope| {
-            scope.spawn(|| s.send(7).unwrap());
-            until(|| senders(&s) == 1);
-            give_up(operation);
-            assert_eq!(r.recv(), Ok(7));
-        });
+    let _watched = watched();
+    let (s, r) = bounded(1);
+    let mut select = Select::new();
+    select.send(&s);
+    let operation = select.select();
+    std::thread::scope(|scope| {
+        scope.spawn(|| s.send(7).unwrap());
+        until(|| senders(&s) == 1);
+        give_up(operation);
+        assert_eq!(r.recv(), Ok(7));
     });
 }
 
 /// A message that is given back to a full channel is one too many: the next receive makes no room.
 #[test]
 fn a_message_too_many_is_in_the_way() {
-    watched(|| {
-        let (s, r) = bounded(1);
-        s.send(1).unwrap();
-        let mut select = Select::new();
-        select.recv(&r);
-        let operation = select.select();
-        s.send(2).unwrap();
-        give_up(operation);
-        assert_eq!(s.len(), 2);
-        std::thread::scope(|scope| {
-            scope.spawn(|| s.send(3).unwrap());
-            until(|| senders(&s) == 1);
-            // It comes first, as it was sent first.
-            assert_eq!(r.recv(), Ok(1));
-            assert_eq!((senders(&s), s.len()), (1, 1));
-            assert_eq!(r.recv(), Ok(2));
-            assert_eq!((senders(&s), s.len()), (0, 1));
-            assert_eq!(r.recv(), Ok(3));
-        });
+    let _watched = watched();
+    let (s, r) = bounded(1);
+    s.send(1).unwrap();
+    let mut select = Select::new();
+    select.recv(&r);
+    let operation = select.select();
+    s.send(2).unwrap();
+    give_up(operation);
+    assert_eq!(s.len(), 2);
+    std::thread::scope(|scope| {
+        scope.spawn(|| s.send(3).unwrap());
+        until(|| senders(&s) == 1);
+        // It comes first, as it was sent first.
+        assert_eq!(r.recv(), Ok(1));
+        assert_eq!((senders(&s), s.len()), (1, 1));
+        assert_eq!(r.recv(), Ok(2));
+        assert_eq!((senders(&s), s.len()), (0, 1));
+        assert_eq!(r.recv(), Ok(3));
     });
 }
 
 /// A rendezvous channel never has room, even if it holds a message that was given back.
 #[test]
 fn a_message_given_back_to_a_rendezvous_makes_no_room() {
-    watched(|| {
-        let (s, r) = rendezvous();
-        std::thread::scope(|scope| {
-            scope.spawn(|| s.send(1).unwrap());
-            until(|| senders(&s) == 1);
-            let mut select = Select::new();
-            select.recv(&r);
-            give_up(select.select());
-            scope.spawn(|| s.send(2).unwrap());
-            until(|| senders(&s) == 1);
-            assert_eq!(r.recv(), Ok(1));
-            assert_eq!((senders(&s), s.len()), (1, 0));
-            assert_eq!(r.recv(), Ok(2));
-        });
+    let _watched = watched();
+    let (s, r) = rendezvous();
+    std::thread::scope(|scope| {
+        scope.spawn(|| s.send(1).unwrap());
+        until(|| senders(&s) == 1);
+        let mut select = Select::new();
+        select.recv(&r);
+        give_up(select.select());
+        scope.spawn(|| s.send(2).unwrap());
+        until(|| senders(&s) == 1);
+        assert_eq!(r.recv(), Ok(1));
+        assert_eq!((senders(&s), s.len()), (1, 0));
+        assert_eq!(r.recv(), Ok(2));
     });
 }
 
@@ -115,38 +111,37 @@ fn a_message_that_is_not_send_is_dropped_by_its_own_thread() {
             self.0.lock().unwrap().push(thread::current().id());
         }
     }
-    watched(|| {
-        let drops = Arc::default();
-        let (s, r) = bounded(2);
-        let step = Barrier::new(2);
-        let (sender, step) = (&s, &step);
-        let (mut here, mut elsewhere) = (Select::new(), Select::new());
-        here.send(sender);
-        elsewhere.send(sender);
-        let message = Message(Arc::clone(&drops), PhantomData);
-        thread::scope(move |scope| {
-            let (room, more) = (here.select(), here.select());
-            let mut receives = r.recv_async();
-            let poll = Pin::new(&mut receives).poll(&mut Context::from_waker(Waker::noop()));
-            assert!(poll.is_pending());
-            scope.spawn(move || {
-                // There is no room left, so this chooses the receiver.
-                let operation = elsewhere.select();
-                step.wait();
-                step.wait();
-                give_up(operation);
-            });
+    let _watched = watched();
+    let drops = Arc::default();
+    let (s, r) = bounded(2);
+    let step = Barrier::new(2);
+    let (sender, step) = (&s, &step);
+    let (mut here, mut elsewhere) = (Select::new(), Select::new());
+    here.send(sender);
+    elsewhere.send(sender);
+    let message = Message(Arc::clone(&drops), PhantomData);
+    thread::scope(move |scope| {
+        let (room, more) = (here.select(), here.select());
+        let mut receives = r.recv_async();
+        let poll = Pin::new(&mut receives).poll(&mut Context::from_waker(Waker::noop()));
+        assert!(poll.is_pending());
+        scope.spawn(move || {
+            // There is no room left, so this chooses the receiver.
+            let operation = elsewhere.select();
             step.wait();
-            room.send(sender, message).unwrap();
-            give_up(more);
-            drop(receives);
-            drop(r);
             step.wait();
+            give_up(operation);
         });
-        assert!(s.send(Message(Arc::default(), PhantomData)).is_err(), "there is room, but no receiver");
-        drop(s);
-        assert_eq!(*drops.lock().unwrap(), [thread::current().id()]);
+        step.wait();
+        room.send(sender, message).unwrap();
+        give_up(more);
+        drop(receives);
+        drop(r);
+        step.wait();
     });
+    assert!(s.send(Message(Arc::default(), PhantomData)).is_err(), "there is room, but no receiver");
+    drop(s);
+    assert_eq!(*drops.lock().unwrap(), [thread::current().id()]);
 }
 
 /// As of the other messages, they are dropped in their order until one panics.

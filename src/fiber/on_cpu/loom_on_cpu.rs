@@ -4,8 +4,7 @@
 use std::sync::Arc;
 
 use super::{CLEAR, Mounted, PREEMPTED};
-use crate::park::tests::loom_model::model;
-use crate::shim::UnsafeCell;
+use crate::park::tests::loom_model::{Letter, model, spawn_with};
 use crate::shim::atomic::{AtomicBool, Ordering};
 use crate::shim::spin_hint;
 
@@ -13,17 +12,12 @@ use crate::shim::spin_hint;
 struct Thread {
     mounted: Mounted,
     queued: AtomicBool,
-    stack: UnsafeCell<u32>,
+    stack: Letter,
 }
-
-// SAFETY: this is what the models are to show. Loom reports an access to the stack that is not ordered.
-unsafe impl Sync for Thread {}
-// SAFETY: loom checks it.
-unsafe impl Send for Thread {}
 
 impl Thread {
     fn queued() -> Arc<Self> {
-        let (queued, stack) = (AtomicBool::new(true), UnsafeCell::new(0));
+        let (queued, stack) = (AtomicBool::new(true), Letter::default());
         let thread = Self { mounted: Mounted::new(), queued, stack };
         // Atomics come into being at their first use, so this is before the model's threads.
         assert!(thread.mounted.wait_clear() && thread.queued.load(Ordering::Relaxed));
@@ -32,8 +26,7 @@ impl Thread {
 
     /// Does what an LWP does as long as it stands on the stack.
     fn use_stack(&self) {
-        // SAFETY: checked by loom.
-        self.stack.with_mut(|stack| unsafe { *stack += 1 });
+        self.stack.add_one();
     }
 
     /// Takes the thread, ordered as by a run queue: acquire.
@@ -68,14 +61,11 @@ fn run(thread: &Thread, wait: impl Fn(&Mounted) -> bool, clear: impl Fn(&Mounted
 fn two_lwps(wait: fn(&Mounted) -> bool, clear: fn(&Mounted)) {
     model(move || {
         let thread = Thread::queued();
-        let other = {
-            let thread = thread.clone();
-            loom::thread::spawn(move || run(&thread, wait, clear))
-        };
+        let other = spawn_with(thread.clone(), move |thread| run(&thread, wait, clear));
         run(&thread, wait, clear);
         run(&thread, wait, clear);
         other.join().unwrap();
-        assert_eq!(thread.stack.with(|stack| unsafe { *stack }), 6);
+        assert_eq!(thread.stack.read(), 6);
     });
 }
 
@@ -102,10 +92,9 @@ fn negative_marking_without_release() {
 fn a_preempted_thread_is_not_mounted_in_passing() {
     model(|| {
         let thread = Thread::queued();
-        let other = {
-            let thread = thread.clone();
-            loom::thread::spawn(move || run(&thread, Mounted::wait_clear, Mounted::clear_preempted))
-        };
+        let other = spawn_with(thread.clone(), move |thread| {
+            run(&thread, Mounted::wait_clear, Mounted::clear_preempted)
+        });
         other.join().unwrap();
         assert!(thread.take() && !thread.mounted.wait_clear() && thread.mounted.is_preempted());
     });
@@ -157,10 +146,7 @@ fn crosswise(wait: fn(&Mounted) -> bool) {
             assert!(thread.take());
             thread.mounted.set();
         }
-        let other = {
-            let (a, b) = (a.clone(), b.clone());
-            loom::thread::spawn(move || leave(&b, &a, wait))
-        };
+        let other = spawn_with((a.clone(), b.clone()), move |(a, b)| leave(&b, &a, wait));
         leave(&a, &b, wait);
         other.join().unwrap();
     });
@@ -190,16 +176,13 @@ fn used_again(wait: fn(&Mounted) -> bool) {
         let thread = Thread::queued();
         assert!(thread.take());
         thread.mounted.set();
-        let other = {
-            let thread = thread.clone();
-            loom::thread::spawn(move || {
-                // As `finish`: it is free from here on.
-                thread.publish();
-                // As `leave_for_good` and `reap`.
-                thread.use_stack();
-                thread.mounted.clear();
-            })
-        };
+        let other = spawn_with(thread.clone(), move |thread| {
+            // As `finish`: it is free from here on.
+            thread.publish();
+            // As `leave_for_good` and `reap`.
+            thread.use_stack();
+            thread.mounted.clear();
+        });
         while !thread.take() {
             spin_hint();
         }

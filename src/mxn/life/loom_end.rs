@@ -8,7 +8,7 @@ use crate::mxn::lwp::Lwp;
 use crate::mxn::sched::Scheduler;
 use crate::mxn::tests::Model;
 use crate::mxn::timer::NEVER;
-use crate::park::tests::loom_model::model;
+use crate::park::tests::loom_model::{model, spawn_with};
 use crate::shim::UnsafeCell;
 use crate::shim::atomic::{Ordering, fence};
 use crate::shim::poll_set::{self, Events};
@@ -92,24 +92,18 @@ fn a_family_ends(live: fn(&'static Scheduler) -> u64) {
         let memory = Memory::new();
         let (scheduler, first, second, child) = (model.scheduler, model.lwp(0), model.lwp(1), model.green(0));
         scheduler.life.count_spawn();
-        let parent = {
-            let memory = memory.clone();
-            loom::thread::spawn(move || {
-                first.counters.spawned.add_alone();
-                scheduler.inject.push(child.ptr());
+        let parent = spawn_with(memory.clone(), move |memory| {
+            first.counters.spawned.add_alone();
+            scheduler.inject.push(child.ptr());
+            memory.touch();
+            first.counters.ended.add_alone();
+        });
+        let other = spawn_with(memory.clone(), move |memory| {
+            if scheduler.inject.pop(0, |_| ()).is_some() {
                 memory.touch();
-                first.counters.ended.add_alone();
-            })
-        };
-        let other = {
-            let memory = memory.clone();
-            loom::thread::spawn(move || {
-                if scheduler.inject.pop(0, |_| ()).is_some() {
-                    memory.touch();
-                    second.counters.ended.add_alone();
-                }
-            })
-        };
+                second.counters.ended.add_alone();
+            }
+        });
         if live(scheduler) == 0 {
             memory.free();
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{BATCH, Entry, Timers};
 use crate::park::backend::Sleep;
-use crate::park::tests::loom_model::{Core, model, model_within};
+use crate::park::tests::loom_model::{Core, model, model_within, spawn_with};
 use crate::park::thread::ThreadRef;
 use crate::shim::UnsafeCell;
 use crate::shim::atomic::{AtomicU32, Ordering};
@@ -194,10 +194,7 @@ fn a_wheel_that_all_pull_at_keeps_its_order() {
             timers.arm(&third);
         }
         assert_eq!(timers.next(), 3);
-        let firer = {
-            let timers = timers.clone();
-            loom::thread::spawn(move || timers.fire(5, BATCH, BATCH, |_| ()))
-        };
+        let firer = spawn_with(timers.clone(), move |timers| timers.fire(5, BATCH, BATCH, |_| ()));
         timers.disarm(&third);
         let fired = firer.join().unwrap();
         assert!(fired == 1 || fired == 2);

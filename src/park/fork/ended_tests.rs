@@ -11,6 +11,7 @@ use crate::channel::{Select, bounded, unbounded};
 use crate::future::block_on;
 use crate::park::current::current;
 use crate::park::endless::meanwhile;
+use crate::park::tests::until;
 use crate::park::wait::{Wait, WaitError};
 use crate::shim::fork;
 use crate::sync::{
@@ -36,9 +37,7 @@ fn last_thread<T: 'static>(
     meanwhile::do_once(move || {
         go.send(()).unwrap();
         other.join().unwrap();
-        while !fork::is_alone() {
-            thread::yield_now();
-        }
+        until(fork::is_alone);
     });
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{ANY, NotWoken, announce, may_have_waiters, requeue, wait, wake_in_order};
 use crate::park::reason::WaitReason;
-use crate::park::tests::loom_model::{Green, Outcomes, deadline, model, model_within, on};
+use crate::park::tests::loom_model::{Green, both_outcomes, deadline, model, model_within, on, spawn_with};
 use crate::park::wait::Wait;
 use crate::park::wait_queue::{self, Options, Order};
 use crate::shim::atomic::{AtomicU32, Ordering};
@@ -62,10 +62,7 @@ fn change(word: &AtomicU32, kernel_first: bool, most: usize) -> usize {
 fn green(wait_once: fn(&AtomicU32), wake: fn(&AtomicU32)) {
     model(move || {
         let (words, green) = (Words::new(), Green::new());
-        let waker = {
-            let words = words.clone();
-            loom::thread::spawn(move || wake(&words.word))
-        };
+        let waker = spawn_with(words.clone(), move |words| wake(&words.word));
         on(green.thread(), || until_changed(&words.word, wait_once));
         waker.join().unwrap();
     });
@@ -106,14 +103,9 @@ fn negative_announced_too_late() {
 fn mixed(kernel_first: bool, most: usize) {
     model_within(1, move || {
         let (words, green) = (Words::new(), Green::new());
-        let kernel = {
-            let words = words.clone();
-            loom::thread::spawn(move || until_changed(&words.word, in_kernel))
-        };
-        let waker = {
-            let words = words.clone();
-            loom::thread::spawn(move || assert!(change(&words.word, kernel_first, most) <= most))
-        };
+        let kernel = spawn_with(words.clone(), move |words| until_changed(&words.word, in_kernel));
+        let waker =
+            spawn_with(words.clone(), move |words| assert!(change(&words.word, kernel_first, most) <= most));
         on(green.thread(), || until_changed(&words.word, queued));
         [kernel, waker].into_iter().for_each(|thread| thread.join().unwrap());
     });
@@ -139,19 +131,14 @@ fn negative_one_wakeup_for_two() {
 /// A wake-up and a deadline: one of them ends the wait, and the waker counts those that it has woken.
 #[test]
 fn a_wakeup_and_a_deadline_have_one_winner() {
-    let outcomes = Outcomes::default();
-    let seen = outcomes.clone();
-    model(move || {
+    both_outcomes(model, |seen| {
         let (words, green) = (Words::new(), Green::new());
         let sleeper = {
             let (words, green) = (words.clone(), green.clone());
             let sleep = move || wait(key(&words.word), ANY, Wait::by(deadline()), || true);
             loom::thread::spawn(move || on(green.thread(), sleep))
         };
-        let timer = {
-            let green = green.clone();
-            loom::thread::spawn(move || green.fire())
-        };
+        let timer = spawn_with(green.clone(), move |green| green.fire());
         let woken = wake_in_order(false, key(&words.word), ANY, 1, |_| 0);
         let slept = sleeper.join().unwrap();
         timer.join().unwrap();
@@ -159,21 +146,17 @@ fn a_wakeup_and_a_deadline_have_one_winner() {
         assert_ne!(slept, Err(NotWoken::Differs));
         seen.saw(slept.is_err());
     });
-    outcomes.are_both();
 }
 
 /// A waiter is moved to another word, or finds that the first has changed.
 fn moved(requeue_to: fn(&Words)) {
     model(move || {
         let (words, green) = (Words::new(), Green::new());
-        let waker = {
-            let words = words.clone();
-            loom::thread::spawn(move || {
-                words.word.store(1, Ordering::Release);
-                requeue_to(&words);
-                wake_in_order(false, key(&words.other), ANY, 1, |_| 0);
-            })
-        };
+        let waker = spawn_with(words.clone(), move |words| {
+            words.word.store(1, Ordering::Release);
+            requeue_to(&words);
+            wake_in_order(false, key(&words.other), ANY, 1, |_| 0);
+        });
         on(green.thread(), || until_changed(&words.word, queued));
         waker.join().unwrap();
     });

@@ -7,7 +7,7 @@ use std::ptr;
 use std::sync::Arc;
 
 use super::{Awaited, How, SEAT, Waited, wait, wake, wake_one_after};
-use crate::park::tests::loom_model::{Green, Outcomes, deadline, model, model_within, on};
+use crate::park::tests::loom_model::{Green, Outcomes, deadline, model, model_within, on, spawn_with};
 use crate::park::wait::Wait;
 use crate::park::word_queues;
 use crate::shim;
@@ -90,10 +90,7 @@ fn play<const N: usize>(preemptions: usize, waits: [Waits; N], wakes: Wakes) {
             .collect();
         let first = waiters.pop().expect("a waiter");
         let mut threads: Vec<_> = waiters.into_iter().map(loom::thread::spawn).collect();
-        threads.push({
-            let gate = gate.clone();
-            loom::thread::spawn(move || wakes(&gate))
-        });
+        threads.push(spawn_with(gate.clone(), move |gate| wakes(&gate)));
         first();
         threads.into_iter().for_each(|thread| thread.join().unwrap());
     });
@@ -190,19 +187,15 @@ fn play_late(late: fn(&Gate) -> bool) -> Outcomes {
     let seen = outcomes.clone();
     model_within(1, move || {
         let (gate, greens) = (Gate::new(), [Green::new(), Green::new()]);
-        let waiter = {
-            let (gate, green) = (gate.clone(), greens[0].clone());
-            loom::thread::spawn(move || on(green.thread(), || late(&gate)))
-        };
-        let waker = {
-            let (gate, green) = (gate.clone(), greens[0].clone());
-            loom::thread::spawn(move || {
-                // The end of its time, for a sleep in the kernel and one in a queue.
-                shim::strike();
-                green.fire();
-                gate.add_from_outside(2);
-            })
-        };
+        let waiter = spawn_with((gate.clone(), greens[0].clone()), move |(gate, green)| {
+            on(green.thread(), || late(&gate))
+        });
+        let waker = spawn_with((gate.clone(), greens[0].clone()), move |(gate, green)| {
+            // The end of its time, for a sleep in the kernel and one in a queue.
+            shim::strike();
+            green.fire();
+            gate.add_from_outside(2);
+        });
         on(greens[1].thread(), || assert!(gate.take(FOREVER)));
         waker.join().unwrap();
         seen.saw(!waiter.join().unwrap());
@@ -230,8 +223,9 @@ fn an_heir_whose_time_is_over_passes_the_seat_on() {
     model_within(1, || {
         let (gate, greens) = (Gate::new(), [Green::new(), Green::new()]);
         let spawn = |n: usize, how: fn() -> How| {
-            let (gate, green) = (gate.clone(), greens[n].clone());
-            loom::thread::spawn(move || on(green.thread(), || gate.take(how())))
+            spawn_with((gate.clone(), greens[n].clone()), move |(gate, green)| {
+                on(green.thread(), || gate.take(how()))
+            })
         };
         let late = spawn(0, timed);
         let other = spawn(1, || FOREVER);
@@ -247,15 +241,12 @@ fn an_heir_whose_time_is_over_passes_the_seat_on() {
 fn play_scout(wakes: Wakes, ends: bool) {
     model(move || {
         let (gate, green) = (Gate::new(), Green::new());
-        let waker = {
-            let (gate, green) = (gate.clone(), green.clone());
-            loom::thread::spawn(move || {
-                wakes(&gate);
-                if ends {
-                    green.fire();
-                }
-            })
-        };
+        let waker = spawn_with((gate.clone(), green.clone()), move |(gate, green)| {
+            wakes(&gate);
+            if ends {
+                green.fire();
+            }
+        });
         on(green.thread(), || assert!(gate.take(How { near: true, ..FOREVER })));
         waker.join().unwrap();
     });

@@ -12,6 +12,7 @@ use std::task::{Wake, Waker};
 use std::time::{Duration, Instant};
 
 use loom::sync::{Condvar, Mutex};
+use loom::thread::JoinHandle;
 
 use crate::park::backend::{Backend, CorePool, Sleep};
 use crate::park::core_pool;
@@ -81,11 +82,13 @@ fn check(preemptions: usize, time: Option<Duration>, body: &Arc<impl Fn() + Send
 
 /// Runs the body of a large model twice. The first run has at most two preemptions, and loads that do not
 /// conflict with loads. The second has at most one preemption, and loads that do. The shim says why.
-pub(crate) fn large_model(body: impl Fn() + Send + Sync + Clone + 'static) {
+pub(crate) fn large_model(body: impl Fn() + Send + Sync + 'static) {
+    let body = Arc::new(body);
+    let again = body.clone();
     crate::shim::let_loads_conflict(false);
-    model(body.clone());
+    model(move || body());
     crate::shim::let_loads_conflict(true);
-    model_within(1, body);
+    model_within(1, move || again());
 }
 
 /// The outcomes that a model has had, over all its executions. A model in which no deadline ever passed has
@@ -101,6 +104,17 @@ impl Outcomes {
     pub(crate) fn are_both(&self) {
         assert!(self.0.iter().all(|seen| seen.load(Relaxed)), "{:?}", self.0);
     }
+}
+
+/// Runs `body` by `model` or its like, and checks that it has had both outcomes.
+pub(crate) fn both_outcomes(
+    model: impl FnOnce(Box<dyn Fn() + Send + Sync>),
+    body: impl Fn(&Outcomes) + Send + Sync + 'static,
+) {
+    let outcomes = Outcomes::default();
+    let seen = outcomes.clone();
+    model(Box::new(move || body(&seen)));
+    outcomes.are_both();
 }
 
 /// Returns a deadline, which passes when the model's clock strikes.
@@ -193,6 +207,14 @@ pub(crate) fn together<const N: usize>(bodies: [Body; N]) {
     let others: Vec<_> = bodies.map(|(body, thread)| loom::thread::spawn(move || on(thread, body))).collect();
     on(me, first);
     others.into_iter().for_each(|other| other.join().unwrap());
+}
+
+/// Starts a thread with what it shares with others.
+pub(crate) fn spawn_with<S: Send + 'static, R: 'static>(
+    shared: S,
+    run: impl FnOnce(S) -> R + Send + 'static,
+) -> JoinHandle<R> {
+    loom::thread::spawn(move || run(shared))
 }
 
 /// A green thread, as far as its backend shows. It is published as asleep before it blocks. Others wake it

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::heap::allocations_with_locks;
-use super::watched;
+use super::{until, watched};
 use crate::park::current::current;
 use crate::park::reason::WaitReason;
 use crate::park::table::walk;
@@ -43,18 +43,14 @@ impl WaitPoint {
             assert_eq!(woken, Ok(Woken::Granted(TOKEN)));
             self.woke.lock().unwrap().push(name);
         });
-        while self.linked.load(Ordering::Relaxed) == before {
-            std::thread::yield_now();
-        }
+        until(|| self.linked.load(Ordering::Relaxed) != before);
     }
 
     /// Grants one waiter, and returns once it has woken.
     fn grant(&self) {
         let before = self.woke.lock().unwrap().len();
         wait_queue::grant_one(self.key(), |_| TOKEN).expect("a waiter").wake();
-        while self.woke.lock().unwrap().len() == before {
-            std::thread::yield_now();
-        }
+        until(|| self.woke.lock().unwrap().len() != before);
     }
 }
 
@@ -63,23 +59,22 @@ fn options(order: Order, priority: u8) -> Options {
 }
 
 fn order_of(waiters: &[(Order, u8)]) -> Vec<usize> {
-    watched(|| {
-        let point = WaitPoint::default();
-        std::thread::scope(|s| {
-            for (name, &(order, priority)) in waiters.iter().enumerate() {
-                point.queue(s, name, options(order, priority));
-            }
-            waiters.iter().for_each(|_| point.grant());
-        });
-        assert!(
-            wait_queue::grant_one(point.key(), |found| {
-                assert!(found.is_none());
-                TOKEN
-            })
-            .is_none()
-        );
-        point.woke.into_inner().unwrap()
-    })
+    let _watched = watched();
+    let point = WaitPoint::default();
+    std::thread::scope(|s| {
+        for (name, &(order, priority)) in waiters.iter().enumerate() {
+            point.queue(s, name, options(order, priority));
+        }
+        waiters.iter().for_each(|_| point.grant());
+    });
+    assert!(
+        wait_queue::grant_one(point.key(), |found| {
+            assert!(found.is_none());
+            TOKEN
+        })
+        .is_none()
+    );
+    point.woke.into_inner().unwrap()
 }
 
 #[test]
@@ -119,24 +114,23 @@ fn when_16_have_passed_the_oldest_of_the_lowest_goes_next() {
 #[test]
 fn newcomers_of_low_priority_do_not_make_the_oldest_wait_longer() {
     const HIGH: usize = 40;
-    watched(|| {
-        let point = WaitPoint::default();
-        let last = std::thread::scope(|s| {
-            let queue = |name, priority| point.queue(s, name, options(Order::Fifo, priority));
-            (0..HIGH).for_each(|name| queue(name, 2));
-            let has_woken = |name| point.woke.lock().unwrap().contains(&name);
-            let last = (HIGH..2 * HIGH).find(|&low| {
-                queue(low, 1);
-                point.grant();
-                has_woken(HIGH)
-            });
-            while point.woke.lock().unwrap().len() < point.linked.load(Ordering::Relaxed) {
-                point.grant();
-            }
-            last
+    let _watched = watched();
+    let point = WaitPoint::default();
+    let last = std::thread::scope(|s| {
+        let queue = |name, priority| point.queue(s, name, options(Order::Fifo, priority));
+        (0..HIGH).for_each(|name| queue(name, 2));
+        let has_woken = |name| point.woke.lock().unwrap().contains(&name);
+        let last = (HIGH..2 * HIGH).find(|&low| {
+            queue(low, 1);
+            point.grant();
+            has_woken(HIGH)
         });
-        assert_eq!(last, Some(HIGH + 16));
+        while point.woke.lock().unwrap().len() < point.linked.load(Ordering::Relaxed) {
+            point.grant();
+        }
+        last
     });
+    assert_eq!(last, Some(HIGH + 16));
 }
 
 #[test]
@@ -161,199 +155,185 @@ fn a_thread_that_fails_the_last_look_is_not_queued() {
 
 #[test]
 fn a_deadline_takes_the_waiter_off_the_queue() {
-    watched(|| {
-        let point = WaitPoint::default();
-        let options = Options::new(WaitReason::Mutex, Wait::timeout(Duration::from_millis(10)));
-        let woken = wait_queue::wait(point.key(), &options, || true, || ());
-        assert_eq!(woken, Ok(Woken::Ended { why: WaitError::TimedOut, moved: false }));
-        assert!(wait_queue::grant_one(point.key(), |_| TOKEN).is_none());
-    });
+    let _watched = watched();
+    let point = WaitPoint::default();
+    let options = Options::new(WaitReason::Mutex, Wait::timeout(Duration::from_millis(10)));
+    let woken = wait_queue::wait(point.key(), &options, || true, || ());
+    assert_eq!(woken, Ok(Woken::Ended { why: WaitError::TimedOut, moved: false }));
+    assert!(wait_queue::grant_one(point.key(), |_| TOKEN).is_none());
 }
 
 #[test]
 fn all_are_granted_at_once() {
-    watched(|| {
-        let point = WaitPoint::default();
-        std::thread::scope(|s| {
-            (0..20).for_each(|name| point.queue(s, name, options(Order::NearLifo, 1)));
-            assert_eq!(wait_queue::grant_all(point.key(), TOKEN, || true).unwrap().wake_all(), 20);
-        });
-        assert_eq!(point.woke.into_inner().unwrap().len(), 20);
+    let _watched = watched();
+    let point = WaitPoint::default();
+    std::thread::scope(|s| {
+        (0..20).for_each(|name| point.queue(s, name, options(Order::NearLifo, 1)));
+        assert_eq!(wait_queue::grant_all(point.key(), TOKEN, || true).unwrap().wake_all(), 20);
     });
+    assert_eq!(point.woke.into_inner().unwrap().len(), 20);
 }
 
 #[test]
 fn the_queues_of_a_word_are_apart_and_under_one_lock() {
-    watched(|| {
-        let point = WaitPoint::default();
-        std::thread::scope(|s| {
-            for (queue, count) in [(0, 3), (3, 2)] {
-                for n in 0..count {
-                    let before = point.linked.load(Ordering::Relaxed);
-                    let point = &point;
-                    s.spawn(move || {
-                        let options = options(Order::Fifo, 1 + n);
-                        let linked = || _ = point.linked.fetch_add(1, Ordering::Relaxed);
-                        let woken = wait_queue::wait(point.key() + queue, &options, || true, linked);
-                        assert_eq!(woken, Ok(Woken::Granted(Token(queue as u8))));
-                        point.woke.lock().unwrap().push(queue);
-                    });
-                    while point.linked.load(Ordering::Relaxed) == before {
-                        std::thread::yield_now();
-                    }
-                }
+    let _watched = watched();
+    let point = WaitPoint::default();
+    std::thread::scope(|s| {
+        for (queue, count) in [(0, 3), (3, 2)] {
+            for n in 0..count {
+                let before = point.linked.load(Ordering::Relaxed);
+                let point = &point;
+                s.spawn(move || {
+                    let options = options(Order::Fifo, 1 + n);
+                    let linked = || _ = point.linked.fetch_add(1, Ordering::Relaxed);
+                    let woken = wait_queue::wait(point.key() + queue, &options, || true, linked);
+                    assert_eq!(woken, Ok(Woken::Granted(Token(queue as u8))));
+                    point.woke.lock().unwrap().push(queue);
+                });
+                until(|| point.linked.load(Ordering::Relaxed) != before);
             }
-            let (all, one) = word_queues::with(point.key(), |queues| {
-                assert_eq!([0, 1, 2, 3].map(|queue| queues.count(queue)), [3, 0, 0, 2]);
-                assert_eq!(queues.first(0), Some(First { priority: 3, more: true, urgent: false }));
-                assert_eq!(queues.first(1), None);
-                assert!(queues.grant_one(2, TOKEN).is_none());
-                let one = queues.grant_one(3, Token(3)).unwrap();
-                assert_eq!(queues.first(3), Some(First { priority: 1, more: false, urgent: false }));
-                (queues.grant_all(0, Token(0)), one)
-            });
-            one.wake();
-            assert_eq!(all.wake_all(), 3);
-            while point.woke.lock().unwrap().len() < 4 {
-                std::thread::yield_now();
-            }
-            let last = word_queues::with(point.key(), |queues| {
-                assert_eq!([0, 1, 2, 3].map(|queue| queues.count(queue)), [0, 0, 0, 1]);
-                queues.grant_one(3, Token(3))
-            });
-            last.unwrap().wake();
+        }
+        let (all, one) = word_queues::with(point.key(), |queues| {
+            assert_eq!([0, 1, 2, 3].map(|queue| queues.count(queue)), [3, 0, 0, 2]);
+            assert_eq!(queues.first(0), Some(First { priority: 3, more: true, urgent: false }));
+            assert_eq!(queues.first(1), None);
+            assert!(queues.grant_one(2, TOKEN).is_none());
+            let one = queues.grant_one(3, Token(3)).unwrap();
+            assert_eq!(queues.first(3), Some(First { priority: 1, more: false, urgent: false }));
+            (queues.grant_all(0, Token(0)), one)
         });
-        assert_eq!(point.woke.into_inner().unwrap().iter().filter(|&&queue| queue == 3).count(), 2);
+        one.wake();
+        assert_eq!(all.wake_all(), 3);
+        until(|| point.woke.lock().unwrap().len() >= 4);
+        let last = word_queues::with(point.key(), |queues| {
+            assert_eq!([0, 1, 2, 3].map(|queue| queues.count(queue)), [0, 0, 0, 1]);
+            queues.grant_one(3, Token(3))
+        });
+        last.unwrap().wake();
     });
+    assert_eq!(point.woke.into_inner().unwrap().iter().filter(|&&queue| queue == 3).count(), 2);
 }
 
 #[test]
 fn a_requeue_keeps_the_order() {
-    watched(|| {
-        let (from, to) = (WaitPoint::default(), WaitPoint::default());
-        std::thread::scope(|s| {
-            (0..4).for_each(|name| from.queue(s, name, options(Order::Fifo, 1)));
-            let moved = wait_queue::requeue(from.key(), to.key(), |_| true);
-            assert_eq!(moved, 4);
-            assert!(wait_queue::grant_one(from.key(), |_| TOKEN).is_none());
-            for rest in (0..4).rev() {
-                wait_queue::grant_one(to.key(), |found| {
-                    assert_eq!(found.unwrap().more, rest != 0);
-                    TOKEN
-                })
-                .unwrap()
-                .wake();
-                while from.woke.lock().unwrap().len() < 4 - rest {
-                    std::thread::yield_now();
-                }
-            }
-        });
-        assert_eq!(from.woke.into_inner().unwrap(), [0, 1, 2, 3]);
+    let _watched = watched();
+    let (from, to) = (WaitPoint::default(), WaitPoint::default());
+    std::thread::scope(|s| {
+        (0..4).for_each(|name| from.queue(s, name, options(Order::Fifo, 1)));
+        let moved = wait_queue::requeue(from.key(), to.key(), |_| true);
+        assert_eq!(moved, 4);
+        assert!(wait_queue::grant_one(from.key(), |_| TOKEN).is_none());
+        for rest in (0..4).rev() {
+            wait_queue::grant_one(to.key(), |found| {
+                assert_eq!(found.unwrap().more, rest != 0);
+                TOKEN
+            })
+            .unwrap()
+            .wake();
+            until(|| from.woke.lock().unwrap().len() >= 4 - rest);
+        }
     });
+    assert_eq!(from.woke.into_inner().unwrap(), [0, 1, 2, 3]);
 }
 
 #[test]
 fn waiters_that_were_moved_are_granted_in_company() {
-    watched(|| {
-        let (from, to) = (WaitPoint::default(), WaitPoint::default());
-        std::thread::scope(|s| {
-            to.queue(s, 0, options(Order::Fifo, 1));
-            (0..5).for_each(|name| from.queue(s, name, options(Order::Fifo, 1)));
-            let moved = wait_queue::requeue(from.key(), to.key(), |_| true);
-            assert_eq!(moved, 5);
-            to.queue(s, 1, options(Order::Fifo, 1));
-            // First the waiter that was there before. Then the first of those moved, if no others may go
-            // with it. Then the next, with as many as may be kernel threads. Then the last two of them,
-            // without the waiter behind them.
-            let steps =
-                [(2, 2, true, 0), (0, 2, true, 0), (2, 1, true, 1), (2, 2, true, 1), (2, 2, false, 0)];
-            for (others, kernel, left, company) in steps {
-                let told = |kernel| {
-                    assert_eq!(kernel, company);
-                    TOKEN
-                };
-                let grant = wait_queue::grant_batch(to.key(), others, kernel, told, |found| {
-                    assert_eq!(found.unwrap().more, left);
-                    TOKEN
-                });
-                let (first, with_it) = grant.unwrap();
-                first.wake();
-                assert_eq!(with_it.wake_all(), company);
-            }
-            let none = wait_queue::grant_batch(
-                to.key(),
-                2,
-                2,
-                |_| TOKEN,
-                |found| {
-                    assert!(found.is_none());
-                    TOKEN
-                },
-            );
-            assert!(none.is_none());
-        });
-        assert_eq!(from.woke.into_inner().unwrap().len(), 5);
-        assert_eq!(to.woke.into_inner().unwrap().len(), 2);
+    let _watched = watched();
+    let (from, to) = (WaitPoint::default(), WaitPoint::default());
+    std::thread::scope(|s| {
+        to.queue(s, 0, options(Order::Fifo, 1));
+        (0..5).for_each(|name| from.queue(s, name, options(Order::Fifo, 1)));
+        let moved = wait_queue::requeue(from.key(), to.key(), |_| true);
+        assert_eq!(moved, 5);
+        to.queue(s, 1, options(Order::Fifo, 1));
+        // First the waiter that was there before. Then the first of those moved, if no others may go
+        // with it. Then the next, with as many as may be kernel threads. Then the last two of them,
+        // without the waiter behind them.
+        let steps = [(2, 2, true, 0), (0, 2, true, 0), (2, 1, true, 1), (2, 2, true, 1), (2, 2, false, 0)];
+        for (others, kernel, left, company) in steps {
+            let told = |kernel| {
+                assert_eq!(kernel, company);
+                TOKEN
+            };
+            let grant = wait_queue::grant_batch(to.key(), others, kernel, told, |found| {
+                assert_eq!(found.unwrap().more, left);
+                TOKEN
+            });
+            let (first, with_it) = grant.unwrap();
+            first.wake();
+            assert_eq!(with_it.wake_all(), company);
+        }
+        let none = wait_queue::grant_batch(
+            to.key(),
+            2,
+            2,
+            |_| TOKEN,
+            |found| {
+                assert!(found.is_none());
+                TOKEN
+            },
+        );
+        assert!(none.is_none());
     });
+    assert_eq!(from.woke.into_inner().unwrap().len(), 5);
+    assert_eq!(to.woke.into_inner().unwrap().len(), 2);
 }
 
 #[test]
 fn deadlines_and_grants_never_both_win() {
     const ROUNDS: usize = 2_000;
-    watched(|| {
-        let point = WaitPoint::default();
-        let (granted, expired, done) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicBool::new(false));
-        let mut given = 0;
-        std::thread::scope(|s| {
-            let waiters: Vec<_> = (0..3)
-                .map(|_| {
-                    s.spawn(|| {
-                        for round in 0..ROUNDS {
-                            let timeout = Duration::from_micros((round % 100) as u64);
-                            let options = Options::new(WaitReason::Mutex, Wait::timeout(timeout));
-                            match wait_queue::wait(point.key(), &options, || true, || ()).unwrap() {
-                                Woken::Granted(_) => granted.fetch_add(1, Ordering::Relaxed),
-                                Woken::Ended { why: WaitError::TimedOut, .. } => {
-                                    expired.fetch_add(1, Ordering::Relaxed)
-                                }
-                                Woken::Ended { why: WaitError::Interrupted, .. } => {
-                                    unreachable!("no thread interrupts it")
-                                }
-                            };
-                        }
-                        done.store(true, Ordering::Relaxed);
-                    })
+    let _watched = watched();
+    let point = WaitPoint::default();
+    let (granted, expired, done) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicBool::new(false));
+    let mut given = 0;
+    std::thread::scope(|s| {
+        let waiters: Vec<_> = (0..3)
+            .map(|_| {
+                s.spawn(|| {
+                    for round in 0..ROUNDS {
+                        let timeout = Duration::from_micros((round % 100) as u64);
+                        let options = Options::new(WaitReason::Mutex, Wait::timeout(timeout));
+                        match wait_queue::wait(point.key(), &options, || true, || ()).unwrap() {
+                            Woken::Granted(_) => granted.fetch_add(1, Ordering::Relaxed),
+                            Woken::Ended { why: WaitError::TimedOut, .. } => {
+                                expired.fetch_add(1, Ordering::Relaxed)
+                            }
+                            Woken::Ended { why: WaitError::Interrupted, .. } => {
+                                unreachable!("no thread interrupts it")
+                            }
+                        };
+                    }
+                    done.store(true, Ordering::Relaxed);
                 })
-                .collect();
-            while !waiters.iter().all(std::thread::ScopedJoinHandle::is_finished) {
-                if let Some(grant) = wait_queue::grant_one(point.key(), |_| TOKEN) {
-                    grant.wake();
-                    given += 1;
-                }
-                std::hint::spin_loop();
+            })
+            .collect();
+        while !waiters.iter().all(std::thread::ScopedJoinHandle::is_finished) {
+            if let Some(grant) = wait_queue::grant_one(point.key(), |_| TOKEN) {
+                grant.wake();
+                given += 1;
             }
-        });
-        assert_eq!(granted.into_inner(), given);
-        assert_eq!(given + expired.into_inner(), 3 * ROUNDS);
+            std::hint::spin_loop();
+        }
     });
+    assert_eq!(granted.into_inner(), given);
+    assert_eq!(given + expired.into_inner(), 3 * ROUNDS);
 }
 
 #[test]
 fn a_walk_finds_which_thread_waits_where() {
-    watched(|| {
-        // Otherwise its core would be one of theirs.
-        let (me, point) = (current(), WaitPoint::default());
-        let (found, allocations) = std::thread::scope(|s| {
-            (0..3).for_each(|name| point.queue(s, name, options(Order::Fifo, 1)));
-            let found = allocations_with_locks(walk::all_waiters);
-            (0..3).for_each(|_| point.grant());
-            found
-        });
-        let mut threads: Vec<_> =
-            found.into_iter().filter(|&(_, key)| key == point.key()).map(|(thread, _)| thread).collect();
-        threads.sort_unstable();
-        threads.dedup();
-        assert!(threads.len() == 3 && !threads.contains(&me.address()));
-        assert_eq!(allocations, 0, "with a bucket's lock held");
+    let _watched = watched();
+    // Otherwise its core would be one of theirs.
+    let (me, point) = (current(), WaitPoint::default());
+    let (found, allocations) = std::thread::scope(|s| {
+        (0..3).for_each(|name| point.queue(s, name, options(Order::Fifo, 1)));
+        let found = allocations_with_locks(walk::all_waiters);
+        (0..3).for_each(|_| point.grant());
+        found
     });
+    let mut threads: Vec<_> =
+        found.into_iter().filter(|&(_, key)| key == point.key()).map(|(thread, _)| thread).collect();
+    threads.sort_unstable();
+    threads.dedup();
+    assert!(threads.len() == 3 && !threads.contains(&me.address()));
+    assert_eq!(allocations, 0, "with a bucket's lock held");
 }

@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use super::{Options, Order, Token, Woken, grant_all, grant_one, requeue, wait};
 use crate::park::reason::WaitReason;
-use crate::park::tests::loom_model::{Core, Green, Outcomes, deadline, model, model_within, on, together};
+use crate::park::tests::loom_model::{
+    Core, Green, Letter, both_outcomes, deadline, model, model_within, on, spawn_with, together,
+};
 use crate::park::wait::Wait;
 use crate::park::wait::WaitError;
 use crate::shim::atomic::{AtomicBool, AtomicU32, Ordering};
-use crate::shim::{MODEL_STRIDE, UnsafeCell, strike};
+use crate::shim::{MODEL_STRIDE, strike};
 
 const TOKEN: Token = Token(1);
 
@@ -17,20 +19,15 @@ const TOKEN: Token = Token(1);
 #[repr(C, align(2048))]
 struct WaitPoint {
     ready: AtomicBool,
-    letter: UnsafeCell<u32>,
+    letter: Letter,
     woken: AtomicU32,
 }
-
-// SAFETY: the models are to show it. Loom reports an access to the letter that is not ordered.
-unsafe impl Sync for WaitPoint {}
-// SAFETY: the models are to show it.
-unsafe impl Send for WaitPoint {}
 
 impl WaitPoint {
     fn new() -> Arc<Self> {
         let point = Arc::new(Self::default());
         // It must exist before the threads do.
-        point.letter.with(|_| ());
+        point.letter.read();
         point
     }
 
@@ -43,13 +40,11 @@ impl WaitPoint {
     }
 
     fn write(&self) {
-        // SAFETY: checked by loom.
-        self.letter.with_mut(|text| unsafe { *text = 1 });
+        self.letter.write(1);
     }
 
     fn read(&self) {
-        // SAFETY: checked by loom.
-        assert_eq!(self.letter.with(|text| unsafe { *text }), 1);
+        assert_eq!(self.letter.read(), 1);
     }
 }
 
@@ -98,10 +93,7 @@ fn no_wakeup_of_a_green_thread_is_lost() {
     model(|| {
         let point = WaitPoint::new();
         let green = Green::new();
-        let other = {
-            let point = point.clone();
-            loom::thread::spawn(move || writer(&point))
-        };
+        let other = spawn_with(point.clone(), move |point| writer(&point));
         on(green.thread(), || reader(&point, || !point.ready.load(Ordering::Relaxed)));
         other.join().unwrap();
     });
@@ -142,16 +134,11 @@ fn granter(point: &WaitPoint) -> u32 {
 
 #[test]
 fn a_grant_and_a_deadline_have_one_winner() {
-    let outcomes = Outcomes::default();
-    let seen = outcomes.clone();
-    model(move || {
+    both_outcomes(model, |seen| {
         let point = WaitPoint::new();
         let core = Core::new();
         let thread = core.thread();
-        let sleeper = {
-            let point = point.clone();
-            loom::thread::spawn(move || on(thread, || timed(&point)))
-        };
+        let sleeper = spawn_with(point.clone(), move |point| on(thread, || timed(&point)));
         let clock = loom::thread::spawn(strike);
         let granted = granter(&point);
         sleeper.join().unwrap();
@@ -160,24 +147,17 @@ fn a_grant_and_a_deadline_have_one_winner() {
         seen.saw(granted == 0);
         assert!(grant_one(point.key(), |_| TOKEN).is_none(), "left in the queue");
     });
-    outcomes.are_both();
 }
 
 #[test]
 fn a_grant_and_a_timer_have_one_winner() {
-    let outcomes = Outcomes::default();
-    let seen = outcomes.clone();
-    model(move || {
+    both_outcomes(model, |seen| {
         let point = WaitPoint::new();
         let green = Green::new();
-        let sleeper = {
-            let (point, green) = (point.clone(), green.clone());
-            loom::thread::spawn(move || on(green.thread(), || timed(&point)))
-        };
-        let timer = {
-            let green = green.clone();
-            loom::thread::spawn(move || green.fire())
-        };
+        let sleeper = spawn_with((point.clone(), green.clone()), move |(point, green)| {
+            on(green.thread(), || timed(&point))
+        });
+        let timer = spawn_with(green.clone(), move |green| green.fire());
         let granted = granter(&point);
         sleeper.join().unwrap();
         timer.join().unwrap();
@@ -185,7 +165,6 @@ fn a_grant_and_a_timer_have_one_winner() {
         seen.saw(granted == 0);
         assert!(grant_one(point.key(), |_| TOKEN).is_none(), "left in the queue");
     });
-    outcomes.are_both();
 }
 
 /// A timer makes the thread runnable even if it has not won. The thread runs before its sleep is over, or is
@@ -196,14 +175,10 @@ fn negative_timer_that_does_not_ask_for_the_winner() {
     model(|| {
         let point = WaitPoint::new();
         let green = Green::new();
-        let sleeper = {
-            let (point, green) = (point.clone(), green.clone());
-            loom::thread::spawn(move || on(green.thread(), || timed(&point)))
-        };
-        let timer = {
-            let green = green.clone();
-            loom::thread::spawn(move || green.fire_blindly())
-        };
+        let sleeper = spawn_with((point.clone(), green.clone()), move |(point, green)| {
+            on(green.thread(), || timed(&point))
+        });
+        let timer = spawn_with(green.clone(), move |green| green.fire_blindly());
         granter(&point);
         sleeper.join().unwrap();
         timer.join().unwrap();
@@ -217,21 +192,14 @@ fn all_are_granted_or_expire() {
         let point = WaitPoint::new();
         let (core, green) = (Core::new(), Green::new());
         let thread = core.thread();
-        let kernel = {
-            let point = point.clone();
-            loom::thread::spawn(move || on(thread, || timed(&point)))
-        };
-        let sleeper = {
-            let (point, green) = (point.clone(), green.clone());
-            loom::thread::spawn(move || on(green.thread(), || timed(&point)))
-        };
-        let clock = {
-            let green = green.clone();
-            loom::thread::spawn(move || {
-                strike();
-                green.fire();
-            })
-        };
+        let kernel = spawn_with(point.clone(), move |point| on(thread, || timed(&point)));
+        let sleeper = spawn_with((point.clone(), green.clone()), move |(point, green)| {
+            on(green.thread(), || timed(&point))
+        });
+        let clock = spawn_with(green.clone(), move |green| {
+            strike();
+            green.fire();
+        });
         point.write();
         let granted = grant_all(point.key(), TOKEN, || true).unwrap().wake_all();
         kernel.join().unwrap();
@@ -243,16 +211,11 @@ fn all_are_granted_or_expire() {
 
 #[test]
 fn grant_all_and_a_deadline_have_one_winner() {
-    let outcomes = Outcomes::default();
-    let seen = outcomes.clone();
-    model(move || {
+    both_outcomes(model, |seen| {
         let point = WaitPoint::new();
         let core = Core::new();
         let thread = core.thread();
-        let sleeper = {
-            let point = point.clone();
-            loom::thread::spawn(move || on(thread, || timed(&point)))
-        };
+        let sleeper = spawn_with(point.clone(), move |point| on(thread, || timed(&point)));
         let clock = loom::thread::spawn(strike);
         point.write();
         let granted = grant_all(point.key(), TOKEN, || true).unwrap().wake_all();
@@ -261,7 +224,6 @@ fn grant_all_and_a_deadline_have_one_winner() {
         assert_eq!(point.woken.load(Ordering::Relaxed), granted as u32);
         seen.saw(granted == 0);
     });
-    outcomes.are_both();
 }
 
 /// A waiter is moved to the other queue while its deadline passes. It is found in one of them, or has left.
@@ -271,18 +233,15 @@ fn a_move_and_a_deadline_have_one_winner() {
         let point = WaitPoint::new();
         let core = Core::new();
         let thread = core.thread();
-        let sleeper = {
-            let point = point.clone();
-            loom::thread::spawn(move || {
-                on(thread, || match wait(point.key(), &options(true), || true, || ()).unwrap() {
-                    Woken::Granted(_) => 1,
-                    Woken::Ended { why: WaitError::TimedOut, moved } => 2 + u32::from(moved),
-                    Woken::Ended { why: WaitError::Interrupted, .. } => {
-                        unreachable!("no thread interrupts it")
-                    }
-                })
+        let sleeper = spawn_with(point.clone(), move |point| {
+            on(thread, || match wait(point.key(), &options(true), || true, || ()).unwrap() {
+                Woken::Granted(_) => 1,
+                Woken::Ended { why: WaitError::TimedOut, moved } => 2 + u32::from(moved),
+                Woken::Ended { why: WaitError::Interrupted, .. } => {
+                    unreachable!("no thread interrupts it")
+                }
             })
-        };
+        });
         let clock = loom::thread::spawn(strike);
         let moved = requeue(point.key(), point.other_key(), |_| true);
         let granted = grant_one(point.other_key(), |_| TOKEN).map(super::Grant::wake).is_some();

@@ -6,7 +6,7 @@ use loom::sync::Arc;
 
 use super::*;
 use crate::fiber::on_cpu::Mounted;
-use crate::park::tests::loom_model::model;
+use crate::park::tests::loom_model::{model, spawn_with};
 use crate::shim;
 use crate::shim::atomic::AtomicBool;
 
@@ -60,10 +60,8 @@ fn passes(leave: fn(&Thread), then: u32) {
         thread.hook(|account, session| account.runs(session, 10, 0, None));
         thread.mounted.set();
         assert!(!thread.queued.load(Ordering::Relaxed));
-        let others = [leave, Thread::runs].map(|does| {
-            let thread = Arc::clone(&thread);
-            loom::thread::spawn(move || does(&thread))
-        });
+        let others =
+            [leave, Thread::runs].map(|does| spawn_with(Arc::clone(&thread), move |thread| does(&thread)));
         thread.hook(|account, _| account.readied(30, true));
         thread.queued.store(true, Ordering::Release);
         thread.session.store(then, Ordering::Relaxed);

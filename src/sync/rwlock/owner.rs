@@ -87,6 +87,7 @@ mod tests {
 
     use super::*;
     use crate::park::current::current;
+    use crate::park::tests::until;
     use crate::sys::child_tests::isolated;
 
     const SHORT: Duration = Duration::from_millis(1);
@@ -133,9 +134,7 @@ mod tests {
             assert!(lock.try_lock_exclusive());
             std::thread::scope(|s| {
                 let waiter = s.spawn(|| lock.lock_shared());
-                while !lock.bits().is_waited_for() {
-                    std::thread::yield_now();
-                }
+                until(|| lock.bits().is_waited_for());
                 lock_owners::begin();
                 // SAFETY: acquired above.
                 unsafe { lock.unlock_exclusive() };

@@ -11,7 +11,8 @@ use crate::park::current::current;
 use crate::park::priority::Priority;
 use crate::park::reason::WaitReason;
 use crate::park::tests::loom_model::{
-    Core, Green, Letter, Outcomes, body, deadline, large_model, model, model_within, on, together,
+    Core, Green, Letter, body, both_outcomes, deadline, large_model, model, model_within, on, spawn_with,
+    together,
 };
 use crate::park::thread::ThreadRef;
 use crate::park::wait::{Wait, WaitError};
@@ -87,10 +88,9 @@ fn green_and_kernel_threads_share_permits() {
     model(|| {
         let guarded = Guarded::new(1);
         let green = Green::new();
-        let other = {
-            let (guarded, green) = (guarded.clone(), green.clone());
-            loom::thread::spawn(move || on(green.thread(), || guarded.alone(1)))
-        };
+        let other = spawn_with((guarded.clone(), green.clone()), move |(guarded, green)| {
+            on(green.thread(), || guarded.alone(1))
+        });
         together([body(&guarded, |guarded| guarded.alone(1))]);
         other.join().unwrap();
         guarded.ends_with(1, 2);
@@ -133,9 +133,7 @@ fn permits_add_up() {
 /// One thread gives up at any moment, and no permit is lost.
 #[test]
 fn a_deadline_loses_no_permit() {
-    let outcomes = Outcomes::default();
-    let seen = outcomes.clone();
-    model(move || {
+    both_outcomes(model, |seen| {
         let guarded = Guarded::new(0);
         let seen = seen.clone();
         let timed = move |guarded: &Guarded| {
@@ -150,14 +148,11 @@ fn a_deadline_loses_no_permit() {
         clock.join().unwrap();
         guarded.ends_with(1, 0);
     });
-    outcomes.are_both();
 }
 
 #[test]
 fn an_interrupt_loses_no_permit() {
-    let outcomes = Outcomes::default();
-    let seen = outcomes.clone();
-    model(move || {
+    both_outcomes(model, |seen| {
         let guarded = Guarded::new(0);
         let seen = seen.clone();
         let interrupted = move |guarded: &Guarded| {
@@ -171,7 +166,6 @@ fn an_interrupt_loses_no_permit() {
         together([body(&guarded, interrupted), body(&guarded, |guarded| guarded.semaphore.add_permits(1))]);
         guarded.ends_with(1, 0);
     });
-    outcomes.are_both();
 }
 
 /// There is one permit. One thread waits for two until the clock strikes, and then does `leave`; the
@@ -231,16 +225,13 @@ fn one_before_another(hurried: ThreadRef, take: fn(&Semaphore)) {
     let guarded = Guarded::new(1);
     let first = Core::new();
     hurried.priority.begin(Priority::High);
-    let other = {
-        let guarded = guarded.clone();
-        loom::thread::spawn(move || {
-            on(hurried, || {
-                take(&guarded.semaphore);
-                guarded.write();
-                guarded.semaphore.add_permits(2);
-            });
-        })
-    };
+    let other = spawn_with(guarded.clone(), move |guarded| {
+        on(hurried, || {
+            take(&guarded.semaphore);
+            guarded.write();
+            guarded.semaphore.add_permits(2);
+        });
+    });
     on(first.thread(), || guarded.alone(2));
     other.join().unwrap();
     guarded.ends_with(2, 2);

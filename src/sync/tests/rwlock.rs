@@ -3,7 +3,7 @@ use std::time::{Duration, Instant};
 
 use lock_api::RawRwLock as _;
 
-use super::watched;
+use super::{until, watched};
 use crate::park::wait::{Wait, WaitError};
 use crate::sync::{
     RawRwLock, RwLock, RwLockReadGuard, RwLockUpgradableReadGuard, RwLockWith, RwLockWriteGuard, UpgradeWith,
@@ -14,9 +14,7 @@ const SOON: Duration = Duration::from_millis(1);
 /// Waits until a thread is in one of the queues.
 fn until_waited_for(lock: &RwLock<impl Sized>) {
     // SAFETY: only a look.
-    while !format!("{:?}", unsafe { lock.raw() }).contains("waiters: true") {
-        std::thread::yield_now();
-    }
+    until(|| format!("{:?}", unsafe { lock.raw() }).contains("waiters: true"));
 }
 
 #[test]
@@ -84,121 +82,115 @@ fn step(lock: &RwLock<usize>, way: usize, read: &dyn Fn(), change: &dyn Fn(&mut 
 fn keeps_writers_apart_from_all() {
     const THREADS: usize = 6;
     const ROUNDS: usize = 3_000;
-    watched(|| {
-        let lock = RwLock::new(0usize);
-        // Readers that are in, or -1 for a writer.
-        let inside = AtomicI32::new(0);
-        let written = AtomicUsize::new(0);
-        let change = |value: &mut usize| {
-            assert_eq!(inside.swap(-1, Ordering::Relaxed), 0);
-            *value += 1;
-            written.fetch_add(1, Ordering::Relaxed);
-            assert_eq!(inside.swap(0, Ordering::Relaxed), -1);
-        };
-        let read = || {
-            assert!(inside.fetch_add(1, Ordering::Relaxed) >= 0);
-            inside.fetch_sub(1, Ordering::Relaxed);
-        };
-        std::thread::scope(|s| {
-            for thread in 0..THREADS {
-                let (lock, read, change) = (&lock, &read, &change);
-                s.spawn(move || {
-                    for round in 0..ROUNDS {
-                        step(lock, (round * 7 + thread) % 13, read, change);
-                    }
-                });
-            }
-        });
-        assert!(!lock.is_locked());
-        assert_eq!(
-            // SAFETY: only a look.
-            format!("{:?}", unsafe { lock.raw() }),
-            "RawRwLock { written: false, readers: 0, upgradable: false, waiters: false }"
-        );
-        assert_eq!(lock.into_inner(), written.into_inner());
+    let _watched = watched();
+    let lock = RwLock::new(0usize);
+    // Readers that are in, or -1 for a writer.
+    let inside = AtomicI32::new(0);
+    let written = AtomicUsize::new(0);
+    let change = |value: &mut usize| {
+        assert_eq!(inside.swap(-1, Ordering::Relaxed), 0);
+        *value += 1;
+        written.fetch_add(1, Ordering::Relaxed);
+        assert_eq!(inside.swap(0, Ordering::Relaxed), -1);
+    };
+    let read = || {
+        assert!(inside.fetch_add(1, Ordering::Relaxed) >= 0);
+        inside.fetch_sub(1, Ordering::Relaxed);
+    };
+    std::thread::scope(|s| {
+        for thread in 0..THREADS {
+            let (lock, read, change) = (&lock, &read, &change);
+            s.spawn(move || {
+                for round in 0..ROUNDS {
+                    step(lock, (round * 7 + thread) % 13, read, change);
+                }
+            });
+        }
     });
+    assert!(!lock.is_locked());
+    assert_eq!(
+        // SAFETY: only a look.
+        format!("{:?}", unsafe { lock.raw() }),
+        "RawRwLock { written: false, readers: 0, upgradable: false, waiters: false }"
+    );
+    assert_eq!(lock.into_inner(), written.into_inner());
 }
 
 #[test]
 fn deadlines_give_up() {
-    watched(|| {
-        let lock = RwLock::new(());
-        let reader = lock.read();
-        assert!(lock.try_write().is_none());
-        let begin = Instant::now();
-        assert!(lock.try_write_for(Duration::from_millis(20)).is_none());
-        assert!(begin.elapsed() >= Duration::from_millis(20));
-        assert!(lock.try_write_until(Instant::now()).is_none());
-        assert!(lock.try_read().is_some());
-        drop(reader);
-        let writer = lock.write();
-        assert!(lock.try_read().is_none());
-        assert!(lock.try_read_for(SOON).is_none());
-        assert!(lock.try_read_until(Instant::now()).is_none());
-        assert!(lock.try_read_recursive().is_none());
-        assert!(lock.try_read_recursive_for(SOON).is_none());
-        assert!(lock.try_upgradable_read().is_none());
-        assert!(lock.try_upgradable_read_for(SOON).is_none());
-        assert!(lock.try_upgradable_read_until(Instant::now()).is_none());
-        drop(writer);
-        let (first, second) = (lock.upgradable_read(), lock.read());
-        assert!(lock.try_upgradable_read_for(SOON).is_none());
-        let first = RwLockUpgradableReadGuard::try_upgrade(first).unwrap_err();
-        let first = RwLockUpgradableReadGuard::try_upgrade_for(first, SOON).unwrap_err();
-        assert!(lock.try_read().is_some(), "the door is open again");
-        let first = RwLockUpgradableReadGuard::try_upgrade_until(first, Instant::now()).unwrap_err();
-        drop(second);
-        assert!(RwLockUpgradableReadGuard::try_upgrade_for(first, Duration::MAX).is_ok());
-        assert!(lock.try_write_for(Duration::MAX).is_some());
-    });
+    let _watched = watched();
+    let lock = RwLock::new(());
+    let reader = lock.read();
+    assert!(lock.try_write().is_none());
+    let begin = Instant::now();
+    assert!(lock.try_write_for(Duration::from_millis(20)).is_none());
+    assert!(begin.elapsed() >= Duration::from_millis(20));
+    assert!(lock.try_write_until(Instant::now()).is_none());
+    assert!(lock.try_read().is_some());
+    drop(reader);
+    let writer = lock.write();
+    assert!(lock.try_read().is_none());
+    assert!(lock.try_read_for(SOON).is_none());
+    assert!(lock.try_read_until(Instant::now()).is_none());
+    assert!(lock.try_read_recursive().is_none());
+    assert!(lock.try_read_recursive_for(SOON).is_none());
+    assert!(lock.try_upgradable_read().is_none());
+    assert!(lock.try_upgradable_read_for(SOON).is_none());
+    assert!(lock.try_upgradable_read_until(Instant::now()).is_none());
+    drop(writer);
+    let (first, second) = (lock.upgradable_read(), lock.read());
+    assert!(lock.try_upgradable_read_for(SOON).is_none());
+    let first = RwLockUpgradableReadGuard::try_upgrade(first).unwrap_err();
+    let first = RwLockUpgradableReadGuard::try_upgrade_for(first, SOON).unwrap_err();
+    assert!(lock.try_read().is_some(), "the door is open again");
+    let first = RwLockUpgradableReadGuard::try_upgrade_until(first, Instant::now()).unwrap_err();
+    drop(second);
+    assert!(RwLockUpgradableReadGuard::try_upgrade_for(first, Duration::MAX).is_ok());
+    assert!(lock.try_write_for(Duration::MAX).is_some());
 }
 
 /// If a writer gives up, readers that came after it go in beside those that read.
 #[test]
 fn a_writer_that_gives_up_lets_readers_in() {
     for upgrading in [false, true] {
-        watched(|| {
-            let lock = RwLock::new(());
-            let reader = lock.read();
-            std::thread::scope(|s| {
-                let writer = s.spawn(|| {
-                    if upgrading {
-                        let guard = lock.upgradable_read();
-                        RwLockUpgradableReadGuard::try_upgrade_for(guard, Duration::from_millis(50)).is_ok()
-                    } else {
-                        lock.try_write_for(Duration::from_millis(50)).is_some()
-                    }
-                });
-                while lock.try_read().is_some() {
-                    std::thread::yield_now();
+        let _watched = watched();
+        let lock = RwLock::new(());
+        let reader = lock.read();
+        std::thread::scope(|s| {
+            let writer = s.spawn(|| {
+                if upgrading {
+                    let guard = lock.upgradable_read();
+                    RwLockUpgradableReadGuard::try_upgrade_for(guard, Duration::from_millis(50)).is_ok()
+                } else {
+                    lock.try_write_for(Duration::from_millis(50)).is_some()
                 }
-                let others = [(); 3].map(|()| s.spawn(|| drop(lock.read())));
-                assert!(!writer.join().unwrap());
-                others.into_iter().for_each(|other| other.join().unwrap());
             });
-            drop(reader);
-            assert!(lock.try_write().is_some());
+            until(|| lock.try_read().is_none());
+            let others = [(); 3].map(|()| s.spawn(|| drop(lock.read())));
+            assert!(!writer.join().unwrap());
+            others.into_iter().for_each(|other| other.join().unwrap());
         });
+        drop(reader);
+        assert!(lock.try_write().is_some());
     }
 }
 
 #[test]
 fn a_reader_may_read_again_while_a_writer_waits() {
-    watched(|| {
-        let lock = RwLock::new(0);
-        std::thread::scope(|s| {
-            let reader = lock.read();
-            s.spawn(|| *lock.write() += 1);
-            until_waited_for(&lock);
-            assert!(lock.try_read().is_none(), "others do not come in");
-            assert!(lock.try_upgradable_read().is_none());
-            assert_eq!(*lock.read_recursive(), 0);
-            assert!(lock.try_read_recursive_for(SOON).is_some());
-            assert!(lock.read_recursive_with(Wait::forever().interruptible()).is_ok());
-            drop(reader);
-        });
-        assert_eq!(lock.into_inner(), 1);
+    let _watched = watched();
+    let lock = RwLock::new(0);
+    std::thread::scope(|s| {
+        let reader = lock.read();
+        s.spawn(|| *lock.write() += 1);
+        until_waited_for(&lock);
+        assert!(lock.try_read().is_none(), "others do not come in");
+        assert!(lock.try_upgradable_read().is_none());
+        assert_eq!(*lock.read_recursive(), 0);
+        assert!(lock.try_read_recursive_for(SOON).is_some());
+        assert!(lock.read_recursive_with(Wait::forever().interruptible()).is_ok());
+        drop(reader);
     });
+    assert_eq!(lock.into_inner(), 1);
 }
 
 /// A downgrade lets all readers in at once: each waits in the lock for the others.
@@ -206,145 +198,128 @@ fn a_reader_may_read_again_while_a_writer_waits() {
 fn a_batch_of_readers_is_in_together() {
     const READERS: usize = 8;
     for downgrade in [false, true] {
-        watched(|| {
-            let lock = RwLock::new(());
-            let inside = AtomicUsize::new(0);
-            std::thread::scope(|s| {
-                let writer = lock.write();
-                for _ in 0..READERS {
-                    s.spawn(|| {
-                        let _guard = lock.read();
-                        inside.fetch_add(1, Ordering::Relaxed);
-                        while inside.load(Ordering::Relaxed) < READERS {
-                            std::thread::yield_now();
-                        }
-                    });
-                }
-                // SAFETY: only a look.
-                let raw = unsafe { lock.raw() };
-                while raw.waiters()[0] < READERS {
-                    std::thread::yield_now();
-                }
-                // A writer, which would close the door if they came in one by one.
-                s.spawn(|| drop(lock.write()));
-                while raw.waiters()[2] < 1 {
-                    std::thread::yield_now();
-                }
-                if downgrade {
-                    let _reader = RwLockWriteGuard::downgrade(writer);
-                    while inside.load(Ordering::Relaxed) < READERS {
-                        std::thread::yield_now();
-                    }
-                } else {
-                    RwLockWriteGuard::unlock_fair(writer);
-                }
-            });
+        let _watched = watched();
+        let lock = RwLock::new(());
+        let inside = AtomicUsize::new(0);
+        std::thread::scope(|s| {
+            let writer = lock.write();
+            for _ in 0..READERS {
+                s.spawn(|| {
+                    let _guard = lock.read();
+                    inside.fetch_add(1, Ordering::Relaxed);
+                    until(|| inside.load(Ordering::Relaxed) >= READERS);
+                });
+            }
+            // SAFETY: only a look.
+            let raw = unsafe { lock.raw() };
+            until(|| raw.waiters()[0] >= READERS);
+            // A writer, which would close the door if they came in one by one.
+            s.spawn(|| drop(lock.write()));
+            until(|| raw.waiters()[2] >= 1);
+            if downgrade {
+                let _reader = RwLockWriteGuard::downgrade(writer);
+                until(|| inside.load(Ordering::Relaxed) >= READERS);
+            } else {
+                RwLockWriteGuard::unlock_fair(writer);
+            }
         });
     }
 }
 
 #[test]
 fn fair_unlocks_hand_over() {
-    watched(|| {
-        let lock = RwLock::new(0);
-        std::thread::scope(|s| {
-            let reader = lock.read();
-            s.spawn(|| *lock.write() += 1);
-            until_waited_for(&lock);
-            RwLockReadGuard::unlock_fair(reader);
-            // Handed over: no other thread can have been faster.
-            assert_eq!(*lock.read(), 1);
-            let reader = lock.upgradable_read();
-            s.spawn(|| *lock.write() += 1);
-            until_waited_for(&lock);
-            RwLockUpgradableReadGuard::unlock_fair(reader);
-            assert_eq!(*lock.read(), 2);
-            let mut writer = lock.write();
-            let turn = s.spawn(|| *lock.read());
-            until_waited_for(&lock);
-            *writer += 1;
-            RwLockWriteGuard::unlock_fair(writer);
-            assert_eq!(turn.join().unwrap(), 3);
-        });
+    let _watched = watched();
+    let lock = RwLock::new(0);
+    std::thread::scope(|s| {
+        let reader = lock.read();
+        s.spawn(|| *lock.write() += 1);
+        until_waited_for(&lock);
+        RwLockReadGuard::unlock_fair(reader);
+        // Handed over: no other thread can have been faster.
+        assert_eq!(*lock.read(), 1);
+        let reader = lock.upgradable_read();
+        s.spawn(|| *lock.write() += 1);
+        until_waited_for(&lock);
+        RwLockUpgradableReadGuard::unlock_fair(reader);
+        assert_eq!(*lock.read(), 2);
+        let mut writer = lock.write();
+        let turn = s.spawn(|| *lock.read());
+        until_waited_for(&lock);
+        *writer += 1;
+        RwLockWriteGuard::unlock_fair(writer);
+        assert_eq!(turn.join().unwrap(), 3);
     });
 }
 
 #[test]
 fn bumps_let_others_in() {
-    watched(|| {
-        let lock = RwLock::new(0);
-        std::thread::scope(|s| {
-            let mut writer = lock.write();
-            RwLockWriteGuard::bump(&mut writer);
-            s.spawn(|| *lock.write() += 1);
-            until_waited_for(&lock);
-            RwLockWriteGuard::bump(&mut writer);
-            assert_eq!(*writer, 1);
-            let mut reader = RwLockWriteGuard::downgrade(writer);
-            RwLockReadGuard::bump(&mut reader);
-            s.spawn(|| *lock.write() += 1);
-            until_waited_for(&lock);
-            RwLockReadGuard::bump(&mut reader);
-            assert_eq!(*reader, 2);
-            drop(reader);
-            let mut upgradable = lock.upgradable_read();
-            RwLockUpgradableReadGuard::bump(&mut upgradable);
-            s.spawn(|| *lock.write() += 1);
-            until_waited_for(&lock);
-            RwLockUpgradableReadGuard::bump(&mut upgradable);
-            assert_eq!(*upgradable, 3);
-        });
+    let _watched = watched();
+    let lock = RwLock::new(0);
+    std::thread::scope(|s| {
+        let mut writer = lock.write();
+        RwLockWriteGuard::bump(&mut writer);
+        s.spawn(|| *lock.write() += 1);
+        until_waited_for(&lock);
+        RwLockWriteGuard::bump(&mut writer);
+        assert_eq!(*writer, 1);
+        let mut reader = RwLockWriteGuard::downgrade(writer);
+        RwLockReadGuard::bump(&mut reader);
+        s.spawn(|| *lock.write() += 1);
+        until_waited_for(&lock);
+        RwLockReadGuard::bump(&mut reader);
+        assert_eq!(*reader, 2);
+        drop(reader);
+        let mut upgradable = lock.upgradable_read();
+        RwLockUpgradableReadGuard::bump(&mut upgradable);
+        s.spawn(|| *lock.write() += 1);
+        until_waited_for(&lock);
+        RwLockUpgradableReadGuard::bump(&mut upgradable);
+        assert_eq!(*upgradable, 3);
     });
 }
 
 #[test]
 fn one_upgradable_at_a_time_and_the_next_when_it_leaves() {
-    watched(|| {
-        let lock = RwLock::new(0);
-        let order = AtomicUsize::new(0);
-        std::thread::scope(|s| {
-            let first = lock.upgradable_read();
-            // No thread ever leaves alone: a reader stays all the time.
-            let reader = lock.read();
-            for _ in 0..3 {
-                s.spawn(|| {
-                    let next = lock.upgradable_read();
-                    order.fetch_add(1, Ordering::Relaxed);
-                    drop(RwLockUpgradableReadGuard::downgrade(next));
-                });
-            }
-            until_waited_for(&lock);
-            assert!(lock.try_read().is_some(), "they keep no reader out");
-            drop(first);
-            while order.load(Ordering::Relaxed) < 3 {
-                std::thread::yield_now();
-            }
-            drop(reader);
-        });
+    let _watched = watched();
+    let lock = RwLock::new(0);
+    let order = AtomicUsize::new(0);
+    std::thread::scope(|s| {
+        let first = lock.upgradable_read();
+        // No thread ever leaves alone: a reader stays all the time.
+        let reader = lock.read();
+        for _ in 0..3 {
+            s.spawn(|| {
+                let next = lock.upgradable_read();
+                order.fetch_add(1, Ordering::Relaxed);
+                drop(RwLockUpgradableReadGuard::downgrade(next));
+            });
+        }
+        until_waited_for(&lock);
+        assert!(lock.try_read().is_some(), "they keep no reader out");
+        drop(first);
+        until(|| order.load(Ordering::Relaxed) >= 3);
+        drop(reader);
     });
 }
 
 #[test]
 fn an_upgrade_waits_for_readers_and_keeps_new_ones_out() {
-    watched(|| {
-        let lock = RwLock::new(0);
-        std::thread::scope(|s| {
-            let reader = lock.read();
-            let upgrader = s.spawn(|| {
-                let mut writer = RwLockUpgradableReadGuard::upgrade(lock.upgradable_read());
-                *writer += 1;
-            });
-            while lock.try_read().is_some() {
-                std::thread::yield_now();
-            }
-            s.spawn(|| assert_eq!(*lock.read(), 1, "came after the thread that upgrades"));
-            s.spawn(|| drop(lock.write()));
-            until_waited_for(&lock);
-            assert_eq!(*reader, 0);
-            assert_eq!(lock.try_read_recursive().map(|again| *again), Some(0));
-            drop(reader);
-            upgrader.join().unwrap();
+    let _watched = watched();
+    let lock = RwLock::new(0);
+    std::thread::scope(|s| {
+        let reader = lock.read();
+        let upgrader = s.spawn(|| {
+            let mut writer = RwLockUpgradableReadGuard::upgrade(lock.upgradable_read());
+            *writer += 1;
         });
+        until(|| lock.try_read().is_none());
+        s.spawn(|| assert_eq!(*lock.read(), 1, "came after the thread that upgrades"));
+        s.spawn(|| drop(lock.write()));
+        until_waited_for(&lock);
+        assert_eq!(*reader, 0);
+        assert_eq!(lock.try_read_recursive().map(|again| *again), Some(0));
+        drop(reader);
+        upgrader.join().unwrap();
     });
 }
 
@@ -353,34 +328,33 @@ fn an_upgrade_waits_for_readers_and_keeps_new_ones_out() {
 #[test]
 fn no_thread_starves() {
     for few_write in [true, false] {
-        watched(|| {
-            let lock = RwLock::new(());
-            let stop = AtomicBool::new(false);
-            std::thread::scope(|s| {
-                for _ in 0..3 {
-                    s.spawn(|| {
-                        while !stop.load(Ordering::Relaxed) {
-                            let begin = Instant::now();
-                            let hold = || while begin.elapsed() < Duration::from_micros(20) {};
-                            if few_write {
-                                let _guard = lock.read();
-                                hold();
-                            } else {
-                                let _guard = lock.write();
-                                hold();
-                            }
+        let _watched = watched();
+        let lock = RwLock::new(());
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|s| {
+            for _ in 0..3 {
+                s.spawn(|| {
+                    while !stop.load(Ordering::Relaxed) {
+                        let begin = Instant::now();
+                        let hold = || while begin.elapsed() < Duration::from_micros(20) {};
+                        if few_write {
+                            let _guard = lock.read();
+                            hold();
+                        } else {
+                            let _guard = lock.write();
+                            hold();
                         }
-                    });
-                }
-                for _ in 0..50 {
-                    if few_write {
-                        drop(lock.write());
-                    } else {
-                        drop(lock.read());
                     }
+                });
+            }
+            for _ in 0..50 {
+                if few_write {
+                    drop(lock.write());
+                } else {
+                    drop(lock.read());
                 }
-                stop.store(true, Ordering::Relaxed);
-            });
+            }
+            stop.store(true, Ordering::Relaxed);
         });
     }
 }
@@ -416,18 +390,17 @@ fn interrupted_threads_do_not_wait() {
 
 #[test]
 fn may_be_unlocked_by_another_thread() {
-    watched(|| {
-        let raw = RawRwLock::new();
-        raw.lock_exclusive();
-        std::thread::scope(|s| {
-            s.spawn(|| {
-                // SAFETY: locked above, by a thread that will not unlock it.
-                unsafe { raw.unlock_exclusive() };
-            });
-            raw.lock_shared();
+    let _watched = watched();
+    let raw = RawRwLock::new();
+    raw.lock_exclusive();
+    std::thread::scope(|s| {
+        s.spawn(|| {
+            // SAFETY: locked above, by a thread that will not unlock it.
+            unsafe { raw.unlock_exclusive() };
         });
-        assert!(raw.is_locked() && !raw.is_locked_exclusive());
+        raw.lock_shared();
     });
+    assert!(raw.is_locked() && !raw.is_locked_exclusive());
 }
 
 #[test]
@@ -469,23 +442,22 @@ fn guards_can_be_mapped_and_everything_has_a_debug_form() {
 /// nothing behind.
 #[test]
 fn a_lock_may_die_as_soon_as_its_last_user_is_out() {
-    watched(|| {
-        for _ in 0..500 {
-            let lock = std::sync::Arc::new(RwLock::new(0));
-            let threads: Vec<_> = (0..4)
-                .map(|n| {
-                    let lock = lock.clone();
-                    std::thread::spawn(move || {
-                        if n % 2 == 0 {
-                            *lock.write() += 1;
-                        } else {
-                            assert!(*lock.read() <= 2);
-                        }
-                    })
+    let _watched = watched();
+    for _ in 0..500 {
+        let lock = std::sync::Arc::new(RwLock::new(0));
+        let threads: Vec<_> = (0..4)
+            .map(|n| {
+                let lock = lock.clone();
+                std::thread::spawn(move || {
+                    if n % 2 == 0 {
+                        *lock.write() += 1;
+                    } else {
+                        assert!(*lock.read() <= 2);
+                    }
                 })
-                .collect();
-            drop(lock);
-            threads.into_iter().for_each(|thread| thread.join().unwrap());
-        }
-    });
+            })
+            .collect();
+        drop(lock);
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+    }
 }

@@ -4,7 +4,7 @@ use std::sync::{Arc, mpsc};
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
-use super::watched;
+use super::{until, watched};
 use crate::park::current::current;
 use crate::park::priority::Priority;
 use crate::park::reason::WaitReason;
@@ -45,34 +45,31 @@ fn ended(thread: &ScopedJoinHandle<'_, usize>) -> bool {
 
 /// Queues requests. Returns the order in which they were served when permits come one by one.
 fn order(requests: &[(Priority, usize)], permits: usize) -> Vec<usize> {
-    watched(|| {
-        let semaphore = Semaphore::new(0);
-        let served = std::sync::Mutex::new(Vec::new());
-        std::thread::scope(|s| {
-            for (which, &(priority, n)) in requests.iter().enumerate() {
-                let (semaphore, served) = (&semaphore, &served);
-                let (_, core) = asleep(s, priority, move || {
-                    semaphore.acquire_many(n).forget();
-                    served.lock().unwrap().push(which);
-                });
-                core.release();
-            }
-            let mut given = 0;
-            while given < permits {
-                semaphore.add_permits(1);
-                given += 1;
-                // The next permit comes when the requests that can be served have been.
-                let due = |list: &Vec<usize>| list.iter().map(|&which| requests[which].1).sum::<usize>();
-                while due(&served.lock().unwrap()) + semaphore.available_permits() < given {
-                    std::thread::yield_now();
-                }
-            }
-        });
-        assert!(semaphore.try_acquire().is_none() && semaphore.available_permits() == 0);
-        semaphore.add_permits(1);
-        assert!(semaphore.try_acquire().is_some(), "no thread waits any more");
-        served.into_inner().unwrap()
-    })
+    let _watched = watched();
+    let semaphore = Semaphore::new(0);
+    let served = std::sync::Mutex::new(Vec::new());
+    std::thread::scope(|s| {
+        for (which, &(priority, n)) in requests.iter().enumerate() {
+            let (semaphore, served) = (&semaphore, &served);
+            let (_, core) = asleep(s, priority, move || {
+                semaphore.acquire_many(n).forget();
+                served.lock().unwrap().push(which);
+            });
+            core.release();
+        }
+        let mut given = 0;
+        while given < permits {
+            semaphore.add_permits(1);
+            given += 1;
+            // The next permit comes when the requests that can be served have been.
+            let due = |list: &Vec<usize>| list.iter().map(|&which| requests[which].1).sum::<usize>();
+            until(|| due(&served.lock().unwrap()) + semaphore.available_permits() >= given);
+        }
+    });
+    assert!(semaphore.try_acquire().is_none() && semaphore.available_permits() == 0);
+    semaphore.add_permits(1);
+    assert!(semaphore.try_acquire().is_some(), "no thread waits any more");
+    served.into_inner().unwrap()
 }
 
 #[test]
@@ -106,60 +103,57 @@ fn the_lowest_is_not_starved() {
 
 #[test]
 fn a_request_that_fits_passes_lower_ones_at_once() {
-    watched(|| {
-        let semaphore = Semaphore::new(1);
-        std::thread::scope(|s| {
-            let (big, core) = asleep(s, Priority::Normal, || semaphore.acquire_many(2).num_permits());
-            core.release();
-            assert!(semaphore.try_acquire().is_none(), "what is left is not for threads that come later");
-            let high = s.spawn(|| {
-                current().priority.begin(Priority::High);
-                semaphore.acquire().num_permits()
-            });
-            assert_eq!(high.join().unwrap(), 1);
-            assert!(!ended(&big));
-            semaphore.add_permits(1);
-            assert_eq!(big.join().unwrap(), 2);
+    let _watched = watched();
+    let semaphore = Semaphore::new(1);
+    std::thread::scope(|s| {
+        let (big, core) = asleep(s, Priority::Normal, || semaphore.acquire_many(2).num_permits());
+        core.release();
+        assert!(semaphore.try_acquire().is_none(), "what is left is not for threads that come later");
+        let high = s.spawn(|| {
+            current().priority.begin(Priority::High);
+            semaphore.acquire().num_permits()
         });
-        assert_eq!(semaphore.available_permits(), 2);
+        assert_eq!(high.join().unwrap(), 1);
+        assert!(!ended(&big));
+        semaphore.add_permits(1);
+        assert_eq!(big.join().unwrap(), 2);
     });
+    assert_eq!(semaphore.available_permits(), 2);
 }
 
 #[test]
 fn a_waiter_that_gives_up_makes_way() {
-    watched(|| {
-        let semaphore = Semaphore::new(1);
-        std::thread::scope(|s| {
-            let (big, first) = asleep(s, Priority::Normal, || {
-                semaphore.acquire_many_with(2, Wait::forever().interruptible()).is_err()
-            });
-            let (small, second) = asleep(s, Priority::Normal, || semaphore.acquire().num_permits());
-            assert!(!ended(&small));
-            first.interrupt();
-            assert!(big.join().unwrap());
-            assert_eq!(small.join().unwrap(), 1);
-            first.release();
-            second.release();
+    let _watched = watched();
+    let semaphore = Semaphore::new(1);
+    std::thread::scope(|s| {
+        let (big, first) = asleep(s, Priority::Normal, || {
+            semaphore.acquire_many_with(2, Wait::forever().interruptible()).is_err()
         });
-        assert_eq!(semaphore.available_permits(), 1);
-        assert!(semaphore.try_acquire().is_some());
+        let (small, second) = asleep(s, Priority::Normal, || semaphore.acquire().num_permits());
+        assert!(!ended(&small));
+        first.interrupt();
+        assert!(big.join().unwrap());
+        assert_eq!(small.join().unwrap(), 1);
+        first.release();
+        second.release();
     });
+    assert_eq!(semaphore.available_permits(), 1);
+    assert!(semaphore.try_acquire().is_some());
 }
 
 #[test]
 fn nothing_is_there_always() {
-    watched(|| {
-        let semaphore = Semaphore::new(0);
-        std::thread::scope(|s| {
-            let (one, core) = asleep(s, Priority::Normal, || semaphore.acquire().num_permits());
-            core.release();
-            assert_eq!(semaphore.acquire_many(0).num_permits(), 0);
-            assert!(semaphore.try_acquire_many(0).is_some());
-            semaphore.add_permits(0);
-            assert!(!ended(&one));
-            semaphore.add_permits(1);
-            one.join().unwrap();
-        });
+    let _watched = watched();
+    let semaphore = Semaphore::new(0);
+    std::thread::scope(|s| {
+        let (one, core) = asleep(s, Priority::Normal, || semaphore.acquire().num_permits());
+        core.release();
+        assert_eq!(semaphore.acquire_many(0).num_permits(), 0);
+        assert!(semaphore.try_acquire_many(0).is_some());
+        semaphore.add_permits(0);
+        assert!(!ended(&one));
+        semaphore.add_permits(1);
+        one.join().unwrap();
     });
 }
 

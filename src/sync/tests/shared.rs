@@ -2,7 +2,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::watched;
+use super::{until, watched};
 use crate::park::wait::{Wait, WaitError};
 use crate::sync::process_shared::{
     Acquired, Barrier, Condvar, Mutex, MutexGuard, Once, RawMutex, RwLock, Semaphore,
@@ -61,81 +61,74 @@ fn permits_are_counted() {
 #[test]
 fn keeps_threads_apart() {
     const ROUNDS: u64 = 5_000;
-    watched(|| {
-        let mutex = Mutex::new(0u64);
-        std::thread::scope(|s| {
-            for _ in 0..4 {
-                s.spawn(|| (0..ROUNDS).for_each(|_| *lock(&mutex) += 1));
-            }
-        });
-        assert_eq!(mutex.into_inner(), 4 * ROUNDS);
+    let _watched = watched();
+    let mutex = Mutex::new(0u64);
+    std::thread::scope(|s| {
+        for _ in 0..4 {
+            s.spawn(|| (0..ROUNDS).for_each(|_| *lock(&mutex) += 1));
+        }
     });
+    assert_eq!(mutex.into_inner(), 4 * ROUNDS);
 }
 
 #[test]
 fn deadlines_give_up() {
-    watched(|| {
-        let mutex = Mutex::new(());
-        let guard = lock(&mutex);
-        std::thread::scope(|s| {
-            s.spawn(|| {
-                let begin = Instant::now();
-                assert!(mutex.try_lock_for(Duration::from_millis(10)).unwrap().is_none());
-                assert!(begin.elapsed() >= Duration::from_millis(10));
-                assert!(mutex.try_lock_until(Instant::now()).unwrap().is_none());
-            });
+    let _watched = watched();
+    let mutex = Mutex::new(());
+    let guard = lock(&mutex);
+    std::thread::scope(|s| {
+        s.spawn(|| {
+            let begin = Instant::now();
+            assert!(mutex.try_lock_for(Duration::from_millis(10)).unwrap().is_none());
+            assert!(begin.elapsed() >= Duration::from_millis(10));
+            assert!(mutex.try_lock_until(Instant::now()).unwrap().is_none());
         });
-        drop(guard);
-        assert!(mutex.try_lock().unwrap().is_some());
-        let condvar = Condvar::new();
-        let (acquired, ended) = condvar.wait_for(lock(&mutex), Duration::from_millis(1)).unwrap();
-        assert!(ended.timed_out());
-        let (acquired, ended) = condvar.wait_until(acquired.unwrap(), Instant::now()).unwrap();
-        assert!(ended.timed_out() && mutex.is_locked());
-        drop(acquired);
     });
+    drop(guard);
+    assert!(mutex.try_lock().unwrap().is_some());
+    let condvar = Condvar::new();
+    let (acquired, ended) = condvar.wait_for(lock(&mutex), Duration::from_millis(1)).unwrap();
+    assert!(ended.timed_out());
+    let (acquired, ended) = condvar.wait_until(acquired.unwrap(), Instant::now()).unwrap();
+    assert!(ended.timed_out() && mutex.is_locked());
+    drop(acquired);
 }
 
 #[test]
 fn values_go_to_and_fro() {
     const ROUNDS: u32 = 5_000;
-    watched(|| {
-        let (turn, changed) = (Mutex::new(0), Condvar::new());
-        std::thread::scope(|s| {
-            for mine in 0..2 {
-                let (turn, changed) = (&turn, &changed);
-                s.spawn(move || {
-                    for _ in 0..ROUNDS {
-                        let mut turn =
-                            changed.wait_while(lock(turn), |turn| *turn % 2 != mine).unwrap().unwrap();
-                        *turn += 1;
-                        changed.notify_one();
-                    }
-                });
-            }
-        });
-        assert_eq!(turn.into_inner(), 2 * ROUNDS);
+    let _watched = watched();
+    let (turn, changed) = (Mutex::new(0), Condvar::new());
+    std::thread::scope(|s| {
+        for mine in 0..2 {
+            let (turn, changed) = (&turn, &changed);
+            s.spawn(move || {
+                for _ in 0..ROUNDS {
+                    let mut turn = changed.wait_while(lock(turn), |turn| *turn % 2 != mine).unwrap().unwrap();
+                    *turn += 1;
+                    changed.notify_one();
+                }
+            });
+        }
     });
+    assert_eq!(turn.into_inner(), 2 * ROUNDS);
 }
 
 #[test]
 fn a_broadcast_reaches_all() {
-    watched(|| {
-        let (state, go) = (Mutex::new((0, false)), Condvar::new());
-        std::thread::scope(|s| {
-            for _ in 0..10 {
-                s.spawn(|| {
-                    let mut state = lock(&state);
-                    state.0 += 1;
-                    let _ = go.wait_while(state, |state| !state.1).unwrap();
-                });
-            }
-            while lock(&state).0 != 10 {
-                std::thread::yield_now();
-            }
-            lock(&state).1 = true;
-            go.notify_all();
-        });
+    let _watched = watched();
+    let (state, go) = (Mutex::new((0, false)), Condvar::new());
+    std::thread::scope(|s| {
+        for _ in 0..10 {
+            s.spawn(|| {
+                let mut state = lock(&state);
+                state.0 += 1;
+                let _ = go.wait_while(state, |state| !state.1).unwrap();
+            });
+        }
+        until(|| lock(&state).0 == 10);
+        lock(&state).1 = true;
+        go.notify_all();
     });
 }
 
@@ -162,121 +155,117 @@ fn processes_share_it() {
         }
     }
 
-    watched(|| {
-        // SAFETY: a new mapping of our own.
-        let memory = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                size_of::<Common>(),
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED | libc::MAP_ANONYMOUS,
-                -1,
-                0,
-            )
-        };
-        assert_ne!(memory, libc::MAP_FAILED);
-        // SAFETY: large enough, aligned to a page, zeroed: free locks and no counts.
-        let common = unsafe { &*memory.cast::<Common>() };
-        // Gives this thread its core, so the child need not allocate one.
-        crate::park::current::current();
+    let _watched = watched();
+    // SAFETY: a new mapping of our own.
+    let memory = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            size_of::<Common>(),
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED | libc::MAP_ANONYMOUS,
+            -1,
+            0,
+        )
+    };
+    assert_ne!(memory, libc::MAP_FAILED);
+    // SAFETY: large enough, aligned to a page, zeroed: free locks and no counts.
+    let common = unsafe { &*memory.cast::<Common>() };
+    // Gives this thread its core, so the child need not allocate one.
+    crate::park::current::current();
+    count(common);
+    // SAFETY: the child calls only locks, the futex and `_exit`, which work in a child of a program
+    // with threads.
+    let child = unsafe { libc::fork() };
+    assert!(child >= 0);
+    if child == 0 {
         count(common);
-        // SAFETY: the child calls only locks, the futex and `_exit`, which work in a child of a program
-        // with threads.
-        let child = unsafe { libc::fork() };
-        assert!(child >= 0);
-        if child == 0 {
-            count(common);
-            common.done.notify_all();
-            // SAFETY: it leaves without running anything of the parent's.
-            unsafe { libc::_exit(0) };
-        }
-        count(common);
-        let mut total = lock(&common.count);
-        let in_time = Instant::now() + Duration::from_secs(30);
-        while *total != 3 * ROUNDS {
-            let (again, ended) = common.done.wait_until(total, in_time).unwrap();
-            assert!(!ended.timed_out());
-            total = again.unwrap();
-        }
-        drop(total);
-        let mut status = 0;
-        // SAFETY: our own child.
-        assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
-        assert_eq!(status, 0);
-        // SAFETY: mapped above and not used again.
-        unsafe { libc::munmap(memory, size_of::<Common>()) };
-    });
+        common.done.notify_all();
+        // SAFETY: it leaves without running anything of the parent's.
+        unsafe { libc::_exit(0) };
+    }
+    count(common);
+    let mut total = lock(&common.count);
+    let in_time = Instant::now() + Duration::from_secs(30);
+    while *total != 3 * ROUNDS {
+        let (again, ended) = common.done.wait_until(total, in_time).unwrap();
+        assert!(!ended.timed_out());
+        total = again.unwrap();
+    }
+    drop(total);
+    let mut status = 0;
+    // SAFETY: our own child.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    assert_eq!(status, 0);
+    // SAFETY: mapped above and not used again.
+    unsafe { libc::munmap(memory, size_of::<Common>()) };
 }
 
 /// Another process may write into a lock's memory that this thread owns the lock.
 #[test]
 fn a_forged_owner_does_not_upset_the_count_of_locks() {
-    watched(|| {
-        let (mine, forged) = (RawMutex::new(), RawMutex::new());
-        assert_eq!(mine.lock(), Ok(Condition::Consistent));
-        // SAFETY: plain words that any process may write if it maps them.
-        unsafe { std::ptr::copy_nonoverlapping(&raw const mine, (&raw const forged).cast_mut(), 1) };
-        for lock in [&mine, &forged] {
-            assert_eq!(lock.unlock(), Ok(()));
-        }
-        assert!(!crate::park::current::current().leaves_robust());
-        assert_eq!(forged.lock(), Ok(Condition::Consistent));
-        assert!(crate::park::current::current().leaves_robust());
-        assert_eq!(forged.unlock(), Ok(()));
-    });
+    let _watched = watched();
+    let (mine, forged) = (RawMutex::new(), RawMutex::new());
+    assert_eq!(mine.lock(), Ok(Condition::Consistent));
+    // SAFETY: plain words that any process may write if it maps them.
+    unsafe { std::ptr::copy_nonoverlapping(&raw const mine, (&raw const forged).cast_mut(), 1) };
+    for lock in [&mine, &forged] {
+        assert_eq!(lock.unlock(), Ok(()));
+    }
+    assert!(!crate::park::current::current().leaves_robust());
+    assert_eq!(forged.lock(), Ok(Condition::Consistent));
+    assert!(crate::park::current::current().leaves_robust());
+    assert_eq!(forged.unlock(), Ok(()));
 }
 
 /// However it was locked, other threads are kept out, and the lock knows its owner.
 #[test]
 fn each_way_to_lock_keeps_others_out() {
-    watched(|| {
-        type Way = fn(&Mutex<()>) -> MutexGuard<'_, ()>;
-        let mutex = Mutex::new(());
-        let ways: [Way; 3] = [
-            lock,
-            |mutex| mutex.try_lock().unwrap().unwrap().unwrap(),
-            |mutex| mutex.try_lock_for(Duration::ZERO).unwrap().unwrap().unwrap(),
-        ];
-        for way in ways {
-            assert!(!mutex.is_locked() && !mutex.is_owned_by_current_thread());
-            let guard = way(&mutex);
-            assert!(mutex.is_locked() && mutex.is_owned_by_current_thread());
-            std::thread::scope(|s| {
-                s.spawn(|| {
-                    assert!(!mutex.is_owned_by_current_thread());
-                    assert!(mutex.try_lock().unwrap().is_none());
-                    assert!(mutex.try_lock_for(Duration::from_millis(1)).unwrap().is_none());
-                });
+    let _watched = watched();
+    type Way = fn(&Mutex<()>) -> MutexGuard<'_, ()>;
+    let mutex = Mutex::new(());
+    let ways: [Way; 3] = [
+        lock,
+        |mutex| mutex.try_lock().unwrap().unwrap().unwrap(),
+        |mutex| mutex.try_lock_for(Duration::ZERO).unwrap().unwrap().unwrap(),
+    ];
+    for way in ways {
+        assert!(!mutex.is_locked() && !mutex.is_owned_by_current_thread());
+        let guard = way(&mutex);
+        assert!(mutex.is_locked() && mutex.is_owned_by_current_thread());
+        std::thread::scope(|s| {
+            s.spawn(|| {
+                assert!(!mutex.is_owned_by_current_thread());
+                assert!(mutex.try_lock().unwrap().is_none());
+                assert!(mutex.try_lock_for(Duration::from_millis(1)).unwrap().is_none());
             });
-            drop(guard);
-        }
-        assert_eq!(mutex.lock().unwrap().refuse(), "the last owner of the lock has left well");
-        assert!(!mutex.is_locked());
-    });
+        });
+        drop(guard);
+    }
+    assert_eq!(mutex.lock().unwrap().refuse(), "the last owner of the lock has left well");
+    assert!(!mutex.is_locked());
 }
 
 /// A borrow from a leaked guard outlives the guard's thread. So only an unsafe call gives the value to
 /// another.
 #[test]
 fn a_value_that_a_thread_has_leaked_is_given_to_no_other() {
-    watched(|| {
-        let lock: &'static RwLock<u32> = Box::leak(Box::new(RwLock::new(1)));
-        let leaks = || &mut **Box::leak(Box::new(lock.write().unwrap()));
-        let leaked: &'static mut u32 = std::thread::spawn(leaks).join().unwrap();
-        for _ in 0..2 {
-            let refused = lock.mend(Wait::forever(), |_, _| unreachable!("it is borrowed"));
-            assert_eq!(refused, Err(RobustError::NotConsistent));
-            assert_eq!(lock.read().unwrap_err(), RobustError::NotConsistent);
-        }
-        *leaked = 2;
-        let mend = |value: &mut u32, why| {
-            assert_eq!((*value, why), (2, Condition::OwnerDied));
-            *value = 3;
-        };
-        // SAFETY: what was leaked is not used again.
-        unsafe { lock.mend_abandoned(Wait::forever(), mend) }.unwrap();
-        assert_eq!(*lock.read().unwrap(), 3);
-    });
+    let _watched = watched();
+    let lock: &'static RwLock<u32> = Box::leak(Box::new(RwLock::new(1)));
+    let leaks = || &mut **Box::leak(Box::new(lock.write().unwrap()));
+    let leaked: &'static mut u32 = std::thread::spawn(leaks).join().unwrap();
+    for _ in 0..2 {
+        let refused = lock.mend(Wait::forever(), |_, _| unreachable!("it is borrowed"));
+        assert_eq!(refused, Err(RobustError::NotConsistent));
+        assert_eq!(lock.read().unwrap_err(), RobustError::NotConsistent);
+    }
+    *leaked = 2;
+    let mend = |value: &mut u32, why| {
+        assert_eq!((*value, why), (2, Condition::OwnerDied));
+        *value = 3;
+    };
+    // SAFETY: what was leaked is not used again.
+    unsafe { lock.mend_abandoned(Wait::forever(), mend) }.unwrap();
+    assert_eq!(*lock.read().unwrap(), 3);
 }
 
 #[test]

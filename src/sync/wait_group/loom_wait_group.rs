@@ -9,7 +9,7 @@ use super::Members;
 use crate::park::current::current;
 use crate::park::reason::WaitReason;
 use crate::park::tests::loom_model::{
-    Green, Letter, Outcomes, body, deadline, large_model, model, model_within, on, together,
+    Green, Letter, body, both_outcomes, deadline, large_model, model, model_within, on, spawn_with, together,
 };
 use crate::park::wait::{Wait, WaitError};
 use crate::park::wait_queue::{self, Options};
@@ -100,10 +100,9 @@ fn a_green_thread_waits_for_a_kernel_thread() {
     model(|| {
         let group = Group::new(2);
         let green = Green::new();
-        let other = {
-            let (group, green) = (group.clone(), green.clone());
-            loom::thread::spawn(move || on(green.thread(), || waits_for(1)(&group)))
-        };
+        let other = spawn_with((group.clone(), green.clone()), move |(group, green)| {
+            on(green.thread(), || waits_for(1)(&group))
+        });
         together([body(&group, member(0))]);
         other.join().unwrap();
         group.ends();
@@ -130,9 +129,7 @@ fn a_thread_that_comes_late_is_waited_for() {
 /// A thread that gives up is a member again, and the other waits for it.
 #[test]
 fn a_waiter_that_gives_up_is_waited_for() {
-    let outcomes = Outcomes::default();
-    let seen = outcomes.clone();
-    model(move || {
+    both_outcomes(model, |seen| {
         let group = Group::new(2);
         let seen = seen.clone();
         let timed = move |group: &Group| {
@@ -158,14 +155,11 @@ fn a_waiter_that_gives_up_is_waited_for() {
         clock.join().unwrap();
         group.ends();
     });
-    outcomes.are_both();
 }
 
 #[test]
 fn an_interrupted_caller_is_waited_for() {
-    let outcomes = Outcomes::default();
-    let seen = outcomes.clone();
-    model(move || {
+    both_outcomes(model, |seen| {
         let group = Group::new(2);
         let seen = seen.clone();
         let interrupted = move |group: &Group| {
@@ -190,7 +184,6 @@ fn an_interrupted_caller_is_waited_for() {
         together([body(&group, interrupted), body(&group, other)]);
         group.ends();
     });
-    outcomes.are_both();
 }
 
 /// A thread gives up and adds itself, whatever the count. The other has seen none left, and reads what

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Options, Shared, WaitReason};
-use crate::park::tests::loom_model::{Body, Green, Letter, model, model_within, on, together};
+use crate::park::tests::loom_model::{Body, Green, Letter, model, model_within, on, spawn_with, together};
 use crate::park::wait::Wait;
 use crate::park::wait_queue;
 use crate::shim::MODEL_STRIDE;
@@ -85,15 +85,12 @@ fn a_scope_of_a_green_thread_waits() {
     model(|| {
         let borrowed = Borrowed::by(1);
         let green = Green::new();
-        let own = {
-            let (borrowed, green) = (Arc::clone(&borrowed), Arc::clone(&green));
-            loom::thread::spawn(move || {
-                on(green.thread(), || {
-                    borrowed.shared.wait();
-                    assert_eq!(borrowed.letters[0].read(), 1, "the scope is left too early");
-                });
-            })
-        };
+        let own = spawn_with((Arc::clone(&borrowed), Arc::clone(&green)), move |(borrowed, green)| {
+            on(green.thread(), || {
+                borrowed.shared.wait();
+                assert_eq!(borrowed.letters[0].read(), 1, "the scope is left too early");
+            });
+        });
         together([thread_of(&borrowed, 0, Shared::uncount)]);
         own.join().unwrap();
     });

@@ -72,29 +72,25 @@ impl<'scope, T> TaskHandle<'scope, T> {
         }
     }
 
-    /// Returns the thread of the task, or `None` if the task was not started because the group was cancelled.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use selvedge::{Wait, WaitError, thread};
-    ///
-    /// let interrupted = thread::task_group(|group| {
-    ///     let task = group.spawn(|| thread::park_with(Wait::within(group)));
-    ///     task.thread().expect("it runs").interrupt();
-    ///     task.join()
-    /// });
-    /// assert_eq!(interrupted, Err(WaitError::Interrupted));
-    /// ```
-    #[must_use]
-    pub fn thread(&self) -> Option<&Thread> {
-        self.joining.as_ref().map(ScopedJoinHandle::thread)
-    }
-
-    /// Returns `true` if the task has ended, or was not started, so that `join` would not wait.
-    #[must_use]
-    pub fn is_finished(&self) -> bool {
-        self.joining.as_ref().is_none_or(ScopedJoinHandle::is_finished)
+    getters! {
+        /// Returns the thread of the task, or `None` if the task was not started because the group was
+        /// cancelled.
+        ///
+        /// # Examples
+        ///
+        /// ```
+        /// use selvedge::{Wait, WaitError, thread};
+        ///
+        /// let interrupted = thread::task_group(|group| {
+        ///     let task = group.spawn(|| thread::park_with(Wait::within(group)));
+        ///     task.thread().expect("it runs").interrupt();
+        ///     task.join()
+        /// });
+        /// assert_eq!(interrupted, Err(WaitError::Interrupted));
+        /// ```
+        fn thread(&self) -> Option<&Thread> = self.joining.as_ref().map(ScopedJoinHandle::thread);
+        /// Returns `true` if the task has ended, or was not started, so that `join` would not wait.
+        fn is_finished(&self) -> bool = self.joining.as_ref().is_none_or(ScopedJoinHandle::is_finished);
     }
 }
 

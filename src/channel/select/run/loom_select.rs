@@ -14,7 +14,9 @@ use crate::park::exit::Watch;
 use crate::park::no_preempt::NoPreempt;
 use crate::park::reason::WaitReason;
 use crate::park::sleeper::{How, Sleeper};
-use crate::park::tests::loom_model::{Core, Green, Outcomes, deadline, model, model_within, on, together};
+use crate::park::tests::loom_model::{
+    Core, Green, both_outcomes, deadline, model, model_within, on, spawn_with, together,
+};
 use crate::park::wait::Wait;
 use crate::shim::{UnsafeCell, strike};
 
@@ -106,9 +108,7 @@ fn two_that_offer_both_agree() {
 
 #[test]
 fn a_deadline_and_a_message_agree() {
-    let outcomes = Outcomes::default();
-    let seen = outcomes.clone();
-    model(move || {
+    both_outcomes(model, |seen| {
         let ((s1, r1), (_s2, r2)) = two_channels(Some(0));
         let seen = seen.clone();
         let receive = move || {
@@ -124,7 +124,6 @@ fn a_deadline_and_a_message_agree() {
         together([Box::new(receive), sends(s1, 7)]);
         clock.join().unwrap();
     });
-    outcomes.are_both();
 }
 
 #[test]
@@ -252,26 +251,23 @@ fn negative_settled_without_a_claim() {
         };
         let green = Green::new();
         let sleeping = std::sync::Arc::new(loom::sync::Notify::new());
-        let receiver = {
-            let (green, sleeping) = (green.clone(), sleeping.clone());
-            loom::thread::spawn(move || {
-                on(green.thread(), || {
-                    // Never freed: the second sender comes when the sleep is over.
-                    let sleeper: &Sleeper = Box::leak(Box::new(Sleeper::new()));
-                    let deal = &*Box::leak(Box::new(UnsafeCell::new(Deal::Open)));
-                    let entry = |number| Entry::new(sleeper, Role::OneOf { number, deal });
-                    let entries = &*Box::leak(Box::new([entry(0), entry(1)]));
-                    for (r, entry) in [&r1, &r2].into_iter().zip(entries) {
-                        let Source::Channel(channel) = &r.source else { unreachable!() };
-                        // SAFETY: the entries stay until the end of the model.
-                        channel.with(|state| unsafe { state.receivers.waiting.link(entry) });
-                    }
-                    sleeping.notify();
-                    let how = How { reason: WaitReason::Select, wait: Wait::forever(), spin: true };
-                    let _ = sleeper.sleep(&NoPreempt::hold(), &how, 0, || false);
-                });
-            })
-        };
+        let receiver = spawn_with((green.clone(), sleeping.clone()), move |(green, sleeping)| {
+            on(green.thread(), || {
+                // Never freed: the second sender comes when the sleep is over.
+                let sleeper: &Sleeper = Box::leak(Box::new(Sleeper::new()));
+                let deal = &*Box::leak(Box::new(UnsafeCell::new(Deal::Open)));
+                let entry = |number| Entry::new(sleeper, Role::OneOf { number, deal });
+                let entries = &*Box::leak(Box::new([entry(0), entry(1)]));
+                for (r, entry) in [&r1, &r2].into_iter().zip(entries) {
+                    let Source::Channel(channel) = &r.source else { unreachable!() };
+                    // SAFETY: the entries stay until the end of the model.
+                    channel.with(|state| unsafe { state.receivers.waiting.link(entry) });
+                }
+                sleeping.notify();
+                let how = How { reason: WaitReason::Select, wait: Wait::forever(), spin: true };
+                let _ = sleeper.sleep(&NoPreempt::hold(), &how, 0, || false);
+            });
+        });
         sleeping.wait();
         together([wrong(s1), wrong(s2)]);
         receiver.join().unwrap();

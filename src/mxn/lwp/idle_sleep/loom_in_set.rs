@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::{ASLEEP, AWAKE, IdleSleep};
-use crate::park::tests::loom_model::model;
+use crate::park::tests::loom_model::{model, spawn_with};
 use crate::shim::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::shim::poll_set::{Event, Events, PollSet, Report, happen};
 
@@ -65,10 +65,7 @@ const EVENT: Event = Event { token: 0, read: Some(Report::Ready), write: None };
 fn sleeps_among_events(wake: fn(&Model)) {
     model(move || {
         let model = Model::new();
-        let lwp = {
-            let model = Arc::clone(&model);
-            loom::thread::spawn(move || model.sleep())
-        };
+        let lwp = spawn_with(Arc::clone(&model), move |model| model.sleep());
         let kernel = loom::thread::spawn(|| happen(EVENT));
         model.wake(wake);
         lwp.join().unwrap();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Answer, Manner, PreemptRequest, Preemption};
-use crate::park::tests::loom_model::model;
+use crate::park::tests::loom_model::{model, spawn_with};
 use crate::shim::atomic::{AtomicU32, Ordering};
 
 /// A request to the thread of dispatch 1.
@@ -35,10 +35,7 @@ impl Model {
 fn ask_once(handle: fn(&Model) -> Option<u32>) {
     model(move || {
         let model = Model::new();
-        let monitor = {
-            let model = Arc::clone(&model);
-            loom::thread::spawn(move || model.request.ask(FIRST))
-        };
+        let monitor = spawn_with(Arc::clone(&model), move |model| model.request.ask(FIRST));
         // A signal that comes early, the dispatch, and the signal that was sent.
         let early = handle(&model);
         model.tick.store(2, Ordering::Relaxed);
@@ -70,13 +67,10 @@ fn a_second_request_is_answered() {
     model(|| {
         let model = Model::new();
         model.request.ask(FIRST);
-        let lwp = {
-            let model = Arc::clone(&model);
-            loom::thread::spawn(move || match model.request.take() {
-                Some(asked) => model.request.refuse(asked.tick),
-                None => panic!("a signal without a request"),
-            })
-        };
+        let lwp = spawn_with(Arc::clone(&model), move |model| match model.request.take() {
+            Some(asked) => model.request.refuse(asked.tick),
+            None => panic!("a signal without a request"),
+        });
         let refused = model.request.answer(1) == Answer::Refused;
         if refused {
             model.request.ask(FIRST);
@@ -97,13 +91,10 @@ fn negative_refusing_before_taking() {
     model(|| {
         let model = Model::new();
         model.request.ask(FIRST);
-        let lwp = {
-            let model = Arc::clone(&model);
-            loom::thread::spawn(move || {
-                model.request.refuse(1);
-                let _ = model.request.take();
-            })
-        };
+        let lwp = spawn_with(Arc::clone(&model), move |model| {
+            model.request.refuse(1);
+            let _ = model.request.take();
+        });
         let refused = model.request.answer(1) == Answer::Refused;
         if refused {
             model.request.ask(FIRST);

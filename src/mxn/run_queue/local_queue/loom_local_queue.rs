@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use super::{CAPACITY, LocalQueue};
-use crate::park::tests::loom_model::model;
+use crate::park::tests::loom_model::{model, spawn_with};
 use crate::shim::UnsafeCell;
 use crate::shim::atomic::Ordering;
 
@@ -151,29 +151,23 @@ fn a_thief_may_be_robbed() {
     model(|| {
         let model = Model::new(3);
         let first = Arc::new(ring());
-        let robbers = {
-            let (model, first) = (model.clone(), first.clone());
-            loom::thread::spawn(move || {
-                if let Some(item) = model.ring.steal_into(&first) {
-                    run(item);
-                }
-                while let Some(item) = first.pop() {
-                    run(item);
-                }
-            })
-        };
-        let second = {
-            let first = first.clone();
-            loom::thread::spawn(move || {
-                let mine = LocalQueue::new();
-                if let Some(item) = first.steal_into(&mine) {
-                    run(item);
-                }
-                while let Some(item) = mine.pop() {
-                    run(item);
-                }
-            })
-        };
+        let robbers = spawn_with((model.clone(), first.clone()), move |(model, first)| {
+            if let Some(item) = model.ring.steal_into(&first) {
+                run(item);
+            }
+            while let Some(item) = first.pop() {
+                run(item);
+            }
+        });
+        let second = spawn_with(first.clone(), move |first| {
+            let mine = LocalQueue::new();
+            if let Some(item) = first.steal_into(&mine) {
+                run(item);
+            }
+            while let Some(item) = mine.pop() {
+                run(item);
+            }
+        });
         for n in 0..3 {
             model.ring.push(model.item(n)).unwrap();
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::{Idle, SEARCHING, SLEEPING};
 use crate::mxn::run_queue::inject::{Inject, Linked, Links};
-use crate::park::tests::loom_model::model;
+use crate::park::tests::loom_model::{model, spawn_with};
 use crate::shim::atomic::{AtomicU32, Ordering};
 use crate::shim::futex;
 
@@ -150,10 +150,7 @@ impl Model {
 fn one_thread(wrong: Wrong) {
     model(move || {
         let model = Model::new(wrong);
-        let lwp = {
-            let model = model.clone();
-            loom::thread::spawn(move || model.search(0, model.idle.begin_search(1)))
-        };
+        let lwp = spawn_with(model.clone(), move |model| model.search(0, model.idle.begin_search(1)));
         model.submit(0);
         lwp.join().unwrap();
         assert_eq!((model.idle.look().sleeping, model.idle.look().searching), (0, 0));
@@ -167,17 +164,11 @@ fn two_threads(wrong: Wrong) {
         assert!(model.idle.begin_search(2));
         model.words[1].store(ASLEEP, Ordering::Relaxed);
         model.idle.enter(1, false);
-        let searcher = {
-            let model = model.clone();
-            loom::thread::spawn(move || model.search(0, true))
-        };
-        let sleeper = {
-            let model = model.clone();
-            loom::thread::spawn(move || {
-                model.sleep(1);
-                model.search(1, true);
-            })
-        };
+        let searcher = spawn_with(model.clone(), move |model| model.search(0, true));
+        let sleeper = spawn_with(model.clone(), move |model| {
+            model.sleep(1);
+            model.search(1, true);
+        });
         model.submit(0);
         model.submit(1);
         searcher.join().unwrap();

@@ -12,7 +12,7 @@ use crate::mxn::sched::Scheduler;
 use crate::mxn::tests::Model;
 use crate::mxn::visit::Visit;
 use crate::park::priority::Priority;
-use crate::park::tests::loom_model::{Letter, large_model, model};
+use crate::park::tests::loom_model::{Letter, large_model, model, spawn_with};
 use crate::park::thread::NO_ID;
 use crate::shim::UnsafeCell;
 use crate::shim::atomic::Ordering;
@@ -115,16 +115,13 @@ fn a_raised_thread_brings_along_what_it_was_given() {
         let note = Arc::new(Letter::default());
         let raiser = loom::thread::spawn(move || raise(scheduler, green));
         // Not the raiser: it passes a fence after it has put the thread into the queue.
-        let taker = {
-            let note = Arc::clone(&note);
-            loom::thread::spawn(move || {
-                let took = scheduler.levels.take_high();
-                if took.is_some() {
-                    assert_eq!(note.read(), 7);
-                }
-                took
-            })
-        };
+        let taker = spawn_with(Arc::clone(&note), move |note| {
+            let took = scheduler.levels.take_high();
+            if took.is_some() {
+                assert_eq!(note.read(), 7);
+            }
+            took
+        });
         note.write(7);
         if green.core.priority.is_normal() {
             scheduler.ready_here(me, lwp, green);
@@ -306,14 +303,11 @@ fn a_visit(may_stop: fn(&'static Scheduler) -> bool) {
         unsafe { green.core.begin(1, NO_ID, scheduler, None, None) };
         scheduler.life.count_spawn();
         scheduler.life.close();
-        let visitor = {
-            let memory = Arc::clone(&memory);
-            loom::thread::spawn(move || {
-                if let Some(_visit) = Visit::of(green.thread()) {
-                    memory.0.with(|_| ());
-                }
-            })
-        };
+        let visitor = spawn_with(Arc::clone(&memory), move |memory| {
+            if let Some(_visit) = Visit::of(green.thread()) {
+                memory.0.with(|_| ());
+            }
+        });
         let lwp = loom::thread::spawn(move || {
             assert!(!green.core.finish(), "it is not detached");
             // As `reap`.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{BLOCKING, BRIEF, HELD, InHand, NONE, ONE_REGION, RESTING, Region, SlotWord};
-use crate::park::tests::loom_model::model;
+use crate::park::tests::loom_model::{model, spawn_with};
 use crate::shim::UnsafeCell;
 use crate::shim::atomic::{AtomicU32, Ordering};
 
@@ -125,17 +125,11 @@ fn negative_retaking_without_acquire() {
 fn brief_region(enter: fn(&SlotWord) -> bool, outstay: fn(&SlotWord, Region) -> bool) {
     model(move || {
         let model = Model::held();
-        let monitor = {
-            let model = model.clone();
-            loom::thread::spawn(move || {
-                let region = model.word.region();
-                region.is_some_and(|region| outstay(&model.word, region))
-            })
-        };
-        let taker = {
-            let model = model.clone();
-            loom::thread::spawn(move || model.has(model.word.retake_announced()))
-        };
+        let monitor = spawn_with(model.clone(), move |model| {
+            let region = model.word.region();
+            region.is_some_and(|region| outstay(&model.word, region))
+        });
+        let taker = spawn_with(model.clone(), move |model| model.has(model.word.retake_announced()));
         model.touch();
         assert!(enter(&model.word), "a slot that is held is not taken");
         let in_time = model.word.exit_brief();
@@ -187,13 +181,10 @@ fn negative_outstaying_in_two_steps() {
 fn regions_in_a_row(outstay: fn(&SlotWord, Region) -> bool) {
     model(move || {
         let model = Model::held();
-        let monitor = {
-            let model = model.clone();
-            loom::thread::spawn(move || {
-                let seen = model.word.region()?;
-                outstay(&model.word, seen).then_some(seen)
-            })
-        };
+        let monitor = spawn_with(model.clone(), move |model| {
+            let seen = model.word.region()?;
+            outstay(&model.word, seen).then_some(seen)
+        });
         let regions = [(); 2].map(|()| {
             assert!(model.word.enter_brief());
             let in_time = model.word.exit_brief();
@@ -224,14 +215,8 @@ fn negative_outstaying_whatever_there_is() {
 fn a_slot_at_rest(end_rest: fn(&SlotWord) -> bool) {
     model(move || {
         let model = Model::held();
-        let monitor = {
-            let model = model.clone();
-            loom::thread::spawn(move || model.word.rest_announced())
-        };
-        let taker = {
-            let model = model.clone();
-            loom::thread::spawn(move || model.has(model.word.retake_resting()))
-        };
+        let monitor = spawn_with(model.clone(), move |model| model.word.rest_announced());
+        let taker = spawn_with(model.clone(), move |model| model.has(model.word.retake_resting()));
         model.touch();
         assert!(model.word.enter_blocking());
         let kept = model.word.exit_blocking() || end_rest(&model.word);
@@ -268,20 +253,14 @@ fn negative_a_rest_ends_in_two_steps() {
 fn the_monitor_may_be_wrong_about_a_sleeper() {
     model(|| {
         let model = Model::held();
-        let monitor = {
-            let model = model.clone();
-            loom::thread::spawn(move || {
-                let slot = model.word.retake_unannounced();
-                model.taken.fetch_add(u32::from(slot.is_some()), Ordering::Relaxed);
-            })
-        };
-        let waker = {
-            let model = model.clone();
-            loom::thread::spawn(move || {
-                let slot = model.word.retake_announced();
-                model.taken.fetch_add(u32::from(slot.is_some()), Ordering::Relaxed);
-            })
-        };
+        let monitor = spawn_with(model.clone(), move |model| {
+            let slot = model.word.retake_unannounced();
+            model.taken.fetch_add(u32::from(slot.is_some()), Ordering::Relaxed);
+        });
+        let waker = spawn_with(model.clone(), move |model| {
+            let slot = model.word.retake_announced();
+            model.taken.fetch_add(u32::from(slot.is_some()), Ordering::Relaxed);
+        });
         if model.word.enter_blocking() && model.word.exit_blocking() {
             // It runs again, and may lose its slot until the end of the model.
             let _ = model.word.is_held();
@@ -301,16 +280,13 @@ fn a_slot_brings_the_loser_s_doings_along() {
         let model = Model::held();
         let spare = Arc::new(SlotWord::new());
         assert!(!spare.is_held());
-        let waker = {
-            let (model, spare) = (model.clone(), spare.clone());
-            loom::thread::spawn(move || {
-                if let Some(slot) = model.word.retake_announced() {
-                    spare.give(slot);
-                    return true;
-                }
-                false
-            })
-        };
+        let waker = spawn_with((model.clone(), spare.clone()), move |(model, spare)| {
+            if let Some(slot) = model.word.retake_announced() {
+                spare.give(slot);
+                return true;
+            }
+            false
+        });
         model.touch();
         let blocks = model.word.enter_blocking();
         assert!(blocks);
@@ -334,18 +310,13 @@ fn shrinking_beside_a_hand_off(take: Take) {
         words[0].give(InHand::first_of_its_life());
         words[1].give(InHand::first_of_its_life());
         assert_eq!(held(&words), 2);
-        let monitor = {
-            let words = words.clone();
-            loom::thread::spawn(move || {
-                if let Some(slot) = words[1].retake_unannounced() {
-                    words[2].give(slot);
-                }
-            })
-        };
-        let owner = {
-            let words = words.clone();
-            loom::thread::spawn(move || words[0].enter_blocking() && words[0].exit_blocking())
-        };
+        let monitor = spawn_with(words.clone(), move |words| {
+            if let Some(slot) = words[1].retake_unannounced() {
+                words[2].give(slot);
+            }
+        });
+        let owner =
+            spawn_with(words.clone(), move |words| words[0].enter_blocking() && words[0].exit_blocking());
         // As `take_slot`: the last first. It may find none, because one is in hand and the other announced.
         let retired = words.iter().rev().find_map(take).map(InHand::retire).is_some();
         monitor.join().unwrap();

@@ -10,7 +10,7 @@ use super::Detached;
 use crate::park::exit::Awaiter;
 use crate::park::permit;
 use crate::park::reason::WaitReason;
-use crate::park::tests::loom_model::{Core, Letter, Unparks, model, on};
+use crate::park::tests::loom_model::{Core, Letter, Unparks, model, on, spawn_with};
 use crate::park::wait::Wait;
 use crate::shim::atomic::Ordering;
 
@@ -30,8 +30,7 @@ fn awaited(wakers: usize, change: Change) {
     assert_eq!((letter.read(), thread.is_done()), (0, false));
     permit::unpark(me);
     on(me, || permit::park(Wait::forever, WaitReason::Park).unwrap());
-    let theirs = Arc::clone(&letter);
-    let other = loom::thread::spawn(move || {
+    let other = spawn_with(Arc::clone(&letter), move |theirs| {
         theirs.write(7);
         // The model's ending thread calls the waker itself.
         assert!(!thread.finish(), "it is not detached");
@@ -97,8 +96,7 @@ fn a_future_is_dropped() {
         let ending = Core::new();
         let (thread, released) = (ending.thread(), Arc::new(AtomicUsize::new(0)));
         assert!(!thread.is_done());
-        let theirs = Arc::clone(&released);
-        let other = loom::thread::spawn(move || {
+        let other = spawn_with(Arc::clone(&released), move |theirs| {
             if thread.finish() {
                 theirs.fetch_add(1, Relaxed);
             }

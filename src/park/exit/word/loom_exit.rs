@@ -10,53 +10,25 @@ use super::{DETACHED, DONE, Detached, LEFT};
 use crate::park::exit::{Joiner, Watch};
 use crate::park::sleep_word::GRANTED;
 use crate::park::sleeper::Sleeper;
-use crate::park::tests::loom_model::{Core, Green, deadline, model, on};
+use crate::park::tests::loom_model::{Core, Green, Letter, deadline, model, on, spawn_with};
 use crate::park::thread::{NO_ID, ThreadRef};
 use crate::park::wait::Wait;
 use crate::shim::atomic::{AtomicU32, Ordering};
-use crate::shim::{UnsafeCell, strike};
-
-/// What a thread leaves to its joiner.
-struct Result(UnsafeCell<u32>);
-
-// SAFETY: the models are to show it. Loom reports an access that is not ordered.
-unsafe impl Sync for Result {}
-// SAFETY: the models are to show it.
-unsafe impl Send for Result {}
-
-impl Result {
-    fn new() -> Arc<Self> {
-        let result = Arc::new(Self(UnsafeCell::new(0)));
-        assert_eq!(result.read(), 0);
-        result
-    }
-
-    fn write(&self) {
-        // SAFETY: checked by loom.
-        self.0.with_mut(|result| unsafe { *result = 7 });
-    }
-
-    fn read(&self) -> u32 {
-        // SAFETY: checked by loom.
-        self.0.with(|result| unsafe { *result })
-    }
-}
+use crate::shim::strike;
 
 /// Runs a thread that writes its result and ends by `finish`, while `joiner` joins it by `join`.
 fn one_ends(
     joiner: ThreadRef,
     finish: impl FnOnce(ThreadRef) + Send + 'static,
-    join: impl FnOnce(ThreadRef, &Result),
+    join: impl FnOnce(ThreadRef, &Letter),
 ) {
-    let (ending, result) = (Core::new(), Result::new());
+    let (ending, result) = (Core::new(), Arc::<Letter>::default());
+    assert_eq!(result.read(), 0);
     let thread = ending.thread();
-    let other = {
-        let result = Arc::clone(&result);
-        loom::thread::spawn(move || {
-            result.write();
-            finish(thread);
-        })
-    };
+    let other = spawn_with(Arc::clone(&result), move |result| {
+        result.write(7);
+        finish(thread);
+    });
     on(joiner, || join(thread, &result));
     other.join().unwrap();
     assert!(thread.is_done());
@@ -72,7 +44,7 @@ fn leave_and_finish(thread: ThreadRef) {
     finish(thread);
 }
 
-fn wait(thread: ThreadRef, result: &Result) {
+fn wait(thread: ThreadRef, result: &Letter) {
     thread.wait_done(Wait::forever()).unwrap();
     assert_eq!(result.read(), 7);
 }
@@ -102,7 +74,7 @@ fn a_green_thread_joins_one_that_leaves_its_result_first() {
 }
 
 /// Waits with a deadline; if that comes first, waits again without one.
-fn wait_twice(thread: ThreadRef, result: &Result) {
+fn wait_twice(thread: ThreadRef, result: &Letter) {
     if thread.wait_done(Wait::by(deadline())).is_err() {
         thread.wait_done(Wait::forever()).unwrap();
     }
@@ -123,10 +95,7 @@ fn a_kernel_thread_joins_until_a_deadline() {
 fn a_green_thread_joins_until_a_deadline() {
     model(|| {
         let joiner = Green::new();
-        let timer = {
-            let joiner = Arc::clone(&joiner);
-            loom::thread::spawn(move || joiner.fire())
-        };
+        let timer = spawn_with(Arc::clone(&joiner), move |joiner| joiner.fire());
         one_ends(joiner.thread(), finish, wait_twice);
         timer.join().unwrap();
     });
@@ -136,10 +105,7 @@ fn a_green_thread_joins_until_a_deadline() {
 fn a_deadline_passes_while_the_result_is_left() {
     model(|| {
         let joiner = Green::new();
-        let timer = {
-            let joiner = Arc::clone(&joiner);
-            loom::thread::spawn(move || joiner.fire())
-        };
+        let timer = spawn_with(Arc::clone(&joiner), move |joiner| joiner.fire());
         one_ends(joiner.thread(), leave_and_finish, wait_twice);
         timer.join().unwrap();
     });
@@ -199,35 +165,31 @@ fn negative_the_exit_word_begins_first() {
 }
 
 /// What a thread and its handle share.
+#[derive(Default)]
 struct Shared {
     /// In the core: the core's next life writes its closure there.
-    result: UnsafeCell<u32>,
+    result: Letter,
     disposed: AtomicU32,
     /// The rest of the core. Read until the reference is released, then written by the core's next life.
-    core: UnsafeCell<u32>,
+    core: Letter,
     released: AtomicU32,
 }
 
-// SAFETY: the models are to show it.
-unsafe impl Sync for Shared {}
-// SAFETY: the models are to show it.
-unsafe impl Send for Shared {}
-
 impl Shared {
     fn dispose(&self) {
-        // SAFETY: checked by loom.
-        self.result.with_mut(|result| assert_eq!(std::mem::take(unsafe { &mut *result }), 7));
+        assert_eq!(self.result.read(), 7);
+        self.result.write(0);
         self.disposed.fetch_add(1, Ordering::Relaxed);
     }
 
     fn use_core(&self) {
-        self.core.with(|_| ());
+        self.core.read();
     }
 
     /// Gives up the reference, which starts the core's next life at once.
     fn release(&self) {
-        self.core.with_mut(|_| ());
-        self.result.with_mut(|_| ());
+        self.core.write(0);
+        self.result.write(0);
         self.released.fetch_add(1, Ordering::Relaxed);
     }
 }
@@ -252,20 +214,13 @@ fn both_go(steps: Steps) {
     model(move || {
         let core = Core::new();
         let thread = core.thread();
-        let shared = Arc::new(Shared {
-            result: UnsafeCell::new(0),
-            disposed: AtomicU32::from(0),
-            core: UnsafeCell::new(0),
-            released: AtomicU32::from(0),
-        });
+        let shared: Arc<Shared> = Arc::default();
         // What the threads of the model share must exist before the other thread starts.
-        shared.result.with(|_| ());
+        shared.result.read();
         shared.use_core();
         assert!(!thread.is_done());
-        let theirs = Arc::clone(&shared);
-        let other = loom::thread::spawn(move || {
-            // SAFETY: checked by loom.
-            theirs.result.with_mut(|result| unsafe { *result = 7 });
+        let other = spawn_with(Arc::clone(&shared), move |theirs| {
+            theirs.result.write(7);
             // As in `task::run`.
             let mut open = true;
             if thread.is_detached() {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::Left;
 use crate::park::futex::semaphore_word::SemaphoreWord;
-use crate::park::tests::loom_model::{model, model_within};
+use crate::park::tests::loom_model::{model, model_within, spawn_with};
 use crate::shim::atomic::Ordering;
 use crate::shim::futex;
 
@@ -66,14 +66,8 @@ fn serve<const N: usize>(left: &Left<N>) -> u32 {
 fn one(leave: fn(&Left<1>, *const u32), serve: fn(&Left<1>) -> u32) {
     model(move || {
         let shared = Shared::<1>::new();
-        let waiter = {
-            let shared = shared.clone();
-            loom::thread::spawn(move || shared.take(0))
-        };
-        let handler = {
-            let shared = shared.clone();
-            loom::thread::spawn(move || shared.post(0, leave))
-        };
+        let waiter = spawn_with(shared.clone(), move |shared| shared.take(0));
+        let handler = spawn_with(shared.clone(), move |shared| shared.post(0, leave));
         shared.help(1, serve);
         [waiter, handler].into_iter().for_each(|thread| thread.join().unwrap());
     });
@@ -135,14 +129,8 @@ fn negative_places_before_the_bell() {
 fn twice(leave: fn(&Left<1>, *const u32)) {
     model_within(1, move || {
         let shared = Shared::<1>::new();
-        let handlers = [(); 2].map(|()| {
-            let shared = shared.clone();
-            loom::thread::spawn(move || shared.post(0, leave))
-        });
-        let waiter = {
-            let shared = shared.clone();
-            loom::thread::spawn(move || (0..2).for_each(|_| shared.take(0)))
-        };
+        let handlers = [(); 2].map(|()| spawn_with(shared.clone(), move |shared| shared.post(0, leave)));
+        let waiter = spawn_with(shared.clone(), move |shared| (0..2).for_each(|_| shared.take(0)));
         shared.help(2, serve);
         handlers.into_iter().chain([waiter]).for_each(|thread| thread.join().unwrap());
     });
@@ -169,14 +157,9 @@ fn negative_seen_and_not_left_again() {
 fn two(leave: fn(&Left<1>, *const u32)) {
     model_within(1, move || {
         let shared = Shared::<1>::new();
-        let handlers = [0, 1].map(|which| {
-            let shared = shared.clone();
-            loom::thread::spawn(move || shared.post(which, leave))
-        });
-        let waiter = {
-            let shared = shared.clone();
-            loom::thread::spawn(move || (0..2).for_each(|which| shared.take(which)))
-        };
+        let handlers =
+            [0, 1].map(|which| spawn_with(shared.clone(), move |shared| shared.post(which, leave)));
+        let waiter = spawn_with(shared.clone(), move |shared| (0..2).for_each(|which| shared.take(which)));
         shared.help(2, serve);
         handlers.into_iter().chain([waiter]).for_each(|thread| thread.join().unwrap());
     });

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use super::{SemaphoreWord, WAITER};
 use crate::park::futex::{ANY, wait, wake_in_order};
-use crate::park::tests::loom_model::{Green, Letter, Outcomes, deadline, model, model_within, on};
+use crate::park::tests::loom_model::{
+    Green, Letter, both_outcomes, deadline, model, model_within, on, spawn_with,
+};
 use crate::park::wait::Wait;
 use crate::shim::atomic::Ordering;
 use crate::shim::futex::{self, Waited};
@@ -66,13 +68,10 @@ fn post(word: &SemaphoreWord) {
 fn one(post: fn(&Room), take: fn(&SemaphoreWord)) {
     model(move || {
         let room = Room::new();
-        let poster = {
-            let room = room.clone();
-            loom::thread::spawn(move || {
-                room.done.read();
-                post(&room);
-            })
-        };
+        let poster = spawn_with(room.clone(), move |room| {
+            room.done.read();
+            post(&room);
+        });
         take(&room);
         room.done.write(1);
         poster.join().unwrap();
@@ -160,14 +159,8 @@ fn negative_posted_unordered() {
 fn two(post: fn(&SemaphoreWord), sleeps: [Sleep; 2]) {
     model_within(1, move || {
         let (room, green) = (Room::new(), Green::new());
-        let kernel = {
-            let room = room.clone();
-            loom::thread::spawn(move || room.take(sleeps[0]).unwrap())
-        };
-        let poster = {
-            let room = room.clone();
-            loom::thread::spawn(move || (0..2).for_each(|_| post(&room)))
-        };
+        let kernel = spawn_with(room.clone(), move |room| room.take(sleeps[0]).unwrap());
+        let poster = spawn_with(room.clone(), move |room| (0..2).for_each(|_| post(&room)));
         on(green.thread(), || room.take(sleeps[1]).unwrap());
         [kernel, poster].into_iter().for_each(|thread| thread.join().unwrap());
         assert_eq!(room.0.load(Ordering::Relaxed), 0);
@@ -194,14 +187,9 @@ fn negative_only_the_first_post_wakes() {
 /// A post and the end of a wait: the post is taken, or it stays.
 #[test]
 fn a_post_that_comes_too_late_stays() {
-    let outcomes = Outcomes::default();
-    let seen = outcomes.clone();
-    model(move || {
+    both_outcomes(model, |seen| {
         let room = Room::new();
-        let poster = {
-            let room = room.clone();
-            loom::thread::spawn(move || post(&room))
-        };
+        let poster = spawn_with(room.clone(), move |room| post(&room));
         let clock = loom::thread::spawn(crate::shim::strike);
         let taken = room.take(|word| {
             let is_same = || word.value() == 0;
@@ -214,5 +202,4 @@ fn a_post_that_comes_too_late_stays() {
         assert_eq!(room.0.load(Ordering::Relaxed), taken.map_or(1, |()| 0));
         seen.saw(taken.is_err());
     });
-    outcomes.are_both();
 }

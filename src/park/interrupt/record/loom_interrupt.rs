@@ -10,12 +10,14 @@ use crate::park::backend::Sleep;
 use crate::park::interrupt::take;
 use crate::park::permit::{park, sleep, unpark};
 use crate::park::reason::WaitReason;
-use crate::park::tests::loom_model::{Core, Green, Outcomes, deadline, model, model_within, on};
+use crate::park::tests::loom_model::{
+    Core, Green, Letter, Outcomes, both_outcomes, deadline, model, model_within, on, spawn_with,
+};
 use crate::park::thread::ThreadRef;
 use crate::park::wait::{Wait, WaitError};
 use crate::park::wait_queue::{Options, Token, Woken, grant_one, wait};
 use crate::shim::atomic::Ordering;
-use crate::shim::{UnsafeCell, strike};
+use crate::shim::strike;
 
 const TOKEN: Token = Token(1);
 
@@ -23,19 +25,14 @@ const TOKEN: Token = Token(1);
 #[derive(Default)]
 #[repr(C, align(2048))]
 struct WaitPoint {
-    letter: UnsafeCell<u32>,
+    letter: Letter,
 }
-
-// SAFETY: the models are to show it. Loom reports an access to the letter that is not ordered.
-unsafe impl Sync for WaitPoint {}
-// SAFETY: the models are to show it.
-unsafe impl Send for WaitPoint {}
 
 impl WaitPoint {
     fn new() -> Arc<Self> {
         let point = Arc::new(Self::default());
         // It must exist before the threads do.
-        point.letter.with(|_| ());
+        point.letter.read();
         point
     }
 
@@ -44,13 +41,11 @@ impl WaitPoint {
     }
 
     fn write(&self) {
-        // SAFETY: checked by loom.
-        self.letter.with_mut(|text| unsafe { *text += 1 });
+        self.letter.add_one();
     }
 
     fn read(&self) {
-        // SAFETY: checked by loom.
-        assert_eq!(self.letter.with(|text| unsafe { *text }), 1);
+        assert_eq!(self.letter.read(), 1);
     }
 }
 
@@ -84,13 +79,10 @@ fn is_interrupted(wait: impl FnOnce(Wait) -> Result<(), WaitError>) -> bool {
 /// interrupter did.
 fn a_sleep_ends(thread: ThreadRef, sleep: impl FnOnce(&WaitPoint) -> bool) {
     let point = WaitPoint::new();
-    let other = {
-        let point = Arc::clone(&point);
-        loom::thread::spawn(move || {
-            point.write();
-            thread.interrupt();
-        })
-    };
+    let other = spawn_with(Arc::clone(&point), move |point| {
+        point.write();
+        thread.interrupt();
+    });
     on(thread, || {
         assert!(sleep(&point), "not interrupted");
         point.read();
@@ -204,10 +196,7 @@ fn a_grant_and_an_interrupt(
     grant: impl FnOnce(&WaitPoint) -> bool + Send + 'static,
 ) {
     let point = WaitPoint::new();
-    let granter = {
-        let point = Arc::clone(&point);
-        loom::thread::spawn(move || grant(&point))
-    };
+    let granter = spawn_with(Arc::clone(&point), move |point| grant(&point));
     let interrupter = loom::thread::spawn(move || thread.interrupt());
     let outcome = on(thread, || wait(&point));
     let granted = granter.join().unwrap();
@@ -227,32 +216,27 @@ fn grant(point: &WaitPoint) -> bool {
 
 #[test]
 fn a_grant_and_an_interrupt_of_a_kernel_thread_have_one_winner() {
-    let outcomes = Outcomes::default();
-    let seen = outcomes.clone();
     // Three threads at one lock spin. With two preemptions there are too many orders to try.
-    model_within(1, move || {
-        let core = Core::new();
-        a_grant_and_an_interrupt(core.thread(), &seen, |point| queue(point, None), grant);
-    });
-    outcomes.are_both();
+    both_outcomes(
+        |body| model_within(1, body),
+        |seen| {
+            let core = Core::new();
+            a_grant_and_an_interrupt(core.thread(), seen, |point| queue(point, None), grant);
+        },
+    );
 }
 
 #[test]
 fn a_grant_and_an_interrupt_of_a_green_thread_have_one_winner() {
-    let outcomes = Outcomes::default();
-    let seen = outcomes.clone();
-    model(move || {
+    both_outcomes(model, |seen| {
         let green = Green::new();
-        a_grant_and_an_interrupt(green.thread(), &seen, |point| queue(point, None), grant);
+        a_grant_and_an_interrupt(green.thread(), seen, |point| queue(point, None), grant);
     });
-    outcomes.are_both();
 }
 
 #[test]
 fn an_unpark_and_an_interrupt_of_a_kernel_thread_have_one_winner() {
-    let outcomes = Outcomes::default();
-    let seen = outcomes.clone();
-    model(move || {
+    both_outcomes(model, |seen| {
         let core = Core::new();
         let thread = core.thread();
         let post = move |_: &WaitPoint| {
@@ -261,7 +245,7 @@ fn an_unpark_and_an_interrupt_of_a_kernel_thread_have_one_winner() {
         };
         a_grant_and_an_interrupt(
             thread,
-            &seen,
+            seen,
             |_| endless().run(|wait| park(|| wait, WaitReason::Park)),
             post,
         );
@@ -269,14 +253,11 @@ fn an_unpark_and_an_interrupt_of_a_kernel_thread_have_one_winner() {
         let wait = Wait::by(deadline()).interruptible();
         let _ = on(thread, || wait.run(|wait| park(|| wait, WaitReason::Park)));
     });
-    outcomes.are_both();
 }
 
 #[test]
 fn an_unpark_and_an_interrupt_of_a_green_thread_have_one_winner() {
-    let outcomes = Outcomes::default();
-    let seen = outcomes.clone();
-    model(move || {
+    both_outcomes(model, |seen| {
         let green = Green::new();
         let thread = green.thread();
         let post = move |_: &WaitPoint| {
@@ -284,16 +265,13 @@ fn an_unpark_and_an_interrupt_of_a_green_thread_have_one_winner() {
             true
         };
         let wait = |_: &WaitPoint| endless().run(|wait| park(|| wait, WaitReason::Park));
-        a_grant_and_an_interrupt(thread, &seen, wait, post);
+        a_grant_and_an_interrupt(thread, seen, wait, post);
     });
-    outcomes.are_both();
 }
 
 #[test]
 fn an_end_and_an_interrupt_of_its_joiner_have_one_winner() {
-    let outcomes = Outcomes::default();
-    let seen = outcomes.clone();
-    model(move || {
+    both_outcomes(model, |seen| {
         let (joiner, ending) = (Green::new(), Core::new());
         let other = ending.thread();
         let end = move |_: &WaitPoint| {
@@ -301,9 +279,8 @@ fn an_end_and_an_interrupt_of_its_joiner_have_one_winner() {
             true
         };
         let wait = |_: &WaitPoint| endless().run(|wait| other.wait_done(wait));
-        a_grant_and_an_interrupt(joiner.thread(), &seen, wait, end);
+        a_grant_and_an_interrupt(joiner.thread(), seen, wait, end);
     });
-    outcomes.are_both();
 }
 
 /// An interrupter ignores the answer if it has won.
@@ -313,10 +290,7 @@ fn negative_interrupt_that_does_not_ask_for_the_winner() {
     model(|| {
         let green = Green::new();
         let (thread, point) = (green.thread(), WaitPoint::new());
-        let sleeper = {
-            let point = Arc::clone(&point);
-            loom::thread::spawn(move || on(thread, || queue(&point, None)))
-        };
+        let sleeper = spawn_with(Arc::clone(&point), move |point| on(thread, || queue(&point, None)));
         let interrupter = loom::thread::spawn(move || {
             let interrupt = &thread.core().interrupt;
             let slept = interrupt.record.with(|record| {
@@ -338,9 +312,7 @@ fn negative_interrupt_that_does_not_ask_for_the_winner() {
 
 #[test]
 fn a_deadline_and_an_interrupt_of_a_kernel_thread_have_one_winner() {
-    let outcomes = Outcomes::default();
-    let seen = outcomes.clone();
-    model(move || {
+    both_outcomes(model, |seen| {
         let (core, point) = (Core::new(), WaitPoint::new());
         let thread = core.thread();
         let clock = loom::thread::spawn(strike);
@@ -353,20 +325,14 @@ fn a_deadline_and_an_interrupt_of_a_kernel_thread_have_one_winner() {
         seen.saw(interrupted);
         assert!(grant_one(point.key(), |_| TOKEN).is_none(), "left in the queue");
     });
-    outcomes.are_both();
 }
 
 #[test]
 fn a_deadline_and_an_interrupt_of_a_green_thread_have_one_winner() {
-    let outcomes = Outcomes::default();
-    let seen = outcomes.clone();
-    model(move || {
+    both_outcomes(model, |seen| {
         let (green, point) = (Green::new(), WaitPoint::new());
         let thread = green.thread();
-        let timer = {
-            let green = Arc::clone(&green);
-            loom::thread::spawn(move || green.fire())
-        };
+        let timer = spawn_with(Arc::clone(&green), move |green| green.fire());
         let interrupter = loom::thread::spawn(move || thread.interrupt());
         let outcome = on(thread, || queue(&point, deadline()));
         timer.join().unwrap();
@@ -376,20 +342,14 @@ fn a_deadline_and_an_interrupt_of_a_green_thread_have_one_winner() {
         seen.saw(interrupted);
         assert!(grant_one(point.key(), |_| TOKEN).is_none(), "left in the queue");
     });
-    outcomes.are_both();
 }
 
 #[test]
 fn a_deadline_and_an_interrupt_of_a_sleeper_have_one_winner() {
-    let outcomes = Outcomes::default();
-    let seen = outcomes.clone();
-    model(move || {
+    both_outcomes(model, |seen| {
         let green = Green::new();
         let thread = green.thread();
-        let timer = {
-            let green = Arc::clone(&green);
-            loom::thread::spawn(move || green.fire())
-        };
+        let timer = spawn_with(Arc::clone(&green), move |green| green.fire());
         let interrupter = loom::thread::spawn(move || thread.interrupt());
         let outcome = on(thread, || Wait::by(deadline()).interruptible().run(sleep));
         timer.join().unwrap();
@@ -397,7 +357,6 @@ fn a_deadline_and_an_interrupt_of_a_sleeper_have_one_winner() {
         assert!(outcome.is_err() != thread.is_interrupted());
         seen.saw(outcome.is_err());
     });
-    outcomes.are_both();
 }
 
 /// What an interrupter did is visible to a thread that only looks.

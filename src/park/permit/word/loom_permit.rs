@@ -6,37 +6,11 @@ use std::sync::Arc;
 use super::{EMPTY, NOTIFIED, PARKED};
 use crate::park::permit::{park, unpark};
 use crate::park::reason::WaitReason;
-use crate::park::tests::loom_model::{Core, Green, deadline, model, on};
+use crate::park::tests::loom_model::{Core, Green, Letter, deadline, model, on, spawn_with};
 use crate::park::thread::ThreadRef;
 use crate::park::wait::{Wait, WaitError};
 use crate::shim::atomic::{AtomicU32, Ordering};
-use crate::shim::{UnsafeCell, strike};
-
-/// What an unpark makes visible.
-struct Letter(UnsafeCell<u32>);
-
-// SAFETY: the models are to show it. Loom reports an access that is not ordered.
-unsafe impl Sync for Letter {}
-// SAFETY: the models are to show it.
-unsafe impl Send for Letter {}
-
-impl Letter {
-    fn new() -> Arc<Self> {
-        let letter = Arc::new(Self(UnsafeCell::new(0)));
-        assert_eq!(letter.read(), 0);
-        letter
-    }
-
-    fn write(&self) {
-        // SAFETY: checked by loom.
-        self.0.with_mut(|text| unsafe { *text += 1 });
-    }
-
-    fn read(&self) -> u32 {
-        // SAFETY: checked by loom.
-        self.0.with(|text| unsafe { *text })
-    }
-}
+use crate::shim::strike;
 
 fn park_until_deadline() -> Result<(), WaitError> {
     park(|| Wait::by(deadline()), WaitReason::Park)
@@ -44,14 +18,12 @@ fn park_until_deadline() -> Result<(), WaitError> {
 
 /// One thread parks. The other writes and unparks.
 fn a_letter_arrives(thread: ThreadRef, deliver: impl FnOnce(ThreadRef) + Send + 'static) {
-    let letter = Letter::new();
-    let postman = {
-        let letter = letter.clone();
-        loom::thread::spawn(move || {
-            letter.write();
-            deliver(thread);
-        })
-    };
+    let letter: Arc<Letter> = Arc::default();
+    assert_eq!(letter.read(), 0);
+    let postman = spawn_with(letter.clone(), move |letter| {
+        letter.add_one();
+        deliver(thread);
+    });
     on(thread, || {
         park(Wait::forever, WaitReason::Park).unwrap();
         assert_eq!(letter.read(), 1);
@@ -96,8 +68,7 @@ fn both_are_seen(unpark: impl Fn(ThreadRef) + Copy + Send + 'static) {
     let seen = Arc::new(AtomicU32::from(0));
     let others: Vec<_> = (0..2)
         .map(|_| {
-            let seen = seen.clone();
-            loom::thread::spawn(move || {
+            spawn_with(seen.clone(), move |seen| {
                 seen.fetch_add(1, Ordering::Relaxed);
                 unpark(thread);
             })
@@ -153,10 +124,7 @@ fn a_deadline_and_an_unpark_have_one_winner_on_a_green_thread() {
     model(|| {
         let green = Green::new();
         let thread = green.thread();
-        let timer = {
-            let green = green.clone();
-            loom::thread::spawn(move || green.fire())
-        };
+        let timer = spawn_with(green.clone(), move |green| green.fire());
         let postman = loom::thread::spawn(move || unpark(thread));
         on(thread, || {
             if park_until_deadline().is_err() {

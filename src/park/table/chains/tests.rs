@@ -35,36 +35,34 @@ fn keys_at_regular_distances_are_spread() {
 #[test]
 fn a_crowd_of_keys_makes_more_chains_and_no_waiter_is_lost() {
     const KEYS: usize = 20_000;
-    watched(|| {
-        let keys = vec![0_u64; KEYS];
-        let waiters: Vec<Waiter> = keys.iter().map(|key| waiter(ptr::from_ref(key).addr())).collect();
-        let taken = AtomicUsize::new(0);
-        std::thread::scope(|s| {
-            for part in waiters.chunks(KEYS / 3) {
-                s.spawn(move || {
-                    for waiter in part {
-                        with(&NoPreempt::hold(), waiter.key(), |bucket| {
-                            // SAFETY: it is new, and outlives the threads that take it off.
-                            unsafe { bucket.link(waiter, Order::Fifo) };
-                        });
+    let _watched = watched();
+    let keys = vec![0_u64; KEYS];
+    let waiters: Vec<Waiter> = keys.iter().map(|key| waiter(ptr::from_ref(key).addr())).collect();
+    let taken = AtomicUsize::new(0);
+    std::thread::scope(|s| {
+        for part in waiters.chunks(KEYS / 3) {
+            s.spawn(move || {
+                for waiter in part {
+                    with(&NoPreempt::hold(), waiter.key(), |bucket| {
+                        // SAFETY: it is new, and outlives the threads that take it off.
+                        unsafe { bucket.link(waiter, Order::Fifo) };
+                    });
+                }
+            });
+            let taken = &taken;
+            s.spawn(move || {
+                for waiter in part {
+                    let pop = || with(&NoPreempt::hold(), waiter.key(), |bucket| bucket.pop(waiter.key()));
+                    while pop().map(|(popped, more)| assert!(popped == waiter && !more)).is_none() {
+                        std::thread::yield_now();
                     }
-                });
-                let taken = &taken;
-                s.spawn(move || {
-                    for waiter in part {
-                        let pop =
-                            || with(&NoPreempt::hold(), waiter.key(), |bucket| bucket.pop(waiter.key()));
-                        while pop().map(|(popped, more)| assert!(popped == waiter && !more)).is_none() {
-                            std::thread::yield_now();
-                        }
-                        taken.fetch_add(1, Ordering::Relaxed);
-                    }
-                });
-            }
-        });
-        assert_eq!(taken.load(Ordering::Relaxed), KEYS);
-        assert!(waiters.iter().all(|waiter| waiter.peek(|links| links.linked_as) == Linked::Out));
+                    taken.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
     });
+    assert_eq!(taken.load(Ordering::Relaxed), KEYS);
+    assert!(waiters.iter().all(|waiter| waiter.peek(|links| links.linked_as) == Linked::Out));
 }
 
 /// Waiters with keys of one bucket.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{TIMED, WaitState};
 use crate::park::reason::WaitReason;
-use crate::park::tests::loom_model::{Outcomes, model};
+use crate::park::tests::loom_model::{Outcomes, both_outcomes, model, spawn_with};
 use crate::shim::atomic::Ordering;
 
 /// Returns the address of the wait of this number.
@@ -17,16 +17,13 @@ fn two_waits(waits: fn(&WaitState, WaitReason), outcomes: &Outcomes) {
     let wait_state = Arc::new(WaitState::new());
     // Everything must exist before the threads do.
     assert_eq!((wait_state.home.load(Ordering::Relaxed), wait_state.wait()), (0, None));
-    let thread = {
-        let wait_state = Arc::clone(&wait_state);
-        loom::thread::spawn(move || {
-            for (serial, reason) in [(1, WaitReason::Mutex), (2, WaitReason::Mutex)] {
-                wait_state.at(address(serial));
-                waits(&wait_state, reason);
-                wait_state.goes_on();
-            }
-        })
-    };
+    let thread = spawn_with(Arc::clone(&wait_state), move |wait_state| {
+        for (serial, reason) in [(1, WaitReason::Mutex), (2, WaitReason::Mutex)] {
+            wait_state.at(address(serial));
+            waits(&wait_state, reason);
+            wait_state.goes_on();
+        }
+    });
     let seen = wait_state.wait();
     outcomes.saw(seen.is_some());
     if let Some((serial, reason, at, timed)) = seen {
@@ -38,10 +35,7 @@ fn two_waits(waits: fn(&WaitState, WaitReason), outcomes: &Outcomes) {
 
 #[test]
 fn a_look_finds_the_place_of_the_wait_that_it_numbers() {
-    let outcomes = Outcomes::default();
-    let seen = outcomes.clone();
-    model(move || two_waits(|wait_state, reason| wait_state.waits(reason, false), &seen));
-    outcomes.are_both();
+    both_outcomes(model, |seen| two_waits(|wait_state, reason| wait_state.waits(reason, false), seen));
 }
 
 /// The number is not ordered after the address. A look sees it before the address, and before the end of the

@@ -6,7 +6,7 @@ use super::{Arrival, RELEASED, ROUND_SHIFT};
 use crate::park::current::current;
 use crate::park::reason::WaitReason;
 use crate::park::tests::loom_model::{
-    Green, Letter, Outcomes, body, deadline, model, model_within, on, together,
+    Green, Letter, Outcomes, body, both_outcomes, deadline, model, model_within, on, spawn_with, together,
 };
 use crate::park::wait::{Wait, WaitError};
 use crate::park::wait_queue::{self, Options, Woken};
@@ -61,10 +61,9 @@ fn green_and_kernel_threads_meet() {
     model(|| {
         let meeting = Meeting::new(2);
         let green = Green::new();
-        let other = {
-            let (meeting, green) = (meeting.clone(), green.clone());
-            loom::thread::spawn(move || on(green.thread(), || party(1, 2)(&meeting)))
-        };
+        let other = spawn_with((meeting.clone(), green.clone()), move |(meeting, green)| {
+            on(green.thread(), || party(1, 2)(&meeting))
+        });
         together([body(&meeting, party(0, 2))]);
         other.join().unwrap();
     });
@@ -184,14 +183,11 @@ fn a_withdrawal_and_the_next_round(wait_timed: fn(&Barrier) -> bool, seen: &Outc
 
 #[test]
 fn a_withdrawal_is_not_taken_from_the_next_round() {
-    let outcomes = Outcomes::default();
-    let seen = outcomes.clone();
-    model(move || {
+    both_outcomes(model, |seen| {
         let wait =
             |barrier: &Barrier| barrier.protocol.pass(Wait::by(deadline())) == Err(WaitError::TimedOut);
-        a_withdrawal_and_the_next_round(wait, &seen);
+        a_withdrawal_and_the_next_round(wait, seen);
     });
-    outcomes.are_both();
 }
 
 /// A party withdraws an arrival without a look at the round. The other party waits for a party that has

@@ -93,27 +93,26 @@ mod tests {
     /// A broadcast that comes too late for the waiters it has seen leaves those that came since.
     #[test]
     fn a_broadcast_leaves_newcomers_alone() {
-        watched(|| {
-            let (condvar, first, second) = (Condvar::new(), Mutex::new(()), Mutex::new(()));
-            let waits = |mutex: &Mutex<()>| condvar.wait(&mut mutex.lock());
-            let look = || {
-                loop {
-                    match condvar.protocol.waits_with.look() {
-                        seen if seen.is_empty() => thread::yield_now(),
-                        seen => return seen,
-                    }
+        let _watched = watched();
+        let (condvar, first, second) = (Condvar::new(), Mutex::new(()), Mutex::new(()));
+        let waits = |mutex: &Mutex<()>| condvar.wait(&mut mutex.lock());
+        let look = || {
+            loop {
+                match condvar.protocol.waits_with.look() {
+                    seen if seen.is_empty() => thread::yield_now(),
+                    seen => return seen,
                 }
-            };
-            thread::scope(|s| {
-                let waiter = s.spawn(|| waits(&first));
-                let seen = look();
-                assert!(condvar.notify_one());
-                waiter.join().unwrap();
-                s.spawn(|| waits(&second));
-                look();
-                assert_eq!(condvar.protocol.notify_herd(seen), 0);
-                assert_eq!(condvar.notify_all(), 1);
-            });
+            }
+        };
+        thread::scope(|s| {
+            let waiter = s.spawn(|| waits(&first));
+            let seen = look();
+            assert!(condvar.notify_one());
+            waiter.join().unwrap();
+            s.spawn(|| waits(&second));
+            look();
+            assert_eq!(condvar.protocol.notify_herd(seen), 0);
+            assert_eq!(condvar.notify_all(), 1);
         });
     }
 }

@@ -11,7 +11,8 @@ use crate::park::current::current;
 use crate::park::interrupt;
 use crate::park::reason::WaitReason;
 use crate::park::tests::loom_model::{
-    Green, Outcomes, body, deadline, large_model, model, model_within, on, together,
+    Green, Outcomes, body, both_outcomes, deadline, large_model, model, model_within, on, spawn_with,
+    together,
 };
 use crate::park::wait::{Wait, WaitError};
 use crate::park::wait_queue::{self, Options};
@@ -79,10 +80,9 @@ fn a_notification_of_a_green_thread_is_not_lost() {
     model(|| {
         let room = Room::new();
         let green = Green::new();
-        let waiter = {
-            let (room, green) = (room.clone(), green.clone());
-            loom::thread::spawn(move || on(green.thread(), || room.wait_until_open()))
-        };
+        let waiter = spawn_with((room.clone(), green.clone()), move |(room, green)| {
+            on(green.thread(), || room.wait_until_open())
+        });
         together([body(&room, |room| {
             let mut state = room.state.lock();
             *state = 1;
@@ -125,10 +125,9 @@ fn a_broadcast_reaches_kernel_and_green_threads() {
     large_model(|| {
         let room = Room::new();
         let green = Green::new();
-        let waiter = {
-            let (room, green) = (room.clone(), green.clone());
-            loom::thread::spawn(move || on(green.thread(), || room.wait_until_open()))
-        };
+        let waiter = spawn_with((room.clone(), green.clone()), move |(room, green)| {
+            on(green.thread(), || room.wait_until_open())
+        });
         let open = |room: &Room| {
             *room.state.lock() = 1;
             room.changed.notify_all();
@@ -141,9 +140,7 @@ fn a_broadcast_reaches_kernel_and_green_threads() {
 
 #[test]
 fn a_deadline_and_a_broadcast_agree() {
-    let outcomes = Outcomes::default();
-    let seen = outcomes.clone();
-    model(move || {
+    both_outcomes(model, |seen| {
         let room = Room::new();
         let seen = seen.clone();
         let timed = move |room: &Room| {
@@ -167,7 +164,6 @@ fn a_deadline_and_a_broadcast_agree() {
         clock.join().unwrap();
         room.is_left_alone();
     });
-    outcomes.are_both();
 }
 
 /// A waiter with a deadline, and a broadcast by a thread that has unlocked the mutex before. The broadcast
@@ -199,10 +195,9 @@ fn a_deadline_and_a_broadcast_with_the_mutex_free(notify_all: fn(&Room) -> usize
 
 #[test]
 fn a_deadline_and_a_broadcast_with_the_mutex_free_agree() {
-    let outcomes = Outcomes::default();
-    let seen = outcomes.clone();
-    model(move || a_deadline_and_a_broadcast_with_the_mutex_free(|room| room.changed.notify_all(), &seen));
-    outcomes.are_both();
+    both_outcomes(model, |seen| {
+        a_deadline_and_a_broadcast_with_the_mutex_free(|room| room.changed.notify_all(), seen)
+    });
 }
 
 /// A broadcast releases the mutex only if it has moved a waiter.
@@ -266,10 +261,7 @@ fn waits_for_long(room: &Room) -> bool {
 
 #[test]
 fn the_last_to_notify_may_destroy_it() {
-    let outcomes = Outcomes::default();
-    let seen = outcomes.clone();
-    model(move || the_last_to_notify_destroys_it(waits_for_long, &seen));
-    outcomes.are_both();
+    both_outcomes(model, |seen| the_last_to_notify_destroys_it(waits_for_long, seen));
 }
 
 /// A waiter whose time is over tells the condition variable so.
@@ -344,9 +336,7 @@ fn negative_an_interrupt_swallows_a_notification() {
 fn waiters_are_known_while_owners_are_recorded(green_waits: bool) {
     // Before the first execution, so that all executions are alike.
     lock_owners::turn_on();
-    let outcomes = Outcomes::default();
-    let seen = outcomes.clone();
-    model(move || {
+    both_outcomes(model, move |seen| {
         let room = Room::new();
         let green = green_waits.then(Green::new);
         let waiter = {
@@ -373,7 +363,6 @@ fn waiters_are_known_while_owners_are_recorded(green_waits: bool) {
         }
         room.is_left_alone();
     });
-    outcomes.are_both();
 }
 
 #[test]

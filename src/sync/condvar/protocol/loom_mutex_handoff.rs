@@ -6,9 +6,9 @@ use std::sync::Arc;
 use lock_api::RawMutex as _;
 use loom::thread;
 
-use crate::park::tests::loom_model::{Core, Green, Outcomes, large_model, on};
+use crate::park::tests::loom_model::{Core, Green, Letter, Outcomes, both_outcomes, large_model, on};
 use crate::park::wait::Wait;
-use crate::shim::{MODEL_STRIDE, UnsafeCell};
+use crate::shim::MODEL_STRIDE;
 use crate::sync::condvar::Condvar;
 use crate::sync::mutex::RawMutex;
 
@@ -22,17 +22,12 @@ struct Table {
     padding: [u64; PADDING],
     changed: Condvar,
     /// The turn, which the mutex protects.
-    turn: UnsafeCell<u32>,
+    turn: Letter,
 }
-
-// SAFETY: what the models are to show: loom reports an access that the mutex does not order.
-unsafe impl Sync for Table {}
-// SAFETY: loom checks it.
-unsafe impl Send for Table {}
 
 impl Table {
     fn new() -> Arc<Self> {
-        let (mutex, changed, turn) = (RawMutex::new(), Condvar::new(), UnsafeCell::new(0));
+        let (mutex, changed, turn) = (RawMutex::new(), Condvar::new(), Letter::default());
         let table = Arc::new(Self { mutex, padding: [0; PADDING], changed, turn });
         // Creates all of loom's objects before the threads start.
         table.is_left_alone();
@@ -53,13 +48,11 @@ impl Table {
 
     /// Waits for its turn, with the mutex locked, and begins the next turn.
     fn play(&self, mine: u32) {
-        // SAFETY: checked by loom.
-        while self.turn.with(|turn| unsafe { *turn }) != mine {
+        while self.turn.read() != mine {
             let woken = self.changed.protocol.wait(&self.mutex, Wait::forever());
             assert_eq!(woken, Ok(()));
         }
-        // SAFETY: checked by loom.
-        self.turn.with_mut(|turn| unsafe { *turn += 1 });
+        self.turn.add_one();
         self.changed.notify_one();
     }
 }
@@ -82,8 +75,7 @@ fn three_turns(takes: bool, outcomes: &Outcomes) {
     });
     on(stranger.thread(), || {
         table.mutex.lock();
-        // SAFETY: checked by loom.
-        assert!(table.turn.with(|turn| unsafe { *turn }) <= 3);
+        assert!(table.turn.read() <= 3);
         table.unlock();
     });
     players.into_iter().for_each(|player| player.join().unwrap());
@@ -92,10 +84,7 @@ fn three_turns(takes: bool, outcomes: &Outcomes) {
 
 #[test]
 fn a_mutex_that_is_passed_on_has_one_owner() {
-    let outcomes = Outcomes::default();
-    let seen = outcomes.clone();
-    large_model(move || three_turns(true, &seen));
-    outcomes.are_both();
+    both_outcomes(large_model, |seen| three_turns(true, seen));
 }
 
 /// The mutex goes to a thread that wants it and runs already: it has looked, or takes the mutex as others

@@ -9,7 +9,7 @@ use crate::park::current::current;
 use crate::park::mutex_handoff::HeldMutex;
 use crate::park::reason::WaitReason;
 use crate::park::table::walk::all_waiters;
-use crate::park::tests::watched;
+use crate::park::tests::{until, watched};
 use crate::park::wait::Wait;
 use crate::park::wait_queue::{self, Options, Woken};
 use crate::sys::child_tests::isolated;
@@ -18,34 +18,33 @@ use super::{HANDED_OVER, MAX_SKIPPED_WAKES, RawMutex, WAITERS, WOKEN};
 
 #[test]
 fn a_waiter_that_never_comes_keeps_no_other_asleep() {
-    watched(|| {
-        let mutex = Arc::new(RawMutex::new());
-        let had_it = Arc::new(AtomicBool::new(false));
-        mutex.acquire();
-        let waiter = thread::spawn({
-            let (mutex, had_it) = (mutex.clone(), had_it.clone());
-            move || {
-                mutex.acquire();
-                had_it.store(true, Ordering::Relaxed);
-                mutex.release();
-            }
-        });
-        let limit = Instant::now() + Duration::from_secs(20);
-        while mutex.word.look() & WAITERS == 0 {
-            assert!(Instant::now() < limit, "no thread waits");
-            thread::yield_now();
-        }
-        // The owner of this bit will never take the lock.
-        mutex.word.0.fetch_or(WOKEN, Ordering::Relaxed);
-        for unlocks in 1..u32::from(MAX_SKIPPED_WAKES) {
-            mutex.release();
+    let _watched = watched();
+    let mutex = Arc::new(RawMutex::new());
+    let had_it = Arc::new(AtomicBool::new(false));
+    mutex.acquire();
+    let waiter = thread::spawn({
+        let (mutex, had_it) = (mutex.clone(), had_it.clone());
+        move || {
             mutex.acquire();
-            assert!(mutex.has_waiters(), "a waiter was woken after {unlocks} unlocks");
+            had_it.store(true, Ordering::Relaxed);
+            mutex.release();
         }
-        mutex.release();
-        waiter.join().unwrap();
-        assert!(had_it.load(Ordering::Relaxed));
     });
+    let limit = Instant::now() + Duration::from_secs(20);
+    while mutex.word.look() & WAITERS == 0 {
+        assert!(Instant::now() < limit, "no thread waits");
+        thread::yield_now();
+    }
+    // The owner of this bit will never take the lock.
+    mutex.word.0.fetch_or(WOKEN, Ordering::Relaxed);
+    for unlocks in 1..u32::from(MAX_SKIPPED_WAKES) {
+        mutex.release();
+        mutex.acquire();
+        assert!(mutex.has_waiters(), "a waiter was woken after {unlocks} unlocks");
+    }
+    mutex.release();
+    waiter.join().unwrap();
+    assert!(had_it.load(Ordering::Relaxed));
 }
 
 /// With the bit, each lock and unlock takes the slow path.
@@ -66,26 +65,23 @@ fn a_lock_forgets_a_waiter_that_never_comes() {
 
 #[test]
 fn an_urgent_waiter_is_handed_the_lock() {
-    watched(|| {
-        let mutex = Arc::new(RawMutex::new());
-        mutex.acquire();
-        let waiter = thread::spawn({
-            let mutex = mutex.clone();
-            move || {
-                current();
-                let mut options = Options::new(WaitReason::Mutex, Wait::forever());
-                options.urgent = true;
-                wait_queue::wait(mutex.key(), &options, || mutex.announce(0), || ())
-            }
-        });
-        while !mutex.has_waiters() {
-            thread::yield_now();
+    let _watched = watched();
+    let mutex = Arc::new(RawMutex::new());
+    mutex.acquire();
+    let waiter = thread::spawn({
+        let mutex = mutex.clone();
+        move || {
+            current();
+            let mut options = Options::new(WaitReason::Mutex, Wait::forever());
+            options.urgent = true;
+            wait_queue::wait(mutex.key(), &options, || mutex.announce(0), || ())
         }
-        mutex.release();
-        assert!(!mutex.try_acquire(), "another thread was faster");
-        assert!(matches!(waiter.join().unwrap(), Ok(Woken::Granted(HANDED_OVER))));
-        mutex.release();
     });
+    until(|| mutex.has_waiters());
+    mutex.release();
+    assert!(!mutex.try_acquire(), "another thread was faster");
+    assert!(matches!(waiter.join().unwrap(), Ok(Woken::Granted(HANDED_OVER))));
+    mutex.release();
 }
 
 #[test]
@@ -129,9 +125,7 @@ fn a_waiter_goes_to_the_back_of_the_queue_now_and_then() {
                     mutex.release_fair();
                 });
                 let queued = || all_waiters().into_iter().filter(|(_, key)| *key == mutex.key()).count();
-                while queued() <= number {
-                    thread::yield_now();
-                }
+                until(|| queued() > number);
             }
             mutex.release_fair();
         });

@@ -10,7 +10,8 @@ use super::{
 };
 use crate::park::current::current;
 use crate::park::tests::loom_model::{
-    Green, Letter, Outcomes, body, deadline, large_model, model, model_within, on, together,
+    Green, Letter, Outcomes, body, both_outcomes, deadline, large_model, model, model_within, on, spawn_with,
+    together,
 };
 use crate::park::wait::Wait;
 use crate::park::wait_queue::Options;
@@ -106,8 +107,7 @@ fn green_threads_exclude_each_other_and_kernel_threads() {
         let guarded = Guarded::new();
         let greens = [(); 2].map(|()| Green::new());
         let others = greens.clone().map(|green| {
-            let guarded = guarded.clone();
-            loom::thread::spawn(move || on(green.thread(), || guarded.section()))
+            spawn_with(guarded.clone(), move |guarded| on(green.thread(), || guarded.section()))
         });
         together([body(&guarded, Guarded::section)]);
         for other in others {
@@ -120,27 +120,27 @@ fn green_threads_exclude_each_other_and_kernel_threads() {
 /// A thread is interrupted while it waits, beside two that wait to the end.
 #[test]
 fn an_interrupt_forgets_no_waiter() {
-    let outcomes = Outcomes::default();
-    let seen = outcomes.clone();
-    model_within(1, move || {
-        let guarded = Guarded::new();
-        let seen = seen.clone();
-        let interruptible = move |guarded: &Guarded| {
-            let me = current();
-            let interrupter = loom::thread::spawn(move || me.interrupt());
-            let locked = Wait::forever().interruptible().run(|wait| guarded.mutex.acquire_with(wait));
-            seen.saw(locked.is_err());
-            if locked.is_ok() {
-                guarded.mutex.release();
-            }
-            interrupter.join().unwrap();
-        };
-        let others = [(); 2].map(|()| body(&guarded, Guarded::section));
-        let [one, two] = others;
-        together([one, body(&guarded, interruptible), two]);
-        guarded.ends_with(2);
-    });
-    outcomes.are_both();
+    both_outcomes(
+        |body| model_within(1, body),
+        |seen| {
+            let guarded = Guarded::new();
+            let seen = seen.clone();
+            let interruptible = move |guarded: &Guarded| {
+                let me = current();
+                let interrupter = loom::thread::spawn(move || me.interrupt());
+                let locked = Wait::forever().interruptible().run(|wait| guarded.mutex.acquire_with(wait));
+                seen.saw(locked.is_err());
+                if locked.is_ok() {
+                    guarded.mutex.release();
+                }
+                interrupter.join().unwrap();
+            };
+            let others = [(); 2].map(|()| body(&guarded, Guarded::section));
+            let [one, two] = others;
+            together([one, body(&guarded, interruptible), two]);
+            guarded.ends_with(2);
+        },
+    );
 }
 
 /// A thread was woken, and is late: the owner's `unlock` forgets it. A third thread may queue meanwhile.
@@ -164,10 +164,7 @@ fn one_is_late(unlock: fn(&Guarded), seen: &Outcomes) {
 /// The thread that was forgotten clears the bit of another, or none.
 #[test]
 fn a_late_waiter_is_forgotten_and_no_other() {
-    let outcomes = Outcomes::default();
-    let seen = outcomes.clone();
-    large_model(move || one_is_late(|guarded| guarded.mutex.release(), &seen));
-    outcomes.are_both();
+    both_outcomes(large_model, |seen| one_is_late(|guarded| guarded.mutex.release(), seen));
 }
 
 /// An unlock forgets the late waiter by a store: it also forgets a waiter that has queued since the look.
@@ -253,9 +250,7 @@ fn a_fair_unlock_hands_over() {
 /// One thread gives up at any moment, and neither of the others is forgotten.
 #[test]
 fn a_deadline_forgets_no_waiter() {
-    let outcomes = Outcomes::default();
-    let seen = outcomes.clone();
-    model(move || {
+    both_outcomes(model, |seen| {
         let guarded = Guarded::new();
         let gave_up = Arc::new(std::sync::atomic::AtomicU32::new(0));
         let timed = {
@@ -276,7 +271,6 @@ fn a_deadline_forgets_no_waiter() {
         seen.saw(gave_up.load(Ordering::Relaxed) == 1);
         assert_eq!(guarded.mutex.word.0.load(Ordering::Relaxed) & WOKEN, 0, "no waiter is on its way");
     });
-    outcomes.are_both();
 }
 
 impl Guarded {

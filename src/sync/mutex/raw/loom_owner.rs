@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::{LOCKED, RawMutex};
 use crate::observe::lock_owners;
 use crate::park::current::current;
-use crate::park::tests::loom_model::{Body, Outcomes, deadline, model, together};
+use crate::park::tests::loom_model::{Body, both_outcomes, deadline, model, together};
 use crate::park::wait::Wait;
 use crate::park::wait_queue;
 use crate::shim::atomic::Ordering;
@@ -62,9 +62,7 @@ fn the_owner_is_recorded_and_no_other_thread() {
 /// A waiter that gives up clears the note of waiters. The unlock must still come by.
 #[test]
 fn one_that_gives_up_leaves_the_owner_in() {
-    let outcomes = Outcomes::default();
-    let seen = outcomes.clone();
-    model(move || {
+    both_outcomes(model, |seen| {
         let recorded = Recorded::new();
         let clock = loom::thread::spawn(strike);
         let seen = seen.clone();
@@ -79,7 +77,6 @@ fn one_that_gives_up_leaves_the_owner_in() {
         clock.join().unwrap();
         recorded.ends_free();
     });
-    outcomes.are_both();
 }
 
 /// The owner has not been recorded, and a guard of a lock that lay there before has been forgotten.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::LazyLock;
-use crate::park::tests::loom_model::{Body, Green, large_model, model, on, together};
+use crate::park::tests::loom_model::{Body, Green, large_model, model, on, spawn_with, together};
 
 /// The number of calls of closures. An atomic of std, so it is not a step of the model.
 static CALLS: AtomicU32 = AtomicU32::new(0);
@@ -56,10 +56,8 @@ fn one_value_is_made_for_green_and_kernel_threads() {
     model(|| {
         let lazy = Lazy::new();
         let green = Green::new();
-        let other = {
-            let (green, wants) = (green.clone(), lazy.body(wants));
-            loom::thread::spawn(move || on(green.thread(), wants))
-        };
+        let other =
+            spawn_with((green.clone(), lazy.body(wants)), move |(green, wants)| on(green.thread(), wants));
         together([lazy.body(wants)]);
         other.join().unwrap();
         lazy.ends();

@@ -7,11 +7,11 @@ use super::{Options, Phase};
 use crate::park::current::current;
 use crate::park::reason::WaitReason;
 use crate::park::tests::loom_model::{
-    Green, Outcomes, deadline, large_model, model, model_within, on, together,
+    Green, Letter, both_outcomes, deadline, large_model, model, model_within, on, spawn_with, together,
 };
 use crate::park::wait::Wait;
 use crate::park::wait_queue;
-use crate::shim::{UnsafeCell, strike};
+use crate::shim::strike;
 use crate::sync::{Once, OnceLock, OnceState};
 
 /// Returns the options of an endless wait.
@@ -23,17 +23,12 @@ fn endless() -> Options {
 #[repr(align(2048))]
 struct Work {
     once: Once,
-    done: UnsafeCell<u32>,
+    done: Letter,
 }
-
-// SAFETY: what the models are to show: loom reports an access that is not ordered.
-unsafe impl Sync for Work {}
-// SAFETY: loom checks it.
-unsafe impl Send for Work {}
 
 impl Work {
     fn new() -> Arc<Self> {
-        let work = Arc::new(Self { once: Once::new(), done: UnsafeCell::default() });
+        let work = Arc::new(Self { once: Once::new(), done: Letter::default() });
         // Creates all of loom's objects before the threads start.
         assert!(!work.once.is_completed());
         assert_eq!(work.read(), 0);
@@ -41,13 +36,11 @@ impl Work {
     }
 
     fn write(&self) {
-        // SAFETY: checked by loom.
-        self.done.with_mut(|done| unsafe { *done += 1 });
+        self.done.add_one();
     }
 
     fn read(&self) -> u32 {
-        // SAFETY: checked by loom.
-        self.done.with(|done| unsafe { *done })
+        self.done.read()
     }
 
     fn call(&self) {
@@ -109,10 +102,9 @@ fn a_green_or_a_kernel_thread_does_it() {
     model(|| {
         let work = Work::new();
         let green = Green::new();
-        let other = {
-            let (work, green) = (work.clone(), green.clone());
-            loom::thread::spawn(move || on(green.thread(), || work.call()))
-        };
+        let other = spawn_with((work.clone(), green.clone()), move |(work, green)| {
+            on(green.thread(), || work.call())
+        });
         together([body(&work, Work::call)]);
         other.join().unwrap();
         work.ends_with(1);
@@ -183,9 +175,7 @@ fn a_wait_before_any_call_has_begun_is_woken() {
 
 #[test]
 fn a_deadline_ends_a_wait_and_nothing_else() {
-    let outcomes = Outcomes::default();
-    let seen = outcomes.clone();
-    model(move || {
+    both_outcomes(model, |seen| {
         let work = Work::new();
         let seen = seen.clone();
         let timed = move |work: &Work| {
@@ -200,14 +190,11 @@ fn a_deadline_ends_a_wait_and_nothing_else() {
         clock.join().unwrap();
         work.ends_with(1);
     });
-    outcomes.are_both();
 }
 
 #[test]
 fn an_interrupt_ends_a_wait_and_nothing_else() {
-    let outcomes = Outcomes::default();
-    let seen = outcomes.clone();
-    model(move || {
+    both_outcomes(model, |seen| {
         let work = Work::new();
         let seen = seen.clone();
         let interrupted = move |work: &Work| {
@@ -224,7 +211,6 @@ fn an_interrupt_ends_a_wait_and_nothing_else() {
         together([body(&work, interrupted), body(&work, Work::call)]);
         work.ends_with(1);
     });
-    outcomes.are_both();
 }
 
 /// A cell that threads read and write.

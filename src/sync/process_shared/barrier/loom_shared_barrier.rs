@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Barrier, EndOf, How, Wait, process, shared_futex};
-use crate::park::tests::loom_model::{Core, Outcomes, body, model, on, together};
+use crate::park::tests::loom_model::{Core, body, both_outcomes, model, on, together};
 use crate::shim;
 use crate::shim::atomic::Ordering;
 
@@ -59,9 +59,7 @@ fn all_pass() {
 
 #[test]
 fn an_arrival_counts_or_is_taken_back() {
-    let outcomes = Outcomes::default();
-    let seen = outcomes.clone();
-    model(move || {
+    both_outcomes(model, |seen| {
         let room = Room::new();
         let seen = seen.clone();
         let late = move |room: &Room| {
@@ -80,7 +78,6 @@ fn an_arrival_counts_or_is_taken_back() {
         together([body(&room, comes), body(&room, late)]);
         room.ends();
     });
-    outcomes.are_both();
 }
 
 /// A thread reads the round after it has arrived, so it may wait for the next one.

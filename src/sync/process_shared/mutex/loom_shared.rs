@@ -9,7 +9,7 @@ use super::{
     Condition, How, Me, Process, RawMutex, RawRobust, Release, RobustError, number_of, owner_of, process,
     shared_futex,
 };
-use crate::park::tests::loom_model::{Body, Core, Letter, Outcomes, body, model_within, on};
+use crate::park::tests::loom_model::{Body, Core, Letter, body, both_outcomes, model_within, on, spawn_with};
 use crate::park::thread::ThreadRef;
 use crate::park::wait::Wait;
 
@@ -81,22 +81,22 @@ fn sleepers_are_woken_one_after_the_other() {
 /// It may have been woken, while another thread sleeps.
 #[test]
 fn one_that_is_interrupted_passes_its_wake_up_on() {
-    let outcomes = Outcomes::default();
-    let seen = outcomes.clone();
-    model_within(1, move || {
-        let guarded = Guarded::new();
-        let seen = seen.clone();
-        let interruptible = move |guarded: &Guarded| {
-            let locked = guarded.lock.lock_with(Wait::forever().interruptible());
-            seen.saw(locked.is_ok());
-            match locked {
-                Ok(_) => guarded.count_and_unlock(),
-                Err(error) => assert_eq!(error, RobustError::Interrupted),
-            }
-        };
-        play(&guarded, true, [body(&guarded, interruptible), body(&guarded, Guarded::section)]);
-    });
-    outcomes.are_both();
+    both_outcomes(
+        |body| model_within(1, body),
+        |seen| {
+            let guarded = Guarded::new();
+            let seen = seen.clone();
+            let interruptible = move |guarded: &Guarded| {
+                let locked = guarded.lock.lock_with(Wait::forever().interruptible());
+                seen.saw(locked.is_ok());
+                match locked {
+                    Ok(_) => guarded.count_and_unlock(),
+                    Err(error) => assert_eq!(error, RobustError::Interrupted),
+                }
+            };
+            play(&guarded, true, [body(&guarded, interruptible), body(&guarded, Guarded::section)]);
+        },
+    );
 }
 
 /// Sleeps once, if the lock is taken.
@@ -144,10 +144,7 @@ fn a_record_names_the_whole_process() {
         let owner = Core::new();
         let process = Process { id: 1, start: 2, namespace: 3 };
         let me = Me { process, ..on(owner.thread(), Me::new) };
-        let writer = {
-            let guarded = Arc::clone(&guarded);
-            loom::thread::spawn(move || guarded.lock.record.write(&me))
-        };
+        let writer = spawn_with(Arc::clone(&guarded), move |guarded| guarded.lock.record.write(&me));
         let seen = guarded.lock.record.owner(process.id);
         assert!(seen == process || seen == Process { id: 1, start: 0, namespace: 0 }, "half of a process");
         writer.join().unwrap();
@@ -168,8 +165,7 @@ fn a_stranger_looks(their_id: fn(&Me, u32) -> u64) {
         assert_eq!(lock.enter(owner), Ok(Condition::Consistent));
     };
     takes(&guarded.lock, &first);
-    let shared = Arc::clone(&guarded);
-    let others = loom::thread::spawn(move || {
+    let others = spawn_with(Arc::clone(&guarded), move |shared| {
         shared.lock.exit(&first);
         takes(&shared.lock, &theirs);
         shared.lock.exit(&theirs);

@@ -325,17 +325,17 @@ mod loom_shared_rwlock;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::park::tests::watched;
 
     /// A thread can forget so many guards within seconds. The next reader would look again and again, past
     /// its deadline.
     #[test]
     #[should_panic(expected = "too many readers")]
     fn a_reader_for_which_there_is_no_room_does_not_look_forever() {
-        crate::park::tests::watched(|| {
-            let lock = RawRwLock::new();
-            lock.readers.0.store(WRITES - 2, Ordering::Relaxed);
-            assert_eq!(lock.read(Wait::forever()), Ok(()));
-            let _ = lock.read(Wait::until(time::now()));
-        });
+        let _watched = watched();
+        let lock = RawRwLock::new();
+        lock.readers.0.store(WRITES - 2, Ordering::Relaxed);
+        assert_eq!(lock.read(Wait::forever()), Ok(()));
+        let _ = lock.read(Wait::until(time::now()));
     }
 }

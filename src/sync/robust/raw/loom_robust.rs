@@ -8,7 +8,8 @@ use std::sync::Arc;
 use super::{Condition, RawRobust, RawRobustMutex, dead};
 use crate::park::reason::WaitReason;
 use crate::park::tests::loom_model::{
-    Core, Green, Letter, Outcomes, body, deadline, large_model, model, model_within, on, together,
+    Core, Green, Letter, body, both_outcomes, deadline, large_model, model, model_within, on, spawn_with,
+    together,
 };
 use crate::park::thread::ThreadRef;
 use crate::park::wait::Wait;
@@ -139,9 +140,7 @@ fn the_heirs_of_others_wait_on() {
 /// One heir gives up at any moment; the next then gets the lock.
 #[test]
 fn an_heir_may_give_up() {
-    let outcomes = Outcomes::default();
-    let seen = outcomes.clone();
-    model(move || {
+    both_outcomes(model, |seen| {
         let guarded = Guarded::new();
         let owner = Owner::of(&guarded);
         let end = owner.dies(&guarded, ThreadRef::dies_with_robust);
@@ -161,7 +160,6 @@ fn an_heir_may_give_up() {
         clock.join().unwrap();
         end.join().unwrap();
     });
-    outcomes.are_both();
 }
 
 /// A death walks through the queues first: a thread that queues in between waits forever.
@@ -246,8 +244,7 @@ fn forks_during(locked: bool, step: fn(&Guarded, ThreadRef)) {
         if !locked {
             on(thread, || guarded.lock.unlock()).unwrap();
         }
-        let theirs = guarded.clone();
-        let step = loom::thread::spawn(move || on(thread, || step(&theirs, thread)));
+        let step = spawn_with(guarded.clone(), move |theirs| on(thread, || step(&theirs, thread)));
         a_fork_here_finds_the_owner(&guarded, thread);
         step.join().unwrap();
         assert!(!thread.pends());

@@ -9,7 +9,7 @@ use super::super::word::{Mine, Queue, Wish};
 use super::{Entry, HANDED_OVER, RawRwLock, options, wait_queue};
 use crate::park::current::current;
 use crate::park::tests::loom_model::{
-    Core, Green, Letter, Outcomes, body, deadline, large_model, model, on, together,
+    Core, Green, Letter, body, both_outcomes, deadline, large_model, model, on, together,
 };
 use crate::park::wait::Wait;
 use crate::park::wait_queue::Woken;
@@ -132,9 +132,7 @@ pub(super) fn start<R: 'static>(
 
 /// A thread that gives up at any moment is not counted, and the other is not forgotten.
 fn gives_up(other: fn(&Guarded), timed: fn(&Guarded) -> bool, changes: [u32; 2]) {
-    let outcomes = Outcomes::default();
-    let seen = outcomes.clone();
-    model(move || {
+    both_outcomes(model, move |seen| {
         let guarded = Guarded::new();
         let clock = loom::thread::spawn(strike);
         let (core, timed) = start(&guarded, timed);
@@ -146,7 +144,6 @@ fn gives_up(other: fn(&Guarded), timed: fn(&Guarded) -> bool, changes: [u32; 2])
         guarded.ends_with(changes[0] + if expired { 0 } else { changes[1] });
         seen.saw(expired);
     });
-    outcomes.are_both();
 }
 
 #[test]
@@ -182,9 +179,7 @@ fn a_reader_and_a_deadline() {
 /// An interrupt and a grant at once: whether or not the thread is in, the lock is left as it should be.
 #[test]
 fn an_interrupt_forgets_no_waiter() {
-    let outcomes = Outcomes::default();
-    let seen = outcomes.clone();
-    model(move || {
+    both_outcomes(model, |seen| {
         let guarded = Guarded::new();
         let (core, other) = start(&guarded, |guarded| {
             let me = current();
@@ -204,7 +199,6 @@ fn an_interrupt_forgets_no_waiter() {
         guarded.ends_with(u32::from(locked));
         seen.saw(!locked);
     });
-    outcomes.are_both();
 }
 
 /// A writer announces itself without the queue lock, and queues later: a thread that leaves in between

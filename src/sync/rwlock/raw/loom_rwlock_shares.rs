@@ -5,7 +5,7 @@ use super::super::word::{Bits, Mine, Queue, Share, Wish};
 use super::loom_rwlock::{Guarded, start};
 use super::{Entry, HANDED_OVER, RawRwLock, options, wait_queue};
 use crate::park::tests::loom_model::{
-    Core, Outcomes, body, deadline, large_model, model, model_within, on, together,
+    Core, body, both_outcomes, deadline, large_model, model, model_within, on, together,
 };
 use crate::park::wait::{Wait, WaitError};
 use crate::park::wait_queue::Woken;
@@ -14,9 +14,7 @@ use crate::shim::strike;
 
 #[test]
 fn an_upgrader_and_a_deadline() {
-    let outcomes = Outcomes::default();
-    let seen = outcomes.clone();
-    model(move || {
+    both_outcomes(model, |seen| {
         let guarded = Guarded::new();
         guarded.lock.acquire(Wish::Upgradable);
         guarded.lock.acquire(Wish::Read);
@@ -40,14 +38,11 @@ fn an_upgrader_and_a_deadline() {
         guarded.ends_with(u32::from(!expired));
         seen.saw(expired);
     });
-    outcomes.are_both();
 }
 
 #[test]
 fn an_upgrader_and_an_interrupt() {
-    let outcomes = Outcomes::default();
-    let seen = outcomes.clone();
-    model(move || {
+    both_outcomes(model, |seen| {
         let guarded = Guarded::new();
         guarded.lock.acquire(Wish::Upgradable);
         guarded.lock.acquire(Wish::Read);
@@ -74,7 +69,6 @@ fn an_upgrader_and_an_interrupt() {
         guarded.ends_with(u32::from(!interrupted));
         seen.saw(interrupted);
     });
-    outcomes.are_both();
 }
 
 /// One thread upgrades, while another reads, and leaves by `leave`.

@@ -9,7 +9,7 @@ use super::super::word::{Mine, Queue, Wish};
 use super::{Entry, IfFull, RawRwLock};
 use crate::park::current::{current, owner_hint};
 use crate::park::priority::Priority;
-use crate::park::tests::watched;
+use crate::park::tests::{until, watched};
 use crate::park::wait::Wait;
 use crate::park::word_queues;
 use crate::shim::MAX_SKIPPED_WAKES;
@@ -25,27 +25,24 @@ impl RawRwLock {
 /// A waiter was woken and does not come: the others do not sleep on.
 #[test]
 fn a_waiter_that_never_comes_keeps_no_other_asleep() {
-    watched(|| {
-        let lock = RawRwLock::new();
-        lock.acquire(Wish::Write);
-        std::thread::scope(|s| {
-            let waiter = s.spawn(|| {
-                lock.acquire(Wish::Write);
-                lock.release(Wish::Write);
-            });
-            while lock.waiters()[Queue::Writers as usize] == 0 {
-                std::thread::yield_now();
-            }
-            // The owner of this bit will never come in.
-            assert!(lock.word.try_claim_way(lock.bits()));
-            for unlocks in 0..MAX_SKIPPED_WAKES {
-                lock.release(Wish::Write);
-                assert_eq!(lock.waiters()[Queue::Writers as usize], 1, "after {unlocks} unlocks");
-                lock.acquire(Wish::Write);
-            }
+    let _watched = watched();
+    let lock = RawRwLock::new();
+    lock.acquire(Wish::Write);
+    std::thread::scope(|s| {
+        let waiter = s.spawn(|| {
+            lock.acquire(Wish::Write);
             lock.release(Wish::Write);
-            waiter.join().unwrap();
         });
+        until(|| lock.waiters()[Queue::Writers as usize] != 0);
+        // The owner of this bit will never come in.
+        assert!(lock.word.try_claim_way(lock.bits()));
+        for unlocks in 0..MAX_SKIPPED_WAKES {
+            lock.release(Wish::Write);
+            assert_eq!(lock.waiters()[Queue::Writers as usize], 1, "after {unlocks} unlocks");
+            lock.acquire(Wish::Write);
+        }
+        lock.release(Wish::Write);
+        waiter.join().unwrap();
     });
 }
 
@@ -82,31 +79,28 @@ fn one_reader_too_many_panics_and_changes_nothing() {
 #[test]
 fn a_reader_that_lets_others_go_first_comes_back_however_many_read() {
     const MOST: usize = 16_777_215;
-    watched(|| {
-        for come_back in [Wish::Read, Wish::Upgradable] {
-            let lock = RawRwLock::new();
-            let free = lock.bits();
-            assert!(lock.word.try_take(free, free.plus_readers(MOST).unwrap()));
-            let tried = AtomicBool::new(false);
-            std::thread::scope(|s| {
-                let comes = s.spawn(|| {
-                    let mut mine = Mine::NOTHING;
-                    assert_eq!(lock.enter_or_spin(come_back, owner_hint(), &mut mine), Entry::Full);
-                    tried.store(true, Ordering::Relaxed);
-                    assert_eq!(lock.acquire_slow(come_back, Wait::forever(), IfFull::Retries), Ok(()));
-                });
-                while !tried.load(Ordering::Relaxed) {
-                    std::thread::yield_now();
-                }
-                (0..100).for_each(|_| std::thread::yield_now());
-                assert!(!comes.is_finished());
-                lock.release(Wish::Read);
-                comes.join().unwrap();
+    let _watched = watched();
+    for come_back in [Wish::Read, Wish::Upgradable] {
+        let lock = RawRwLock::new();
+        let free = lock.bits();
+        assert!(lock.word.try_take(free, free.plus_readers(MOST).unwrap()));
+        let tried = AtomicBool::new(false);
+        std::thread::scope(|s| {
+            let comes = s.spawn(|| {
+                let mut mine = Mine::NOTHING;
+                assert_eq!(lock.enter_or_spin(come_back, owner_hint(), &mut mine), Entry::Full);
+                tried.store(true, Ordering::Relaxed);
+                assert_eq!(lock.acquire_slow(come_back, Wait::forever(), IfFull::Retries), Ok(()));
             });
-            assert_eq!(lock.bits().readers() as usize, MOST);
-            assert_eq!(lock.bits().has_upgradable(), come_back == Wish::Upgradable);
-        }
-    });
+            until(|| tried.load(Ordering::Relaxed));
+            (0..100).for_each(|_| std::thread::yield_now());
+            assert!(!comes.is_finished());
+            lock.release(Wish::Read);
+            comes.join().unwrap();
+        });
+        assert_eq!(lock.bits().readers() as usize, MOST);
+        assert_eq!(lock.bits().has_upgradable(), come_back == Wish::Upgradable);
+    }
 }
 
 /// Writers of high priority pass a reader by, but not forever.
@@ -125,9 +119,7 @@ fn a_reader_is_passed_by_so_often_and_no_more() {
                 // SAFETY: acquired above.
                 unsafe { lock.unlock_shared_fair() };
             });
-            while waiters() == 0 {
-                std::thread::yield_now();
-            }
+            until(|| waiters() != 0);
             for before in 1..=WRITERS {
                 s.spawn(|| {
                     current().priority.set(Priority::High);
@@ -136,9 +128,7 @@ fn a_reader_is_passed_by_so_often_and_no_more() {
                     // SAFETY: acquired above.
                     unsafe { lock.unlock_exclusive_fair() };
                 });
-                while waiters() == before {
-                    std::thread::yield_now();
-                }
+                until(|| waiters() != before);
             }
             // SAFETY: acquired above.
             unsafe { lock.unlock_exclusive_fair() };

@@ -8,7 +8,7 @@ use crate::park::core_pool;
 use crate::park::current::current;
 use crate::park::permit::park;
 use crate::park::reason::WaitReason;
-use crate::park::tests::loom_model::{Body, Green, body, model, model_within, on, together};
+use crate::park::tests::loom_model::{Body, Green, body, model, model_within, on, spawn_with, together};
 use crate::park::thread::ThreadRef;
 use crate::park::wait::{Wait, WaitError};
 
@@ -78,10 +78,7 @@ fn a_task_ends(cancel: fn(&Members)) {
     let thread = core_pool::take(1, None, None);
     thread.is_interrupted();
     // The task is on the model's first thread, so that two preemptions are enough.
-    let other = {
-        let group = Arc::clone(&group);
-        loom::thread::spawn(move || cancel(&group))
-    };
+    let other = spawn_with(Arc::clone(&group), move |group| cancel(&group));
     on(thread, || _ = group.run(thread, || ()));
     thread.release();
     let next = core_pool::take(1, None, None);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Options, Ordering, Place, Places, WaitReason, wait_queue};
-use crate::park::tests::loom_model::{Letter, Outcomes, body, deadline, model, together};
+use crate::park::tests::loom_model::{Letter, body, both_outcomes, deadline, model, together};
 use crate::park::wait::Wait;
 use crate::shim::{MODEL_STRIDE, strike};
 
@@ -48,9 +48,7 @@ fn a_place_has_one_thread_at_a_time() {
 
 #[test]
 fn a_thread_that_gives_up_leaves_the_place_alone() {
-    let outcomes = Outcomes::default();
-    let seen = outcomes.clone();
-    model(move || {
+    both_outcomes(model, |seen| {
         let shared = Shared::new();
         let seen = seen.clone();
         let waits = move |shared: &Shared| {
@@ -66,7 +64,6 @@ fn a_thread_that_gives_up_leaves_the_place_alone() {
         together([body(&shared, uses), body(&shared, waits)]);
         assert_eq!(shared.places.free.load(Ordering::Relaxed), 1);
     });
-    outcomes.are_both();
 }
 
 /// Without the last look before the sleep. The place may have come back, and wakes no thread any more.
