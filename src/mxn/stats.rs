@@ -68,6 +68,7 @@ impl Observed for Scheduler {
             bound_reached: self.reserve_state.bounded.get(),
             slice: self.slice,
             preempts: u64::from(self.signals),
+            cpus: self.settings.cpus.as_ref().map_or(0, |cpus| cpus.len() as u64),
         }
     }
 

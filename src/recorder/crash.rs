@@ -102,7 +102,7 @@ pub(crate) fn write(reason: Reason) {
     }
     let _ = file.write(&header(CPUS, 8)) && file.write(&known::cpus().to_le_bytes());
     for facts in known::runtimes() {
-        let _ = file.write(&header(RUNTIMES, 64)) && file.write(&bytes::<64>(facts));
+        let _ = file.write(&header(RUNTIMES, 72)) && file.write(&bytes::<72>(facts));
     }
     let mut whole_since = 0;
     for listed in rings::all() {

@@ -14,7 +14,7 @@
 //! |---|---|
 //! | `RING` | runtime u64 (0: none), LWP u32 (2^32 - 1: none), ring u32 (0: not known), then events |
 //! | `CLCK` | count, ns, counts, ns: an anchor, and how many counts are how many ns |
-//! | `RTIM` | eight u64 for each runtime (`runtime/registry.rs`), the first of which is its number |
+//! | `RTIM` | nine u64 for each runtime (`runtime/registry.rs`), the first of which is its number |
 //! | `CPUS` | u64: how many CPUs the process might use |
 //! | `SMPL` | u64: of how many threads one recorded events; if it is missing, all did |
 //! | `LOST` | u64: the count before which LWPs' events may be missing; 0: none is |

@@ -8,7 +8,7 @@ use crate::shim::atomic::{AtomicU64, Ordering};
 use crate::shim::global;
 
 /// The words of a runtime's facts (`runtime/registry.rs`). The first is its number.
-pub(crate) const FACTS: usize = 8;
+pub(crate) const FACTS: usize = 9;
 
 /// The longest part of a name that is kept, in bytes: as much as there is in events.
 pub(crate) const NAME: usize = 48;
@@ -124,7 +124,7 @@ mod tests {
     #[test]
     fn a_runtime_that_has_ended_is_known_as_it_was_at_the_end() {
         let number = u64::MAX - 10;
-        let facts = |lwps| [number, 1, 2, 3, lwps, 5, 6, 7];
+        let facts = |lwps| [number, 1, 2, 3, lwps, 5, 6, 7, 8];
         let known = || runtimes().filter(|it| it[0] == number).collect::<Vec<_>>();
         runtime_starts(facts(1));
         runtime_changes(facts(2));

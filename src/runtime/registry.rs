@@ -29,18 +29,21 @@ pub(crate) struct Facts {
     pub(crate) slice: u64,
     /// 1: threads are preempted by signal.
     pub(crate) preempts: u64,
+    /// The CPUs that it has of its own; 0: it has none.
+    pub(crate) cpus: u64,
 }
 
 impl Facts {
     /// Returns the facts as words, for files.
     pub(crate) fn to_words(self) -> [u64; known::FACTS] {
-        let Self { number, is_green, concurrency, max_lwps, lwps, bound_reached, slice, preempts } = self;
-        [number, is_green, concurrency, max_lwps, lwps, bound_reached, slice, preempts]
+        let Self { number, is_green, concurrency, max_lwps, lwps, bound_reached, slice, preempts, cpus } =
+            self;
+        [number, is_green, concurrency, max_lwps, lwps, bound_reached, slice, preempts, cpus]
     }
 
     pub(crate) fn from_words(words: [u64; known::FACTS]) -> Self {
-        let [number, is_green, concurrency, max_lwps, lwps, bound_reached, slice, preempts] = words;
-        Self { number, is_green, concurrency, max_lwps, lwps, bound_reached, slice, preempts }
+        let [number, is_green, concurrency, max_lwps, lwps, bound_reached, slice, preempts, cpus] = words;
+        Self { number, is_green, concurrency, max_lwps, lwps, bound_reached, slice, preempts, cpus }
     }
 }
 

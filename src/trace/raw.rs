@@ -365,7 +365,7 @@ mod tests {
                 RawRing { runtime: 0, lwp: rings::NO_LWP, number: 1, events: vec![event(1)] },
             ],
             scale: Scale::from_words([1, 2, 3, 4]),
-            facts: [5, 6].map(|it| Facts::from_words([it, 1, 2, 64, 3, 0, 10_000_000, 1])).to_vec(),
+            facts: [5, 6].map(|it| Facts::from_words([it, 1, 2, 64, 3, 0, 10_000_000, 1, 4])).to_vec(),
             cpus: 2,
             one_of: NonZeroU32::new(16),
             names: vec![(7, "seven".into()), (8, String::new())],

@@ -34,6 +34,9 @@ pub struct RuntimeFacts {
     pub bound_reached: u64,
     /// The time slice; `None` if threads were not preempted.
     pub time_slice: Option<Duration>,
+    /// How many CPUs it had [of its own](crate::mxn::Builder::cpus); `None` if it might use all that the
+    /// process might use.
+    pub cpus: Option<usize>,
 }
 
 impl RuntimeFacts {
@@ -46,6 +49,7 @@ impl RuntimeFacts {
             lwps: facts.lwps as usize,
             bound_reached: facts.bound_reached,
             time_slice: Some(facts.slice).filter(|&slice| slice != u64::MAX).map(Duration::from_nanos),
+            cpus: Some(facts.cpus as usize).filter(|&cpus| cpus != 0),
         }
     }
 }
@@ -149,8 +153,9 @@ impl Recording {
         }
         order::sort(&mut all);
         tracks.sort();
-        let start = all.first().map_or(0, |(event, _)| event.count);
         let end = raw.scale.map(|scale| scale.end()).or(all.last().map(|(event, _)| event.count));
+        // Without events, it has no length.
+        let start = all.first().map(|(event, _)| event.count).or(end).unwrap_or_default();
         let span = |counts| raw.scale.map_or(counts, |scale| scale.span(counts));
         let length = Duration::from_nanos(span(end.unwrap_or(0).saturating_sub(start)));
         let whole_since = raw.lwps_whole_since.map(|count| match count {
@@ -224,7 +229,7 @@ impl Recording {
     }
 
     /// Returns the time from the first event to the moment when the recording was taken. Nothing has happened
-    /// since the last event, or it is missing.
+    /// since the last event, or it is missing. Without events, it is zero.
     #[must_use]
     pub fn length(&self) -> Duration {
         self.length

@@ -35,6 +35,7 @@ pub(super) fn fork() {
     let check = || {
         assert_eq!(level(), Level::Off);
         assert!(Recording::take().events().is_empty());
+        assert_eq!(Recording::take().length(), Duration::ZERO);
         assert_eq!(Recording::take().name(id), None);
         set_level(Level::Events);
         let own = OneToOne::new().unwrap();

@@ -188,10 +188,10 @@ pub fn report(recording: &Recording) -> String {
     let mut text = header(&scene);
     let found = findings(&scene);
     if found.is_empty() {
-        text.push_str(if scene.is_whole() {
-            "Nothing stands out.\n"
-        } else {
-            "No thread of it stands out.\n"
+        text.push_str(match (recording.events(), scene.is_whole()) {
+            ([], _) => "It has no events.\n",
+            (_, true) => "Nothing stands out.\n",
+            (_, false) => "No thread of it stands out.\n",
         });
     }
     for (number, finding) in found.iter().enumerate() {

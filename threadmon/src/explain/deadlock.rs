@@ -3,26 +3,26 @@
 //! **What is certain.** The recording was written because the program has found such threads.
 //!
 //! **What is concluded.** A thread that waited for a lock, was woken, and did not wait for the same lock
-//! next, has it. If no other thread was seen to get the lock since, that one is its last known owner. If last
-//! known owners wait for each other's locks, that is a deadlock. The first lock that a thread takes without a
-//! wait leaves no trace. So a deadlock is also told if all threads are blocked at the end, and some at locks.
+//! next, has it. If no other thread was seen to get the lock since, that one is its last known owner. To give
+//! up a lock for which no thread waits, and to take a free one, leaves no trace. So it may have another owner.
 //!
-//! **What is guessed, and told as such.** Two threads have waited for two locks for long, and neither was
-//! passed on meanwhile.
+//! **What is guessed, and told as such.** Last known owners have waited for each other's locks for long. Or
+//! all threads are blocked at the end, and some have been so at locks for long. (A recording does not tell
+//! which waits have a time limit, and lacks threads without events.) Or two threads have waited for two locks
+//! for long, and neither was passed on meanwhile.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use selvedge::thread::{ThreadId, WaitReason};
-use selvedge::trace::{State, ThreadLine};
+use selvedge::trace::{Span, State, ThreadLine};
 
 use super::locks::{Waits, is_lock, waits_of, words};
 use super::scene::Scene;
 use super::words::{count, list, time};
 use super::{Finding, Kind, Subject};
 
-/// While other threads go on, threads must have waited for so long: far longer than an owner is off its LWP
-/// between two time slices.
+/// Threads must have waited for so long: far longer than an owner is off its LWP between two time slices.
 const STUCK: Duration = Duration::from_millis(100);
 
 /// Without known owners, they must have waited for this share of the time, too. An owner may hold a lock for
@@ -51,12 +51,13 @@ pub(super) fn find(scene: &Scene<'_>) -> Option<Finding> {
     // A cycle does not dissolve, so it may be older than what is known of others.
     let cycle = cycle(&all(scene.timeline.threads()), &owners);
     let stuck = all(&scene.threads);
-    if is_certain || (!stuck.is_empty() && scene.threads.iter().all(is_blocked)) {
+    let lasts = |it: &Stuck| scene.to - it.from >= STUCK;
+    let all_wait_for_long = stuck.iter().any(lasts) && scene.threads.iter().all(is_blocked);
+    if is_certain || all_wait_for_long {
         return Some(all_wait(scene, &stuck, &owners, cycle, is_certain));
     }
-    let lasts = |it: &Stuck| scene.to - it.from >= STUCK;
     if let Some(cycle) = cycle.filter(|cycle| cycle.iter().all(lasts)) {
-        let text = format!("{} {ADVICE}", sentence(scene, &cycle, &owners));
+        let text = format!("{} {OWNED} {ADVICE}", sentence(scene, &cycle, &owners));
         return Some(Finding::new(Kind::Deadlock, 1.0, subjects(&cycle), text));
     }
     let is_still = |it: &&Stuck| {
@@ -67,15 +68,17 @@ pub(super) fn find(scene: &Scene<'_>) -> Option<Finding> {
     };
     let still: Vec<Stuck> = stuck.iter().filter(is_still).copied().collect();
     let locks: BTreeSet<usize> = still.iter().map(|it| it.at).collect();
-    let first = still.iter().map(|it| it.from).min().filter(|_| locks.len() >= 2)?;
+    // Before a thread came, its lock may have been passed on.
+    let since = still.iter().map(|it| it.from).max().filter(|_| locks.len() >= 2)?;
     let text = format!(
         "{} No thread has given one of these locks up for {}: this may be a deadlock. {ADVICE}",
         sentence(scene, &still, &owners),
-        time(scene.to - first),
+        time(scene.to - since),
     );
-    Some(Finding::new(Kind::Deadlock, scene.share(scene.to - first.max(scene.from)), subjects(&still), text))
+    Some(Finding::new(Kind::Deadlock, scene.share(scene.to - since.max(scene.from)), subjects(&still), text))
 }
 
+const OWNED: &str = "If they still have these locks, this is a deadlock.";
 const ADVICE: &str = "Take locks in the same order everywhere.";
 
 fn stuck(line: &ThreadLine, end: Duration) -> Option<Stuck> {
@@ -84,9 +87,14 @@ fn stuck(line: &ThreadLine, end: Duration) -> Option<Stuck> {
     Some(Stuck { thread: line.id, reason, at: at?, from: last.from })
 }
 
-/// Returns `true` if only another thread can make this one go on, as far as its state is known.
+/// Returns `true` if only another thread of the process can make this one go on, as far as its state is
+/// known.
 fn is_blocked(line: &ThreadLine) -> bool {
-    line.ends || line.spans.last().is_none_or(|span| span.state == State::Blocked)
+    use WaitReason::{Futex, Future, Readable, Writable};
+    let from_outside = |span: &Span| {
+        span.wait.is_some_and(|(reason, _)| matches!(reason, Future | Futex | Readable | Writable))
+    };
+    line.ends || line.spans.last().is_none_or(|it| it.state == State::Blocked && !from_outside(it))
 }
 
 /// Returns the thread that was last seen to get each lock.
@@ -156,7 +164,8 @@ fn all_wait(
     text += if is_certain {
         " The program has found that threads wait forever."
     } else {
-        " All threads of the recording wait, so none can wake them."
+        " All threads of the recording wait. If no other thread and no time limit ends one of these waits, \
+         this is a deadlock."
     };
     if cycle.is_none() && !stuck.is_empty() && all.len() > stuck.len() {
         text += &format!(" {} for something else.", others(all.len() - stuck.len()));

@@ -6,6 +6,8 @@
 //! since the last waiter before that was woken, whichever was later. A lock that was given up with waiters
 //! was taken by another thread, or by that one.
 //!
+//! A thread that interrupts a waiter wakes it, too. The recording does not tell that from an owner.
+//!
 //! A thread that waits for a condition variable has given up the lock that goes with it. The recording does
 //! not say which lock that is, so waits for condition variables are no charge against an owner.
 

@@ -1,7 +1,7 @@
 //! A recording, prepared for the rules. It has the time that it covers in full, and for each runtime how many
 //! threads waited and ran at each moment.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
 use selvedge::thread::{Priority, ThreadId};
@@ -60,6 +60,8 @@ pub(super) struct Runtime {
     pub(super) threads: Vec<usize>,
     /// All of the time, in order.
     pub(super) steps: Vec<Step>,
+    /// When which LWP lost its slot.
+    losses: BTreeSet<(u32, Duration)>,
 }
 
 impl Runtime {
@@ -69,6 +71,15 @@ impl Runtime {
         let steps = self.steps[first..].iter().take_while(|step| step.from < to);
         let waited = steps.filter(|step| step.waiting > 0).map(|step| step.to.min(to) - step.from.max(from));
         share(waited.sum(), to - from)
+    }
+
+    /// Returns the part of a thread's time on an LWP in which that had its slot.
+    pub(super) fn with_slot(&self, span: &Span) -> Span {
+        let Some(Track::Lwp { lwp, .. }) = span.track else { return *span };
+        let lost = self.losses.range((lwp, span.from)..(lwp, span.to)).next();
+        let mut with_slot = *span;
+        with_slot.to = lost.map_or(span.to, |&(_, at)| at);
+        with_slot
     }
 
     /// Returns for how long a step was as `is` says, in seconds.
@@ -190,28 +201,12 @@ impl<'a> Scene<'a> {
                 threads.entry(runtime).or_default();
             }
         }
-        let spawned_on = self.spawned_on();
-        let only = (threads.len() == 1).then(|| *threads.keys().next().expect("one runtime"));
         for (at, line) in self.threads.iter().enumerate() {
-            // A thread that has never run belongs to the runtime of the thread that started it, most likely.
-            let track = line.spans.iter().find_map(|span| span.track).or(spawned_on.get(&line.id).copied());
-            let has_run = line.spans.iter().any(|span| span.track.is_some());
-            match track {
-                Some(Track::Lwp { runtime, .. }) => threads.entry(runtime).or_default().push(at),
-                Some(Track::Kernel(_)) if has_run => {}
-                _ => threads.entry(only.unwrap_or_default()).or_default().push(at),
+            if let Some(runtime) = self.recording.runtime_of(line.id) {
+                threads.entry(runtime).or_default().push(at);
             }
         }
-        if only.is_none() {
-            threads.remove(&0);
-        }
         threads.into_iter().map(|(number, threads)| self.runtime(number, threads)).collect()
-    }
-
-    fn spawned_on(&self) -> HashMap<ThreadId, Track> {
-        let spawns =
-            self.recording.events().iter().filter(|event| matches!(event.kind, EventKind::Spawn { .. }));
-        spawns.filter_map(|event| Some((event.thread?, event.track))).collect()
     }
 
     fn runtime(&self, number: u32, threads: Vec<usize>) -> Runtime {
@@ -249,10 +244,17 @@ impl<'a> Scene<'a> {
                 _ => {}
             }
         }
+        let losses = self.recording.events().iter().filter_map(|event| match event.kind {
+            EventKind::SlotMove { runtime, from: Some(lwp), .. } if runtime == number => {
+                Some((lwp, event.at))
+            }
+            _ => None,
+        });
+        let losses: BTreeSet<(u32, Duration)> = losses.collect();
         let steps = sum.finish(self.from, self.to);
         let seen = steps.iter().map(|step| step.running + step.free).max().unwrap_or(0);
         let slots = facts.map_or(usize::try_from(seen).unwrap_or(0), |facts| facts.concurrency).max(1);
-        Runtime { number, facts, slots, threads, steps }
+        Runtime { number, facts, slots, threads, steps, losses }
     }
 }
 

@@ -34,8 +34,11 @@ pub(super) fn find(scene: &Scene<'_>) -> Vec<Finding> {
 }
 
 fn too_few_slots(scene: &Scene<'_>, runtime: &Runtime) -> Option<Finding> {
-    let (cpus, slots) = (scene.recording.cpus(), runtime.slots);
-    runtime.facts.filter(|_| cpus > slots)?;
+    let slots = runtime.slots;
+    let cpus = runtime.facts?.cpus.map_or(scene.recording.cpus(), |own| own.min(scene.recording.cpus()));
+    if cpus <= slots {
+        return None;
+    }
     // A thread that blocks without announcing it seems to run. It has no slot.
     let all_busy = |step: &Step| step.running >= slots as i64 && !is_at_bound(runtime, step);
     let busy = runtime.time_when(all_busy);
@@ -53,7 +56,7 @@ fn too_few_slots(scene: &Scene<'_>, runtime: &Runtime) -> Option<Finding> {
     let text = format!(
         "{} waited for an LWP for {} of its life: runtime {} has {}, all of them were busy for {} of the \
          time, and {mean:.1} threads waited meanwhile on average. Half of all waits took up to {}, and one \
-         of 100 took {} or more. The machine has {cpus} CPUs: try a concurrency of {enough}.",
+         of 100 took {} or more. It may use {cpus} CPUs: try a concurrency of {enough}.",
         scene.name(worst.id),
         percent(super::scene::share(waited, worst.length())),
         runtime.number,
@@ -128,7 +131,11 @@ fn at_bound(scene: &Scene<'_>, runtime: &Runtime) -> Option<Finding> {
                 text += ", in calls that it does not announce";
             }
         }
-        None => text += ". Their threads block in calls that they do not announce",
+        None if share > 0.0 => {
+            text += ". Its threads computed where they cannot be preempted, or were in calls that they do not \
+                     announce";
+        }
+        None => {}
     }
     if let Some((worst, waited)) = worst(scene, runtime, LONG_WAIT) {
         subjects.push(Subject::Thread(worst.id));

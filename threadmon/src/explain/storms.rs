@@ -38,7 +38,7 @@ const STORM_SHARE: f64 = 0.01;
 struct Woken {
     at: Duration,
     thread: ThreadId,
-    by: Option<ThreadId>,
+    by: ThreadId,
     /// When it waited there again, if it did so at once.
     again: Option<Duration>,
 }
@@ -52,7 +52,8 @@ pub(super) fn find(scene: &Scene<'_>) -> Vec<Finding> {
             if let Some((reason, Some(object))) = span.wait
                 && can_storm(reason)
                 && span.to >= scene.from
-                && let Some(&by) = wakes.get(&(line.id, span.to))
+                // Otherwise its time was over.
+                && let Some(&Some(by)) = wakes.get(&(line.id, span.to))
             {
                 let again = again(line, number, object);
                 let woken = Woken { at: span.to, thread: line.id, by, again };
@@ -111,14 +112,14 @@ fn finding(scene: &Scene<'_>, object: usize, reason: WaitReason, woken: &[Woken]
     }
     let all: usize = storms.iter().map(|storm| storm.len()).sum();
     let in_vain: usize = storms.iter().map(|storm| vain(storm)).sum();
-    let wakers: BTreeSet<ThreadId> = storms.iter().filter_map(|storm| storm[0].by).collect();
+    let wakers: BTreeSet<ThreadId> = storms.iter().map(|storm| storm[0].by).collect();
     let names: Vec<String> = wakers.iter().map(|&id| scene.name(id)).collect();
-    let by = if names.is_empty() { String::new() } else { format!(" by {}", list(&names)) };
     let text = format!(
-        "{} times, {} threads on average were woken at once at {reason} at {object:#x}{by}, and {} of them \
+        "{} times, {} threads on average were woken at once at {reason} at {object:#x} by {}, and {} of them \
          waited there again at once: {} of the time. Wake one thread for each thing that there is to do.",
         storms.len(),
         all / storms.len(),
+        list(&names),
         percent(in_vain as f64 / all as f64),
         percent(share),
     );

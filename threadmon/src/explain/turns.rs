@@ -50,13 +50,16 @@ fn hogs<'a>(scene: &'a Scene<'_>, runtime: &'a Runtime) -> impl Iterator<Item = 
     // Without facts, there may be slices of any length. The default is 10 ms.
     let least = runtime.facts.map_or(4 * HOG_WITHOUT_SLICES, |it| slice(&it).unwrap_or_default());
     let least = least.max(HOG_WITHOUT_SLICES);
-    let is_hog = move |span: &&Span| {
-        span.state == State::Running
-            && span.length() >= least
-            && runtime.waited_in(span.from, span.to) >= HOG_WAITED
+    // Without its slot, it keeps no other thread from running.
+    let hogs = move |span: &Span| {
+        let kept = runtime.with_slot(span);
+        let is_hog = kept.state == State::Running
+            && kept.length() >= least
+            && runtime.waited_in(kept.from, kept.to) >= HOG_WAITED;
+        is_hog.then_some(kept)
     };
     scene.lines(runtime).filter_map(move |line| {
-        let spans: Vec<&Span> = line.spans.iter().filter(is_hog).collect();
+        let spans: Vec<Span> = line.spans.iter().filter_map(hogs).collect();
         let longest = spans.iter().max_by_key(|span| span.length())?;
         let all = covered(spans.iter().filter_map(|span| scene.clip(span.from, span.to)).collect());
         let severity = scene.share(all);

@@ -1,10 +1,10 @@
-//! What the rules say of locks in recordings that are made up: convoys, slow owners, deadlocks.
+//! What the rules say of locks in recordings that are made up: convoys, slow owners, deadlocks, storms.
 
-use selvedge::thread::WaitReason::{Condvar, Mutex, Park, Sleep};
+use selvedge::thread::WaitReason::{self, Barrier, Condvar, Mutex, Park, Readable, Sleep};
 use threadmon::explain::{Kind, Subject};
 
 use crate::made_up::{NORMAL, Script};
-use crate::rules::{LOCK, assert_not, kinds, spawn_workers, the};
+use crate::rules::{LOCK, assert_not, assert_says, kinds, spawn_workers, the};
 
 /// Another lock.
 const OTHER: u64 = 0x2000;
@@ -70,7 +70,7 @@ fn a_lock_that_is_seldom_passed_on_has_no_convoy() {
 
 /// The owner of a lock waits for `reason` for 9 of 10 ms, and then passes the lock on. Three others wait for
 /// it.
-fn slow_owners(reason: selvedge::thread::WaitReason) -> Script {
+fn slow_owners(reason: WaitReason) -> Script {
     let mut script = queue(4);
     for turn in 0..20 {
         let (me, next, at) = (1 + turn % 4, 1 + (turn + 1) % 4, turn * 10_000);
@@ -140,7 +140,7 @@ fn a_deadlock_is_a_cycle_of_the_owners_last_seen() {
     assert_eq!(
         finding.to_string(),
         "a waits for the mutex at 0x2000 (last seen with b) and b waits for the mutex at 0x1000 (last seen \
-         with a). Take locks in the same order everywhere."
+         with a). If they still have these locks, this is a deadlock. Take locks in the same order everywhere."
     );
     assert_eq!((finding.severity, finding.threads().count()), (1.0, 2));
     // They have not waited for long yet.
@@ -190,6 +190,51 @@ fn without_owners_a_deadlock_is_a_guess() {
     assert_not(&guess(true), Kind::Deadlock);
 }
 
+/// The other lock may have been passed on before its waiter came.
+#[test]
+fn locks_are_not_given_up_since_the_last_waiter_came() {
+    let mut script = Script::new(2, 2);
+    script.cast(&["a", "b", "c"]);
+    script.dispatch(0, 0, 1);
+    script.block(10, 0, 1, Mutex, LOCK);
+    script.dispatch(20, 0, 3);
+    script.dispatch(100_000, 1, 2);
+    script.block(100_000, 1, 2, Mutex, OTHER);
+    script.yields(300_000, 0, 3);
+    let (finding, _) = the(&script, Kind::Deadlock);
+    assert!(
+        finding.to_string().contains("No thread has given one of these locks up for 200 ms"),
+        "{finding}"
+    );
+}
+
+/// All threads of the recording wait, one of them at a lock. Its owner waits for `reason`.
+fn all_wait(reason: WaitReason, ms: u64) -> Script {
+    let mut script = Script::new(1, 1);
+    script.cast(&["owner", "waiter"]);
+    script.dispatch(0, 0, 1);
+    script.block(10, 0, 1, reason, 0);
+    script.dispatch(20, 0, 2);
+    script.block(30, 0, 2, Mutex, LOCK);
+    script.idle(30, 0);
+    // The recording ends here.
+    script.idle(ms * 1_000, 0);
+    script
+}
+
+/// It may be woken by another process, or soon by a time limit.
+#[test]
+fn threads_that_all_wait_are_a_deadlock_only_if_no_other_wakes_them() {
+    let (finding, _) = the(&all_wait(Park, 200), Kind::Deadlock);
+    assert_eq!(
+        finding.to_string(),
+        "waiter waits for the mutex at 0x1000. All threads of the recording wait. If no other thread and no \
+         time limit ends one of these waits, this is a deadlock. 1 other thread waits for something else."
+    );
+    assert_not(&all_wait(Park, 99), Kind::Deadlock);
+    assert_not(&all_wait(Readable, 200), Kind::Deadlock);
+}
+
 /// A thread may have gone on where the first events were overwritten.
 #[test]
 fn what_was_last_seen_before_events_were_lost_is_not_believed() {
@@ -230,5 +275,66 @@ fn what_a_program_has_found_itself_is_certain() {
     script.cast(&["a"]);
     script.dispatch(1, 0, 1);
     script.block(2, 0, 1, Park, 0);
+    assert_eq!(kinds(&script), []);
+}
+
+/// `storms` times, `threads` threads are woken at `LOCK` by one more, and wait there again after `ran` us.
+fn storm(reason: WaitReason, ran: u64, threads: u64, storms: u64) -> Script {
+    let mut script = Script::new(1, 1);
+    let herald = threads + 1;
+    spawn_workers(&mut script, herald);
+    for thread in 1..=herald {
+        script.dispatch(0, 0, thread);
+        if thread < herald {
+            script.block(0, 0, thread, reason, LOCK);
+        }
+    }
+    let mut at = 0;
+    for _ in 0..storms {
+        at += 1_000;
+        (1..=threads).for_each(|thread| script.ready(at, 0, thread, herald));
+        script.block(at, 0, herald, Sleep, 0);
+        for thread in 1..=threads {
+            script.dispatch(at, 0, thread);
+            at += ran;
+            script.block(at, 0, thread, reason, LOCK);
+        }
+        script.ready(at, 0, herald, 0);
+        script.dispatch(at, 0, herald);
+    }
+    // Too short a recording would say nothing anyhow.
+    script.yields(at.max(10_000), 0, herald);
+    script
+}
+
+#[test]
+fn a_storm_is_for_nothing() {
+    assert_says(
+        &storm(Condvar, 10, 10, 20),
+        Kind::WakeUpStorm,
+        "20 times, 10 threads on average were woken at once at a condition variable at 0x1000 by worker-11, \
+         and 100 % of them waited there again at once: 9 % of the time. Wake one thread for each thing that \
+         there is to do.",
+    );
+    // They are few, or it was chance.
+    assert_not(&storm(Condvar, 10, 7, 20), Kind::WakeUpStorm);
+    assert_not(&storm(Condvar, 10, 10, 2), Kind::WakeUpStorm);
+    // They had something to do.
+    assert_not(&storm(Condvar, 60, 10, 20), Kind::WakeUpStorm);
+    // All may go on.
+    assert_not(&storm(Barrier, 10, 10, 20), Kind::WakeUpStorm);
+}
+
+#[test]
+fn waits_that_end_by_time_are_no_storm() {
+    let mut script = Script::new(1, 1);
+    spawn_workers(&mut script, 10);
+    for turn in 0..20 {
+        (1..=10).for_each(|thread| script.ready(turn * 1_000, 0, thread, 0));
+        for thread in 1..=10 {
+            script.dispatch(turn * 1_000 + thread * 10, 0, thread);
+            script.block(turn * 1_000 + thread * 10 + 10, 0, thread, Condvar, LOCK);
+        }
+    }
     assert_eq!(kinds(&script), []);
 }

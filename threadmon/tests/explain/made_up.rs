@@ -18,6 +18,7 @@ const SEARCH: u64 = 11;
 const IDLE: u64 = 12;
 const SPARE: u64 = 13;
 const NAME: u64 = 14;
+const SLOT_MOVE: u64 = 15;
 const LWP_END: u64 = 17;
 
 pub(crate) const LOW: u64 = 64;
@@ -41,7 +42,7 @@ pub(crate) struct Script {
 impl Script {
     /// Begins a recording of a runtime with `slots` slots on `cpus` CPUs, without time slices.
     pub(crate) fn new(slots: u64, cpus: u64) -> Self {
-        Self { facts: vec![RUNTIME, 1, slots, 0, slots, 0, u64::MAX, 0], cpus, ..Self::default() }
+        Self { facts: vec![RUNTIME, 1, slots, 0, slots, 0, u64::MAX, 0, 0], cpus, ..Self::default() }
     }
 
     /// Begins a recording as a crash leaves it behind, of a runtime with one slot on one CPU.
@@ -79,13 +80,29 @@ impl Script {
         self
     }
 
+    /// Gives the runtime so many CPUs of its own.
+    pub(crate) fn own_cpus(mut self, cpus: u64) -> Self {
+        self.facts[8] = cpus;
+        self
+    }
+
+    /// Says that a slot moves from this LWP to the next one.
+    pub(crate) fn loses_slot(&mut self, us: u64, lwp: u64) {
+        self.event(us, lwp, 0, RUNTIME | lwp << 32, SLOT_MOVE | (lwp + 1) << 32, 0);
+    }
+
     fn event(&mut self, us: u64, lwp: u64, thread: u64, object: u64, kind: u64, detail: u64) {
         self.lwps.entry(lwp).or_default().extend([count(us), thread, object, kind | detail << 8]);
     }
 
     pub(crate) fn spawn(&mut self, us: u64, lwp: u64, thread: u64, name: &str, priority: u64) {
+        self.spawn_on(RUNTIME, us, lwp, thread, name, priority);
+    }
+
+    /// Spawns a thread on this runtime.
+    pub(crate) fn spawn_on(&mut self, rt: u64, us: u64, lwp: u64, thread: u64, name: &str, priority: u64) {
         assert!(name.len() <= 12, "one event has room for twelve bytes");
-        self.event(us, lwp, thread, 0, SPAWN, priority);
+        self.event(us, lwp, thread, 0, SPAWN | rt << 32, priority);
         let mut room = [0; 16];
         room[..name.len()].copy_from_slice(name.as_bytes());
         let (first, second) = room.split_at(8);

@@ -427,6 +427,7 @@ fn deadlock() {
     while Recording::take().events().iter().filter(at_a_mutex).count() < 2 {
         std::thread::sleep(ms(2));
     }
+    std::thread::sleep(ms(150));
     tell();
     std::process::exit(0);
 }

@@ -1,6 +1,6 @@
 //! What the rules say of recordings that are made up: where timing is hard, and where nothing may be said.
 
-use selvedge::thread::WaitReason::{self, Barrier, Condvar, Park, Sleep};
+use selvedge::thread::WaitReason::{Park, Sleep};
 use selvedge::trace::Recording;
 use threadmon::explain::{Finding, Kind, Subject, explain, report};
 
@@ -28,7 +28,7 @@ pub(crate) fn the(script: &Script, kind: Kind) -> (Finding, Recording) {
 }
 
 #[track_caller]
-fn assert_says(script: &Script, kind: Kind, text: &str) {
+pub(crate) fn assert_says(script: &Script, kind: Kind, text: &str) {
     assert_eq!(the(script, kind).0.to_string(), text);
 }
 
@@ -67,7 +67,7 @@ fn too_few_slots_come_with_figures_and_advice() {
         format!(
             "{name} waited for an LWP for 60 % of its life: runtime 1 has 2 slots, all of them were busy for \
              100 % of the time, and 3.0 threads waited meanwhile on average. Half of all waits took up to \
-             1.0 ms, and one of 100 took 2.0 ms or more. The machine has 8 CPUs: try a concurrency of 5."
+             1.0 ms, and one of 100 took 2.0 ms or more. It may use 8 CPUs: try a concurrency of 5."
         )
     );
     assert!(finding.severity > 0.99, "{finding:?}");
@@ -100,6 +100,25 @@ fn as_many_slots_as_cpus_are_not_too_few() {
     assert_eq!(kinds(&turns(2, 2)), []);
     // What is not known is no reason.
     assert_eq!(kinds(&turns(2, 0)), []);
+}
+
+/// A runtime with CPUs of its own cannot use the others.
+#[test]
+fn as_many_slots_as_the_runtime_has_cpus_are_not_too_few() {
+    assert_eq!(kinds(&turns(2, 8).own_cpus(2)), []);
+    let (finding, _) = the(&turns(2, 8).own_cpus(4), Kind::TooFewSlots);
+    assert!(finding.to_string().ends_with("It may use 4 CPUs: try a concurrency of 4."), "{finding}");
+}
+
+/// A thread that has never run is one of the runtime that it was started on.
+#[test]
+fn threads_of_another_runtime_wait_for_that() {
+    let mut script = Script::new(1, 8);
+    script.cast(&["busy"]);
+    (2..9).for_each(|thread| script.spawn_on(2, 0, 0, thread, "late", NORMAL));
+    script.dispatch(0, 0, 1);
+    script.yields(90_000, 0, 1);
+    assert_eq!(kinds(&script), []);
 }
 
 /// An LWP that has ended is not one that has nothing to do. Without the event of its end, nothing tells.
@@ -164,6 +183,27 @@ fn a_hog_is_told_with_the_reason_why_it_can_be_one() {
     assert_not(&hog(slices(), 199), Kind::Hog);
 }
 
+/// Another LWP runs the others instead, so it keeps none of them from running.
+#[test]
+fn a_thread_that_has_lost_its_slot_is_no_hog() {
+    let lost = |us: u64| {
+        let mut script = Script::new(1, 1).slice(10_000);
+        script.cast(&["hog", "other", "victim"]);
+        script.dispatch(0, 0, 1);
+        script.loses_slot(us, 0);
+        for turn in 0..250 {
+            let thread = 2 + turn % 2;
+            script.dispatch(us + turn * 1_000, 1, thread);
+            script.yields(us + (turn + 1) * 1_000, 1, thread);
+        }
+        script.exit(us + 250_000, 0, 1);
+        script
+    };
+    assert_not(&lost(20_000), Kind::Hog);
+    let (finding, _) = the(&lost(210_000), Kind::Hog);
+    assert!(finding.to_string().starts_with("hog kept its LWP for 210 ms on end, 46 %"), "{finding}");
+}
+
 #[test]
 fn a_thread_that_computes_alone_is_no_hog() {
     let mut script = Script::new(1, 1);
@@ -219,8 +259,27 @@ fn a_bound_that_was_reached_is_always_told() {
     script.dispatch(0, 0, 1);
     script.exit(50_000, 0, 1);
     let (finding, _) = the(&script, Kind::LwpsAtBound);
-    assert!(finding.to_string().contains("3 times one was missing"), "{finding}");
+    assert_eq!(
+        finding.to_string(),
+        "Runtime 1 had no LWP left for runnable threads; 3 times one was missing, and there could be no more. \
+         There may be 2 LWPs: raise `max_lwps`, or block in fewer threads."
+    );
     assert_eq!(finding.severity, 0.0);
+}
+
+/// The monitor tells of threads that sleep in the kernel. Others compute, and cannot be preempted.
+#[test]
+fn lwps_at_their_bound_may_compute() {
+    let mut script = Script::new(1, 1).bound(2, 1).slice(10_000);
+    script.cast(&["one", "two", "waits"]);
+    for thread in [1, 2] {
+        script.dispatch(0, thread, thread);
+        script.exit(90_000, thread, thread);
+    }
+    script.dispatch(90_000, 1, 3);
+    let (finding, _) = the(&script, Kind::LwpsAtBound);
+    let text = finding.to_string();
+    assert!(text.contains("Its threads computed where they cannot be preempted, or were in calls"), "{text}");
 }
 
 #[test]
@@ -283,53 +342,6 @@ fn a_thread_that_waits_behind_others_for_less_than_it_runs_does_not_starve() {
         script.yields((turn + 1) * 10_000, 0, thread);
     }
     assert_not(&script, Kind::Starvation);
-}
-
-/// `storms` times, `threads` threads are woken at `LOCK` by one more, and wait there again after `ran` us.
-fn storm(reason: WaitReason, ran: u64, threads: u64, storms: u64) -> Script {
-    let mut script = Script::new(1, 1);
-    let herald = threads + 1;
-    spawn_workers(&mut script, herald);
-    for thread in 1..=herald {
-        script.dispatch(0, 0, thread);
-        if thread < herald {
-            script.block(0, 0, thread, reason, LOCK);
-        }
-    }
-    let mut at = 0;
-    for _ in 0..storms {
-        at += 1_000;
-        (1..=threads).for_each(|thread| script.ready(at, 0, thread, herald));
-        script.block(at, 0, herald, Sleep, 0);
-        for thread in 1..=threads {
-            script.dispatch(at, 0, thread);
-            at += ran;
-            script.block(at, 0, thread, reason, LOCK);
-        }
-        script.ready(at, 0, herald, 0);
-        script.dispatch(at, 0, herald);
-    }
-    // Too short a recording would say nothing anyhow.
-    script.yields(at.max(10_000), 0, herald);
-    script
-}
-
-#[test]
-fn a_storm_is_for_nothing() {
-    assert_says(
-        &storm(Condvar, 10, 10, 20),
-        Kind::WakeUpStorm,
-        "20 times, 10 threads on average were woken at once at a condition variable at 0x1000 by worker-11, \
-         and 100 % of them waited there again at once: 9 % of the time. Wake one thread for each thing that \
-         there is to do.",
-    );
-    // They are few, or it was chance.
-    assert_not(&storm(Condvar, 10, 7, 20), Kind::WakeUpStorm);
-    assert_not(&storm(Condvar, 10, 10, 2), Kind::WakeUpStorm);
-    // They had something to do.
-    assert_not(&storm(Condvar, 60, 10, 20), Kind::WakeUpStorm);
-    // All may go on.
-    assert_not(&storm(Barrier, 10, 10, 20), Kind::WakeUpStorm);
 }
 
 #[test]
@@ -398,7 +410,9 @@ fn of_a_short_recording_only_what_is_certain_is_told() {
     script.dispatch(0, 0, 1);
     script.yields(4_000, 0, 1);
     assert_eq!(kinds(&script), []);
-    assert_eq!(kinds(&Script::new(1, 8)), []);
+    let nothing = Script::new(1, 8);
+    assert_eq!(kinds(&nothing), []);
+    assert!(report(&nothing.read()).ends_with("\n\nIt has no events.\n"));
 }
 
 /// The thread may have run, waited and run again in the time of which events are missing.
