@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use selvedge::{LwpState, Mxn, Runtime, RuntimeStats, thread};
+use selvedge::{LwpState, LwpStats, Mxn, Runtime, RuntimeStats, thread};
 
 use crate::calls::Pipe;
 use crate::ladder::{ALL, CONTROL, MIGRATING, ThreadRegister, best_of, builder, on, report, sized};
@@ -117,9 +117,11 @@ fn a_thread_that_yields_to_hogs_gets_its_turn_back() {
     });
 }
 
-/// How often a slot went to a spare, whatever for.
-fn moved(stats: &RuntimeStats) -> u64 {
-    stats.handed_off + stats.compensated
+/// Returns `true` if a slot went to a spare, whatever for. One may also have been lent, beside an LWP that the
+/// kernel kept from running. That is not counted, but the spare has run threads.
+fn moved(stats: &RuntimeStats) -> bool {
+    let is_beside = |lwp: &LwpStats| lwp.number >= stats.concurrency && lwp.dispatches > 0;
+    stats.handed_off + stats.compensated > 0 || stats.lwps.iter().any(is_beside)
 }
 
 /// Where threads stay with their LWP, and no signal may move them: hogs are handed off, and new threads run.
@@ -133,7 +135,7 @@ fn new_threads_run_beside_hogs() {
             let started = turns_of_a_hundred(|| rt.spawn(|| ()).join().unwrap());
             let stats = rt.stats();
             match rung {
-                ThreadRegister::Pinned => assert!(stats.preempted == 0 && moved(&stats) > 0, "{stats}"),
+                ThreadRegister::Pinned => assert!(stats.preempted == 0 && moved(&stats), "{stats}"),
                 _ => assert!(stats.preempted + stats.handed_off > 0, "{stats}"),
             }
             started
@@ -150,7 +152,7 @@ fn new_threads_run_beside_hogs_without_a_signal() {
         let _hogs = Hogs::start(&rt);
         (0..20).for_each(|_| rt.spawn(|| ()).join().unwrap());
         let stats = rt.stats();
-        assert!(stats.preempted == 0 && moved(&stats) > 0, "{stats}");
+        assert!(stats.preempted == 0 && moved(&stats), "{stats}");
     });
 }
 
