@@ -9,7 +9,8 @@ use super::record::{self, Record};
 use super::start;
 use crate::interpose::{announced, duration, instant};
 use crate::park::wait::Wait;
-use crate::sys::{kthread, next};
+use crate::sys::kthread::{self, SignalMask};
+use crate::sys::next;
 
 /// Joins the thread of `record`, as `wait` says, and stores its value.
 ///
@@ -143,9 +144,11 @@ fn is_main() -> bool {
 }
 
 /// Ends the program after its last thread. What the main thread has pushed by `pthread_cleanup_push` may be
-/// what the others wait for, so another thread calls this.
-fn end_with_the_last() {
+/// what the others wait for, so another thread calls this. Signals come to the program while it ends, unless
+/// `mask` has them.
+fn end_with_the_last(mask: SignalMask) {
     record::until_none_is_alive();
+    mask.adopt();
     // SAFETY: no thread of the program is left.
     unsafe { libc::exit(0) }
 }
@@ -163,9 +166,10 @@ unsafe extern "C-unwind" fn pthread_exit(value: *mut c_void) -> ! {
             record::count();
             record::begin_kernel();
         }
-        if start::start_helper("selvedge-end", None, end_with_the_last).is_err() {
+        let mask = SignalMask::of_caller();
+        if start::start_helper("selvedge-end", None, move || end_with_the_last(mask)).is_err() {
             record::count_off();
-            end_with_the_last();
+            end_with_the_last(mask);
         }
     }
     // SAFETY: the caller's promise.

@@ -1,8 +1,9 @@
 /*
  * The main thread leaves by pthread_exit. The program ends with its last thread, with 0. The others need
- * what the main thread gives up in its cleanup.
+ * what the main thread gives up in its cleanup. What the program calls at its end can get signals.
  */
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -23,10 +24,19 @@ static void *works(void *argument)
     return argument;
 }
 
+static void asks_for_mask(void)
+{
+    sigset_t mask;
+
+    pthread_sigmask(SIG_BLOCK, NULL, &mask);
+    printf(sigismember(&mask, SIGUSR1) ? "deaf\n" : "hears\n");
+}
+
 int main(void)
 {
     pthread_t thread;
 
+    atexit(asks_for_mask);
     setvbuf(stdout, NULL, _IONBF, 0);
     pthread_mutex_lock(&held);
     for (int i = 0; i < 3; i++)
