@@ -22,6 +22,11 @@ impl Until {
     }
 }
 
+/// Returns `EINVAL` if the C library does not wait by `clock`. It says so even if there is nothing to wait for.
+pub(crate) fn check(clock: clockid_t) -> Result<(), c_int> {
+    if matches!(clock, libc::CLOCK_REALTIME | libc::CLOCK_MONOTONIC) { Ok(()) } else { Err(libc::EINVAL) }
+}
+
 /// Returns the moment at which `clock` will show `end`. If the clock is set meanwhile, the moment stays what
 /// it was.
 ///
@@ -31,9 +36,7 @@ impl Until {
 /// # Safety
 /// `end` points to a time.
 pub(crate) unsafe fn until(clock: clockid_t, end: *const timespec) -> Result<Until, c_int> {
-    if !matches!(clock, libc::CLOCK_REALTIME | libc::CLOCK_MONOTONIC) {
-        return Err(libc::EINVAL);
-    }
+    check(clock)?;
     // SAFETY: the caller's promise.
     let end = unsafe { end.read() };
     let nanos = u32::try_from(end.tv_nsec).ok().filter(|&nanos| nanos < 1_000_000_000).ok_or(libc::EINVAL)?;

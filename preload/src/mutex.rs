@@ -112,6 +112,9 @@ impl Mutex {
     }
 
     fn acquire_until(&self, clock: clockid_t, end: *const timespec) -> c_int {
+        if let Err(code) = clock::check(clock) {
+            return code;
+        }
         self.acquire(libc::EDEADLK, |raw| {
             if raw.try_lock() {
                 return Ok(());

@@ -57,6 +57,9 @@ impl RwLock {
     }
 
     fn read_until(&self, clock: clockid_t, end: *const timespec) -> c_int {
+        if let Err(code) = clock::check(clock) {
+            return code;
+        }
         if self.is_written_here() {
             return libc::EDEADLK;
         }
@@ -95,6 +98,9 @@ impl RwLock {
     }
 
     fn write_until(&self, clock: clockid_t, end: *const timespec) -> c_int {
+        if let Err(code) = clock::check(clock) {
+            return code;
+        }
         if self.is_written_here() {
             return libc::EDEADLK;
         }

@@ -147,6 +147,9 @@ unsafe extern "C" fn sem_clockwait(semaphore: *mut sem_t, clock: clockid_t, end:
 /// # Safety
 /// `end` points to a time.
 unsafe fn wait_until(semaphore: &pthreads::Semaphore, clock: clockid_t, end: *const timespec) -> c_int {
+    if let Err(code) = clock::check(clock) {
+        return fail(code);
+    }
     if semaphore.try_wait() {
         return 0;
     }

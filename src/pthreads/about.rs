@@ -107,11 +107,9 @@ unsafe extern "C" fn pthread_kill(thread: pthread_t, signal: c_int) -> c_int {
         // SAFETY: the caller's promise.
         return unsafe { next::pthread_kill(thread, signal) };
     };
-    if signal == 0 {
-        return if record.with_thread(|_| ()).is_some() { 0 } else { libc::ESRCH };
-    }
-    if record.has_ended() {
-        return libc::ESRCH;
+    if signal == 0 || record.has_ended() {
+        // POSIX has no error for a thread that has ended, and can still be joined.
+        return if (0..=libc::SIGRTMAX()).contains(&signal) { 0 } else { libc::EINVAL };
     }
     let code = if record.is_own() {
         // The kernel thread that it runs on gets the signal before this returns.

@@ -217,7 +217,12 @@ unsafe fn wanted(attributes: *const pthread_attr_t) -> Option<Wanted> {
     unsafe { libc::pthread_attr_getinheritsched(attributes, &raw mut inherits) };
     // SAFETY: the caller's promise, and a place for the answer.
     unsafe { libc::pthread_attr_getschedpolicy(attributes, &raw mut policy) };
-    if inherits == libc::PTHREAD_EXPLICIT_SCHED && policy != libc::SCHED_OTHER {
+    let mut parameters = libc::sched_param { sched_priority: 0 };
+    // SAFETY: the caller's promise, and a place for the answer.
+    unsafe { libc::pthread_attr_getschedparam(attributes, &raw mut parameters) };
+    // The policy of all others has one priority. The C library refuses a thread with another.
+    let is_usual = policy == libc::SCHED_OTHER && parameters.sched_priority == 0;
+    if inherits == libc::PTHREAD_EXPLICIT_SCHED && !is_usual {
         return None;
     }
     // SAFETY: plain data.

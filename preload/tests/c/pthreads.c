@@ -178,7 +178,9 @@ static void *waits_for_post(void *argument)
 
 static void times_and_sizes_that_cannot_be(void)
 {
-    struct timespec before_all = { -1, 0 };
+    struct timespec before_all = { -1, 0 }, late = in_ms(CLOCK_MONOTONIC, 5);
+    pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
     pthread_attr_t large;
     pthread_t thread;
     sem_t posted;
@@ -191,6 +193,13 @@ static void times_and_sizes_that_cannot_be(void)
     EXPECT(sem_post(&posted) == 0);
     EXPECT(finish(thread) == &posted);
 
+    /* A clock that does not count in a wait, though there is nothing to wait for. */
+    EXPECT(pthread_mutex_clocklock(&mutex, CLOCK_PROCESS_CPUTIME_ID, &late) == EINVAL);
+    EXPECT(pthread_rwlock_clockrdlock(&lock, CLOCK_PROCESS_CPUTIME_ID, &late) == EINVAL);
+    EXPECT(pthread_rwlock_clockwrlock(&lock, CLOCK_PROCESS_CPUTIME_ID, &late) == EINVAL);
+    EXPECT(sem_post(&posted) == 0);
+    EXPECT(sem_clockwait(&posted, CLOCK_PROCESS_CPUTIME_ID, &late) == -1 && errno == EINVAL);
+
     pthread_attr_init(&large);
     EXPECT(pthread_attr_setstacksize(&large, (size_t)1 << 40) == 0);
     code = pthread_create(&thread, &large, sleeps, NULL);
@@ -199,6 +208,21 @@ static void times_and_sizes_that_cannot_be(void)
     else
         EXPECT(code == EAGAIN);
     pthread_attr_destroy(&large);
+}
+
+static void a_priority_that_cannot_be(void)
+{
+    struct sched_param first = { 1 };
+    pthread_attr_t attributes;
+    pthread_t thread;
+
+    pthread_attr_init(&attributes);
+    EXPECT(pthread_attr_setinheritsched(&attributes, PTHREAD_EXPLICIT_SCHED) == 0);
+    EXPECT(pthread_attr_setschedpolicy(&attributes, SCHED_FIFO) == 0);
+    EXPECT(pthread_attr_setschedparam(&attributes, &first) == 0);
+    EXPECT(pthread_attr_setschedpolicy(&attributes, SCHED_OTHER) == 0);
+    EXPECT(pthread_create(&thread, &attributes, returns, NULL) == EINVAL);
+    pthread_attr_destroy(&attributes);
 }
 
 static void threads(void)
@@ -217,6 +241,7 @@ static void threads(void)
     EXPECT(pthread_join(pthread_self(), NULL) == EDEADLK);
     places_and_questions();
     times_and_sizes_that_cannot_be();
+    a_priority_that_cannot_be();
 }
 
 /* Mutexes of all types. */
@@ -870,15 +895,17 @@ static void *forks(void *argument)
 
 static void the_rest(void)
 {
-    sigset_t set;
     pthread_t waiter;
 
     finish(start(looks, NULL));
     waiter = start(waits_for_signal, NULL);
     usleep(2000);
     EXPECT(pthread_kill(waiter, SIGUSR2) == 0);
+    /* It may have ended, and that is no error. */
+    EXPECT(pthread_kill(waiter, SIGWINCH) == 0);
+    usleep(20000);
+    EXPECT(pthread_kill(waiter, SIGWINCH) == 0 && pthread_kill(waiter, 0) == 0);
     finish(waiter);
-    sigemptyset(&set);
     masks();
     finish(start(throws, NULL));
     finish(start(forks, NULL));
