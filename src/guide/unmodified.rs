@@ -80,7 +80,8 @@
 //! | `pthread_kill`, `pthread_sigqueue` to another thread | the signal goes to the process, while that thread runs |
 //! | `pthread_setaffinity_np`, `pthread_cancel`, another policy by `pthread_setschedparam` | `ENOTSUP` |
 //! | `pthread_getcpuclockid` | `ENOENT` |
-//! | the signal mask | is the LWP's: a change is seen by the threads that run there next |
+//! | the signal mask | is the LWP's: a change is seen by the threads that run there next. LWPs begin with the mask under which the first thread was created, so a program that waits for signals blocks them before |
+//! | a handler of a signal | may run on an LWP that runs no thread, with thread-locals of its own |
 //! | C11's `thrd_create` | makes a kernel thread |
 //!
 //! The kernel does not know these threads. So `ps -L` has no names of theirs, but `threadmon` does.
