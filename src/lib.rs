@@ -75,6 +75,8 @@
 //! Programs with parking_lot's locks use [`sync`](sync#porting-a-program-from-parking_lot), and those with
 //! crossbeam-channel's channels use [`channel`].
 
+// The pages link to `net`, too. All links are checked with it.
+#![cfg_attr(not(feature = "net"), allow(rustdoc::broken_intra_doc_links))]
 // In programs with debug information, gdb loads this by itself.
 #![debugger_visualizer(gdb_script_file = "gdb/selvedge.py")]
 // Elsewhere `mxn` is compiled, and parts of it have no caller: `build` returns an error, or preempts no
