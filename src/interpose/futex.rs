@@ -124,6 +124,7 @@ impl Call {
         match futex::wait(self.word.addr(), mask, wait, is_same) {
             Ok(()) => 0,
             Err(NotWoken::TimedOut) => fail(libc::ETIMEDOUT),
+            Err(NotWoken::Interrupted) => unreachable!("it is not interruptible"),
             Err(NotWoken::Differs) => fail(if readable { libc::EAGAIN } else { libc::EFAULT }),
         }
     }

@@ -25,6 +25,7 @@
 //! came before the first waiter's. All waiters compare after that, so they see the changed word. For kernel
 //! threads, the kernel gives the proof: it is asked, unless as many threads as were meant have been woken.
 
+pub(crate) mod cut;
 pub(crate) mod left;
 pub(crate) mod semaphore_word;
 
@@ -75,6 +76,8 @@ pub(crate) enum NotWoken {
     Differs,
     /// The deadline has passed.
     TimedOut,
+    /// An interrupt came, which this has reported.
+    Interrupted,
 }
 
 /// The key of a futex's queue. Its second byte, because a lock of ours may begin where a futex has been.
@@ -96,8 +99,10 @@ pub(crate) fn wait(
         Options { order: Order::Fifo, demand, spin: false, ..Options::new(WaitReason::Futex, wait) };
     match wait_queue::wait(key(word), &options, is_same, || ()) {
         Ok(Woken::Granted(_)) => Ok(()),
-        Ok(Woken::Ended { why: WaitError::TimedOut, .. }) => Err(NotWoken::TimedOut),
-        Ok(Woken::Ended { why: WaitError::Interrupted, .. }) => unreachable!("it is not interruptible"),
+        Ok(Woken::Ended { why, .. }) => Err(match why.reported() {
+            WaitError::TimedOut => NotWoken::TimedOut,
+            WaitError::Interrupted => NotWoken::Interrupted,
+        }),
         Err(Invalid) => Err(NotWoken::Differs),
     }
 }
