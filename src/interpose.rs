@@ -43,6 +43,7 @@ use crate::sys::next;
 mod announced;
 mod bytes;
 mod caller;
+pub(crate) mod cancel;
 mod children;
 mod clocks;
 mod descriptor;
@@ -53,7 +54,7 @@ mod noted;
 mod sockets;
 mod user_memory;
 
-pub(crate) use caller::{announced, duration};
+pub(crate) use caller::{announced, duration, green};
 pub(crate) use clocks::instant;
 
 /// Returns `true` if the program's calls come here first. In a library that is loaded by a program, they do

@@ -5,6 +5,17 @@ pub(crate) fn is_on() -> bool {
     false
 }
 
+/// No thread is asked to end.
+pub(crate) mod cancel {
+    #[inline]
+    pub(crate) fn is_due_anywhere() -> bool {
+        false
+    }
+
+    #[inline]
+    pub(crate) fn test_anywhere() {}
+}
+
 /// Returns an error if a runtime wants calls to be answered here.
 pub(crate) fn check(green_std_threads: bool) -> std::io::Result<()> {
     if green_std_threads {

@@ -17,7 +17,9 @@
 //! |---|---|
 //! | `start` | `pthread_create` |
 //! | `end` | `pthread_exit`, `pthread_join` and its like, `pthread_detach` |
+//! | `cancel` | `pthread_cancel` and its like |
 //! | `about` | `pthread_self`, names, stacks, priorities, processors, signals |
+//! | `kernel` | the kernel threads of finished programs, which `cancel` finds |
 //! | `semaphore`, `barrier`, `gate` | what the locks of `libselvedge_preload.so` are made of |
 //!
 //! A new thread is green if the builder of the calling thread's runtime has said so. Then it belongs to that
@@ -31,12 +33,15 @@
 
 mod about;
 mod barrier;
+mod cancel;
 mod end;
 mod gate;
+mod kernel;
 mod record;
 mod semaphore;
 mod start;
 
+pub use crate::interpose::cancel::{point, wait};
 pub use barrier::Barrier;
 pub use gate::Gate;
 pub use semaphore::Semaphore;

@@ -5,6 +5,8 @@
 
 #[path = "interpose/c_threads.rs"]
 mod c_threads;
+#[path = "interpose/cancel.rs"]
+mod cancel;
 #[allow(dead_code, reason = "shared")]
 #[path = "support/child.rs"]
 mod child;

@@ -4,6 +4,7 @@ use std::ffi::c_int;
 use std::time::{Duration, Instant};
 
 use libc::{clockid_t, timespec};
+use selvedge::Wait;
 
 /// How long a wait may last.
 #[derive(Clone, Copy)]
@@ -13,6 +14,11 @@ pub(crate) enum Until {
 }
 
 impl Until {
+    /// Returns the wait of this crate's.
+    pub(crate) fn wait(self) -> Wait {
+        self.end().map_or(Wait::forever(), Wait::until)
+    }
+
     /// Returns the end of the wait, if it has one.
     pub(crate) fn end(self) -> Option<Instant> {
         match self {

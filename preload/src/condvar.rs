@@ -8,8 +8,8 @@ use std::ffi::c_int;
 use std::ptr;
 
 use libc::{clockid_t, pthread_cond_t, pthread_mutex_t, timespec};
-use selvedge::pthreads::Gate;
-use selvedge::{Wait, sync};
+use selvedge::pthreads::{self, Gate, point};
+use selvedge::{WaitError, sync};
 
 use crate::clock::{self, Until};
 use crate::layout;
@@ -70,16 +70,11 @@ impl Condvar {
         };
         // SAFETY: the running thread has locked it, and the guard is forgotten below.
         let mut guard = unsafe { lock.inner().make_guard_unchecked() };
-        let timed_out = match until {
-            Until::Forever => {
-                self.inner.wait(&mut guard);
-                false
-            }
-            Until::Then(end) => self.inner.wait_until(&mut guard, end).timed_out(),
-        };
+        let wait = |wait| self.inner.wait_with(&mut guard, wait);
+        let waited = pthreads::wait(until.wait(), wait, is_interrupted);
         std::mem::forget(guard);
         lock.come_back(count);
-        if timed_out { libc::ETIMEDOUT } else { 0 }
+        code(waited)
     }
 
     /// Does what [`wait`](Self::wait) does, with a mutex of the C library's.
@@ -87,20 +82,30 @@ impl Condvar {
     /// # Safety
     /// As there.
     unsafe fn wait_with_other(&self, mutex: *mut pthread_mutex_t, until: Until) -> c_int {
-        let wait = until.end().map_or(Wait::forever(), Wait::until);
         let unlock = || {
             // SAFETY: the caller's promise.
             let code = unsafe { mutex::pthread_mutex_unlock(mutex) };
             if code == 0 { Ok(()) } else { Err(code) }
         };
-        let waited = match self.gate.wait(&self.inner, wait, unlock) {
-            Ok(waited) => waited,
-            Err(code) => return code,
-        };
+        let wait = |wait| self.gate.wait(&self.inner, wait, unlock);
+        let waited =
+            match pthreads::wait(until.wait(), wait, |waited| waited.as_ref().is_ok_and(is_interrupted)) {
+                Ok(waited) => waited,
+                Err(code) => return code,
+            };
         // SAFETY: the caller's promise.
-        let code = unsafe { mutex::pthread_mutex_lock(mutex) };
-        if code == 0 && waited.is_err() { libc::ETIMEDOUT } else { code }
+        let locked = unsafe { mutex::pthread_mutex_lock(mutex) };
+        if locked == 0 { code(waited) } else { locked }
     }
+}
+
+fn is_interrupted(waited: &Result<(), WaitError>) -> bool {
+    *waited == Err(WaitError::Interrupted)
+}
+
+/// Returns what a wait returns. If a request to end the thread has ended it, it was woken for nothing.
+fn code(waited: Result<(), WaitError>) -> c_int {
+    if waited == Err(WaitError::TimedOut) { libc::ETIMEDOUT } else { 0 }
 }
 
 /// See `pthread_cond_wait(3)`.
@@ -108,7 +113,10 @@ impl Condvar {
 /// # Safety
 /// As the C library's function.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn pthread_cond_wait(condvar: *mut pthread_cond_t, mutex: *mut pthread_mutex_t) -> c_int {
+unsafe extern "C-unwind" fn pthread_cond_wait(
+    condvar: *mut pthread_cond_t,
+    mutex: *mut pthread_mutex_t,
+) -> c_int {
     // SAFETY: the caller's promise.
     let this = unsafe { Condvar::of(condvar) };
     if this.has(SHARED) {
@@ -121,7 +129,7 @@ unsafe extern "C" fn pthread_cond_wait(condvar: *mut pthread_cond_t, mutex: *mut
         );
     }
     // SAFETY: the caller's promise.
-    unsafe { this.wait(mutex, Until::Forever) }
+    point(|| unsafe { this.wait(mutex, Until::Forever) })
 }
 
 /// See `pthread_cond_timedwait(3)`.
@@ -129,7 +137,7 @@ unsafe extern "C" fn pthread_cond_wait(condvar: *mut pthread_cond_t, mutex: *mut
 /// # Safety
 /// As the C library's function.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn pthread_cond_timedwait(
+unsafe extern "C-unwind" fn pthread_cond_timedwait(
     condvar: *mut pthread_cond_t,
     mutex: *mut pthread_mutex_t,
     end: *const timespec,
@@ -148,7 +156,7 @@ unsafe extern "C" fn pthread_cond_timedwait(
     // SAFETY: the caller's promise.
     match unsafe { clock::until(this.clock(), end) } {
         // SAFETY: the caller's promise.
-        Ok(until) => unsafe { this.wait(mutex, until) },
+        Ok(until) => point(|| unsafe { this.wait(mutex, until) }),
         Err(code) => code,
     }
 }
@@ -158,7 +166,7 @@ unsafe extern "C" fn pthread_cond_timedwait(
 /// # Safety
 /// As the C library's function.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn pthread_cond_clockwait(
+unsafe extern "C-unwind" fn pthread_cond_clockwait(
     condvar: *mut pthread_cond_t,
     mutex: *mut pthread_mutex_t,
     clock: clockid_t,
@@ -178,7 +186,7 @@ unsafe extern "C" fn pthread_cond_clockwait(
     // SAFETY: the caller's promise.
     match unsafe { clock::until(clock, end) } {
         // SAFETY: the caller's promise.
-        Ok(until) => unsafe { this.wait(mutex, until) },
+        Ok(until) => point(|| unsafe { this.wait(mutex, until) }),
         Err(code) => code,
     }
 }

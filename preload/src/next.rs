@@ -70,7 +70,7 @@ macro_rules! next {
         #[used]
         #[unsafe(link_section = ".init_array")]
         static BEFORE_THE_START: extern "C" fn() = look;
-        type Function = unsafe extern "C" fn($($type),*) -> $result;
+        type Function = unsafe extern "C-unwind" fn($($type),*) -> $result;
         // SAFETY: the C library's function of this name has this type.
         let next = unsafe { ::std::mem::transmute::<*mut ::std::ffi::c_void, Function>(NEXT.get()) };
         // SAFETY: the promise of the caller of the function that this stands in.
@@ -79,10 +79,10 @@ macro_rules! next {
 }
 pub(crate) use next;
 
-/// Calls it as [`next`] does. It may block for long.
+/// Calls it as [`next`] does. It may block for long, and is a cancellation point.
 macro_rules! wait_next {
     ($($call:tt)*) => {
-        ::selvedge::pthreads::announced(|| $crate::next::next!($($call)*))
+        ::selvedge::pthreads::point(|| ::selvedge::pthreads::announced(|| $crate::next::next!($($call)*)))
     };
 }
 pub(crate) use wait_next;

@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_uint};
 
 use libc::{clockid_t, sem_t, timespec};
-use selvedge::pthreads;
+use selvedge::pthreads::{self, point};
 
 use crate::clock::{self, Until};
 use crate::next::{next, wait_next};
@@ -92,10 +92,10 @@ unsafe extern "C" fn sem_destroy(semaphore: *mut sem_t) -> c_int {
 /// # Safety
 /// As the C library's function.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn sem_wait(semaphore: *mut sem_t) -> c_int {
+unsafe extern "C-unwind" fn sem_wait(semaphore: *mut sem_t) -> c_int {
     // SAFETY: the caller's promise.
     match unsafe { Semaphore::of(semaphore) } {
-        Some(this) => wait(this, Until::Forever),
+        Some(this) => point(|| wait(this, Until::Forever)),
         None => wait_next!(sem_wait(semaphore: *mut sem_t) -> c_int),
     }
 }
@@ -119,11 +119,11 @@ unsafe extern "C" fn sem_trywait(semaphore: *mut sem_t) -> c_int {
 /// # Safety
 /// As the C library's function.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn sem_timedwait(semaphore: *mut sem_t, end: *const timespec) -> c_int {
+unsafe extern "C-unwind" fn sem_timedwait(semaphore: *mut sem_t, end: *const timespec) -> c_int {
     // SAFETY: the caller's promise.
     match unsafe { Semaphore::of(semaphore) } {
         // SAFETY: the caller's promise.
-        Some(this) => unsafe { wait_until(this, libc::CLOCK_REALTIME, end) },
+        Some(this) => point(|| unsafe { wait_until(this, libc::CLOCK_REALTIME, end) }),
         None => wait_next!(sem_timedwait(semaphore: *mut sem_t, end: *const timespec) -> c_int),
     }
 }
@@ -133,11 +133,15 @@ unsafe extern "C" fn sem_timedwait(semaphore: *mut sem_t, end: *const timespec) 
 /// # Safety
 /// As the C library's function.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn sem_clockwait(semaphore: *mut sem_t, clock: clockid_t, end: *const timespec) -> c_int {
+unsafe extern "C-unwind" fn sem_clockwait(
+    semaphore: *mut sem_t,
+    clock: clockid_t,
+    end: *const timespec,
+) -> c_int {
     // SAFETY: the caller's promise.
     match unsafe { Semaphore::of(semaphore) } {
         // SAFETY: the caller's promise.
-        Some(this) => unsafe { wait_until(this, clock, end) },
+        Some(this) => point(|| unsafe { wait_until(this, clock, end) }),
         None => {
             wait_next!(sem_clockwait(semaphore: *mut sem_t, clock: clockid_t, end: *const timespec) -> c_int)
         }

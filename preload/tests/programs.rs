@@ -145,6 +145,16 @@ fn a_c_program_finds_what_the_manual_says() {
 }
 
 #[test]
+fn threads_end_each_other() {
+    let Some(program) = compile("cancels") else { return };
+    for (model, slots) in [(None, "2"), (Some("mxn"), "1"), (Some("mxn"), "3"), (Some("onetoone"), "2")] {
+        let mut command = on(model, &program);
+        command.env("SELVEDGE_CONCURRENCY", slots);
+        assert_eq!(run(command, &format!("cancels, {model:?}, {slots} slots")), b"ok\n");
+    }
+}
+
+#[test]
 fn a_program_ends_with_its_last_thread() {
     let Some(program) = compile("leaves_main") else { return };
     for model in [None, Some(MODELS[0]), Some(MODELS[1])] {

@@ -35,8 +35,9 @@ pub(crate) const SLACK: usize = if cfg!(debug_assertions) { 16 << 10 } else { 4 
 /// It finds the machine as any function does. But the thread has not asked for the call, and the interrupted
 /// code is in the middle of something. It may switch to other contexts, and return on another kernel thread.
 pub(crate) trait Injected {
-    /// Must not unwind, which `extern "C"` turns into an abort.
-    extern "C" fn call();
+    /// If it unwinds, it unwinds the interrupted code. That may have stopped where no unwinding was expected,
+    /// so only a request to end the thread anywhere does it (`interpose/cancel.rs`).
+    extern "C-unwind" fn call();
 }
 
 /// Returns the bytes below the interrupted stack pointer that an injected call needs. `state` is what the

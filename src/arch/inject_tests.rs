@@ -86,7 +86,7 @@ pub(super) fn may(interrupted: &Interrupted<'_>) -> bool {
 pub(super) struct Count;
 
 impl Injected for Count {
-    extern "C" fn call() {
+    extern "C-unwind" fn call() {
         Ground::closed(|| DONE.fetch_add(1, Ordering::Relaxed));
     }
 }
@@ -219,7 +219,7 @@ pub(super) fn every_register_survives(tiles: bool) {
     static NEW: OnceLock<Box<Registers>> = OnceLock::new();
     static WRONG: Mutex<Vec<String>> = Mutex::new(Vec::new());
     impl Injected for Check {
-        extern "C" fn call() {
+        extern "C-unwind" fn call() {
             Ground::closed(|| {
                 let found = FOUND.get();
                 let mut wrong = found.differences(NEW.get().unwrap());
@@ -307,7 +307,7 @@ pub(super) mod migration {
     impl Injected for Leave {
         /// The ground opens again with the next state. Until then, this call has ended: on riscv64, its end
         /// writes down the thread register, which here is the kernel thread's.
-        extern "C" fn call() {
+        extern "C-unwind" fn call() {
             Ground::close();
             DONE.fetch_add(1, Ordering::Relaxed);
             leave();
@@ -435,7 +435,7 @@ fn a_backtrace_leads_through_an_injected_call() {
     static TRACES: Mutex<Vec<Backtrace>> = Mutex::new(Vec::new());
     struct Trace;
     impl Injected for Trace {
-        extern "C" fn call() {
+        extern "C-unwind" fn call() {
             Ground::closed(|| {
                 DONE.fetch_add(1, Ordering::Relaxed);
                 TRACES.lock().unwrap().push(Backtrace::force_capture());

@@ -78,13 +78,29 @@
 //! | `pthread_self`, `join`, `tryjoin`, `timedjoin`, `detach`, `exit`, names, `pthread_getattr_np`, keys | as always |
 //! | a stack of the program's own, processors, a policy of the scheduler, a mask of signals (in the attributes) | becomes a kernel thread |
 //! | `pthread_kill`, `pthread_sigqueue` to another thread | the signal goes to the process, while that thread runs |
-//! | `pthread_setaffinity_np`, `pthread_cancel`, another policy by `pthread_setschedparam` | `ENOTSUP` |
+//! | `pthread_cancel` | ends the thread [in a call that waits](#requests-to-end-a-thread) |
+//! | `pthread_setaffinity_np`, another policy by `pthread_setschedparam` | `ENOTSUP` |
 //! | `pthread_getcpuclockid` | `ENOENT` |
 //! | the signal mask | is the LWP's: a change is seen by the threads that run there next. LWPs begin with the mask under which the first thread was created, so a program that waits for signals blocks them before |
 //! | a handler of a signal | may run on an LWP that runs no thread, with thread-locals of its own |
 //! | C11's `thrd_create` | makes a kernel thread |
 //!
 //! The kernel does not know these threads. So `ps -L` has no names of theirs, but `threadmon` does.
+//!
+//! # Requests to end a thread
+//!
+//! `pthread_cancel` ends a green thread at its next cancellation point, or ends its wait in one. The thread
+//! runs what it has pushed by `pthread_cleanup_push`, and destructors of C++. `pthread_setcancelstate`,
+//! `pthread_setcanceltype` and `pthread_testcancel` work as always.
+//!
+//! Cancellation points are the calls of the [first table](#what-waits-how) that wait alone, but for futexes,
+//! and `pthread_join`, `pthread_cond_wait`, `sem_wait` and their like. In a call that blocks its LWP, the
+//! request is seen before the call, or in the next one. Other calls are no cancellation points: `close`,
+//! `pause`, those of the C library's streams.
+//!
+//! A thread may allow to be ended anywhere (`PTHREAD_CANCEL_ASYNCHRONOUS`). In a program that is linked with
+//! this crate, the preemption signal then ends it while it computes. In a finished program, it ends at its
+//! next cancellation point.
 //!
 //! # Finished programs
 //!
@@ -101,8 +117,7 @@
 //!
 //! Locks that are shared between processes, or robust, stay the C library's. A green thread blocks its LWP
 //! there, announced. If it ends with a robust lock held, the next owner is not told. Locks that pass on
-//! priorities are as all others. A wait with a private mutex at a shared condition variable is `EINVAL`. A
-//! thread that waits in these functions cannot be cancelled until it wakes.
+//! priorities are as all others. A wait with a private mutex at a shared condition variable is `EINVAL`.
 //!
 //! Sanitizers bring functions of these names themselves. Under one, building a runtime of green threads
 //! returns an error.

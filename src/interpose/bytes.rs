@@ -8,6 +8,7 @@ use std::ffi::{c_int, c_void};
 use libc::{iovec, size_t, ssize_t};
 
 use super::caller::{announced, green};
+use super::cancel::point;
 use super::descriptor::{self, Direction, Kind, Outcome};
 use super::sockets;
 use crate::park::no_preempt;
@@ -49,21 +50,23 @@ fn stream(
 /// # Safety
 /// As the C library's function.
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn read(fd: c_int, to: *mut c_void, n: size_t) -> ssize_t {
+pub(super) unsafe extern "C-unwind" fn read(fd: c_int, to: *mut c_void, n: size_t) -> ssize_t {
     // SAFETY: the caller's promise.
     let plain = || unsafe { next::read(fd, to, n) };
     let Some(me) = green() else { return plain() };
-    match descriptor::kind(fd) {
-        _ if n == 0 => plain(),
-        Kind::Socket => sockets::receive(me, fd, to, n, 0).or_block(me, plain),
-        Kind::Stream => {
-            let part = iovec { iov_base: to, iov_len: n };
-            // SAFETY: the caller's promise.
-            let flagged = || unsafe { next::preadv2(fd, &raw const part, 1, CURRENT, libc::RWF_NOWAIT) };
-            stream(me, fd, Direction::Read, &mut None, flagged, plain).or_block(me, plain)
+    point(|| {
+        match descriptor::kind(fd) {
+            _ if n == 0 => plain(),
+            Kind::Socket => sockets::receive(me, fd, to, n, 0).or_block(me, plain),
+            Kind::Stream => {
+                let part = iovec { iov_base: to, iov_len: n };
+                // SAFETY: the caller's promise.
+                let flagged = || unsafe { next::preadv2(fd, &raw const part, 1, CURRENT, libc::RWF_NOWAIT) };
+                stream(me, fd, Direction::Read, &mut None, flagged, plain).or_block(me, plain)
+            }
+            Kind::Other => announced(plain),
         }
-        Kind::Other => announced(plain),
-    }
+    })
 }
 
 /// See `readv(2)`.
@@ -71,18 +74,20 @@ pub(super) unsafe extern "C" fn read(fd: c_int, to: *mut c_void, n: size_t) -> s
 /// # Safety
 /// As the C library's function.
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn readv(fd: c_int, to: *const iovec, n: c_int) -> ssize_t {
+pub(super) unsafe extern "C-unwind" fn readv(fd: c_int, to: *const iovec, n: c_int) -> ssize_t {
     // SAFETY: the caller's promise.
     let plain = || unsafe { next::readv(fd, to, n) };
     let Some(me) = green() else { return plain() };
-    match descriptor::kind(fd) {
-        Kind::Socket | Kind::Stream => {
-            // SAFETY: the caller's promise.
-            let flagged = || unsafe { next::preadv2(fd, to, n, CURRENT, libc::RWF_NOWAIT) };
-            stream(me, fd, Direction::Read, &mut None, flagged, plain).or_block(me, plain)
+    point(|| {
+        match descriptor::kind(fd) {
+            Kind::Socket | Kind::Stream => {
+                // SAFETY: the caller's promise.
+                let flagged = || unsafe { next::preadv2(fd, to, n, CURRENT, libc::RWF_NOWAIT) };
+                stream(me, fd, Direction::Read, &mut None, flagged, plain).or_block(me, plain)
+            }
+            Kind::Other => announced(plain),
         }
-        Kind::Other => announced(plain),
-    }
+    })
 }
 
 /// See `write(2)`.
@@ -90,23 +95,25 @@ pub(super) unsafe extern "C" fn readv(fd: c_int, to: *const iovec, n: c_int) -> 
 /// # Safety
 /// As the C library's function.
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn write(fd: c_int, from: *const c_void, n: size_t) -> ssize_t {
+pub(super) unsafe extern "C-unwind" fn write(fd: c_int, from: *const c_void, n: size_t) -> ssize_t {
     // SAFETY: the caller's promise.
     let plain = || unsafe { next::write(fd, from, n) };
     let Some(me) = green() else { return plain() };
-    let mut wait = None;
-    match descriptor::kind(fd) {
-        Kind::Socket => sockets::send_all(me, fd, from, n, 0),
-        Kind::Stream => all(0, n, |done| {
-            let part = iovec { iov_base: from.wrapping_byte_add(done).cast_mut(), iov_len: n - done };
-            // SAFETY: the rest of what the caller passes.
-            let flagged = || unsafe { next::pwritev2(fd, &raw const part, 1, CURRENT, libc::RWF_NOWAIT) };
-            // SAFETY: the rest of what the caller passes.
-            let plain = || unsafe { next::write(fd, part.iov_base, part.iov_len) };
-            stream(me, fd, Direction::Write, &mut wait, flagged, plain).or_block(me, plain)
-        }),
-        Kind::Other => announced(plain),
-    }
+    point(|| {
+        let mut wait = None;
+        match descriptor::kind(fd) {
+            Kind::Socket => sockets::send_all(me, fd, from, n, 0),
+            Kind::Stream => all(0, n, |done| {
+                let part = iovec { iov_base: from.wrapping_byte_add(done).cast_mut(), iov_len: n - done };
+                // SAFETY: the rest of what the caller passes.
+                let flagged = || unsafe { next::pwritev2(fd, &raw const part, 1, CURRENT, libc::RWF_NOWAIT) };
+                // SAFETY: the rest of what the caller passes.
+                let plain = || unsafe { next::write(fd, part.iov_base, part.iov_len) };
+                stream(me, fd, Direction::Write, &mut wait, flagged, plain).or_block(me, plain)
+            }),
+            Kind::Other => announced(plain),
+        }
+    })
 }
 
 /// See `writev(2)`.
@@ -114,20 +121,22 @@ pub(super) unsafe extern "C" fn write(fd: c_int, from: *const c_void, n: size_t)
 /// # Safety
 /// As the C library's function.
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn writev(fd: c_int, from: *const iovec, n: c_int) -> ssize_t {
+pub(super) unsafe extern "C-unwind" fn writev(fd: c_int, from: *const iovec, n: c_int) -> ssize_t {
     // SAFETY: the caller's promise.
     let plain = || unsafe { next::writev(fd, from, n) };
     let Some(me) = green() else { return plain() };
-    if descriptor::kind(fd) == Kind::Other || !descriptor::blocks(fd) {
-        return announced(plain);
-    }
-    let mut wait = None;
-    all_parts(from, n, |_, parts, count| {
-        // SAFETY: what the caller passes, or parts of it.
-        let flagged = || unsafe { next::pwritev2(fd, parts, count, CURRENT, libc::RWF_NOWAIT) };
-        // SAFETY: what the caller passes, or parts of it.
-        let plain = || unsafe { next::writev(fd, parts, count) };
-        stream(me, fd, Direction::Write, &mut wait, flagged, plain).or_block(me, plain)
+    point(|| {
+        if descriptor::kind(fd) == Kind::Other || !descriptor::blocks(fd) {
+            return announced(plain);
+        }
+        let mut wait = None;
+        all_parts(from, n, |_, parts, count| {
+            // SAFETY: what the caller passes, or parts of it.
+            let flagged = || unsafe { next::pwritev2(fd, parts, count, CURRENT, libc::RWF_NOWAIT) };
+            // SAFETY: what the caller passes, or parts of it.
+            let plain = || unsafe { next::writev(fd, parts, count) };
+            stream(me, fd, Direction::Write, &mut wait, flagged, plain).or_block(me, plain)
+        })
     })
 }
 

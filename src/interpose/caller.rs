@@ -11,7 +11,7 @@ use crate::park::thread::ThreadRef;
 /// Returns the running thread if it is green and may wait where it stands. One load of a thread-local and a
 /// comparison for a thread that Selvedge has not met.
 #[inline]
-pub(super) fn green() -> Option<ThreadRef> {
+pub(crate) fn green() -> Option<ThreadRef> {
     let me = current::try_current()?;
     if me.is_kernel() { None } else { may_wait(me) }
 }

@@ -5,11 +5,12 @@ use std::ffi::{c_int, c_long};
 use libc::{id_t, idtype_t, pid_t, rusage, siginfo_t};
 
 use super::caller::green;
+use super::cancel::{self, point};
 use super::descriptor::{self, Direction, Ready};
 use crate::park::backend;
 use crate::park::thread::ThreadRef;
 use crate::park::wait::Wait;
-use crate::sys::next;
+use crate::sys::next::{self, fail};
 
 /// Waits, for the green thread `me`, until the process of this number has ended. Returns `false` if that
 /// cannot be waited for.
@@ -20,11 +21,16 @@ fn until_ended(me: ThreadRef, pid: pid_t) -> bool {
     if descriptor < 0 {
         return false;
     }
-    let ready =
-        matches!(descriptor::until_ready(me, descriptor, Direction::Read, Wait::forever()), Ready::Yes);
+    let ready = until_ready(me, descriptor);
     // SAFETY: opened above.
     unsafe { super::bytes::close(descriptor) };
     ready
+}
+
+/// Waits for a descriptor of a process. Returns `false` if that cannot be waited for.
+fn until_ready(me: ThreadRef, descriptor: c_int) -> bool {
+    let ready = descriptor::until_ready(me, descriptor, Direction::Read, Wait::forever());
+    matches!(ready, Ready::Yes | Ready::Cut)
 }
 
 /// Asks with `look` for a child's state until there is one, or an error. `ended` waits for the child's end.
@@ -49,6 +55,9 @@ fn ask<T: From<i8> + PartialEq>(
             if !ended() {
                 break;
             }
+            if cancel::is_cut() {
+                return fail(libc::ECANCELED);
+            }
         }
     }
     backend::blocking(me, || look(options))
@@ -59,11 +68,11 @@ fn ask<T: From<i8> + PartialEq>(
 /// # Safety
 /// As the C library's function.
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn waitpid(pid: pid_t, status: *mut c_int, options: c_int) -> pid_t {
+pub(super) unsafe extern "C-unwind" fn waitpid(pid: pid_t, status: *mut c_int, options: c_int) -> pid_t {
     // SAFETY: the caller's promise.
     let look = |options| unsafe { next::waitpid(pid, status, options) };
     match green() {
-        Some(me) => ask(me, options, look, |&found| found != 0, || pid > 0 && until_ended(me, pid)),
+        Some(me) => point(|| ask(me, options, look, |&found| found != 0, || pid > 0 && until_ended(me, pid))),
         None => look(options),
     }
 }
@@ -73,7 +82,7 @@ pub(super) unsafe extern "C" fn waitpid(pid: pid_t, status: *mut c_int, options:
 /// # Safety
 /// As the C library's function.
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn wait4(
+pub(super) unsafe extern "C-unwind" fn wait4(
     pid: pid_t,
     status: *mut c_int,
     options: c_int,
@@ -82,7 +91,7 @@ pub(super) unsafe extern "C" fn wait4(
     // SAFETY: the caller's promise.
     let look = |options| unsafe { next::wait4(pid, status, options, usage) };
     match green() {
-        Some(me) => ask(me, options, look, |&found| found != 0, || pid > 0 && until_ended(me, pid)),
+        Some(me) => point(|| ask(me, options, look, |&found| found != 0, || pid > 0 && until_ended(me, pid))),
         None => look(options),
     }
 }
@@ -92,7 +101,7 @@ pub(super) unsafe extern "C" fn wait4(
 /// # Safety
 /// As the C library's function.
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn waitid(
+pub(super) unsafe extern "C-unwind" fn waitid(
     kind: idtype_t,
     id: id_t,
     info: *mut siginfo_t,
@@ -101,26 +110,25 @@ pub(super) unsafe extern "C" fn waitid(
     // SAFETY: the caller's promise.
     let look = |options| unsafe { next::waitid(kind, id, info, options) };
     let Some(me) = green() else { return look(options) };
-    if kind == libc::P_PIDFD && !descriptor::blocks(id as c_int) {
-        return look(options);
-    }
-    if info.is_null() {
-        // It would not be said whether a child was found.
-        return backend::blocking(me, || look(options));
-    }
-    let is_there = |_: &c_int| {
-        // SAFETY: the caller's promise.
-        let found = unsafe { &*info };
-        // SAFETY: the kernel has written it; without a child, the number is 0.
-        unsafe { found.si_pid() != 0 }
-    };
-    let ended = || match kind {
-        libc::P_PID => until_ended(me, id as pid_t),
-        libc::P_PIDFD => {
-            let wait = descriptor::until_ready(me, id as c_int, Direction::Read, Wait::forever());
-            matches!(wait, Ready::Yes)
+    point(|| {
+        if kind == libc::P_PIDFD && !descriptor::blocks(id as c_int) {
+            return look(options);
         }
-        _ => false,
-    };
-    ask(me, options, look, is_there, ended)
+        if info.is_null() {
+            // It would not be said whether a child was found.
+            return backend::blocking(me, || look(options));
+        }
+        let is_there = |_: &c_int| {
+            // SAFETY: the caller's promise.
+            let found = unsafe { &*info };
+            // SAFETY: the kernel has written it; without a child, the number is 0.
+            unsafe { found.si_pid() != 0 }
+        };
+        let ended = || match kind {
+            libc::P_PID => until_ended(me, id as pid_t),
+            libc::P_PIDFD => until_ready(me, id as c_int),
+            _ => false,
+        };
+        ask(me, options, look, is_there, ended)
+    })
 }

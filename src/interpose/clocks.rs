@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use libc::{clockid_t, timespec, useconds_t};
 
 use super::caller::{announced, duration, green};
+use super::cancel::{self, point};
 use super::user_memory;
 use crate::park::permit;
 use crate::park::wait::Wait;
@@ -33,7 +34,8 @@ fn rest(time: Duration) {
 
 /// Lets the green thread sleep until then; `None` is forever.
 pub(super) fn rest_until(deadline: Option<Instant>) {
-    let _ = permit::sleep(Wait::by(deadline));
+    let sleep = |wait: Wait| wait.run(permit::sleep);
+    let _ = cancel::wait(Wait::by(deadline), sleep, Result::is_err);
 }
 
 /// Reads the argument of a call that sleeps.
@@ -46,14 +48,14 @@ fn argument(address: *const timespec) -> Result<Duration, c_int> {
 /// # Safety
 /// As the C library's function.
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn nanosleep(time: *const timespec, left: *mut timespec) -> c_int {
+pub(super) unsafe extern "C-unwind" fn nanosleep(time: *const timespec, left: *mut timespec) -> c_int {
     if green().is_none() {
         // SAFETY: the caller's promise.
         return unsafe { next::nanosleep(time, left) };
     }
     match argument(time) {
         Ok(time) => {
-            rest(time);
+            point(|| rest(time));
             0
         }
         Err(error) => fail(error),
@@ -65,7 +67,7 @@ pub(super) unsafe extern "C" fn nanosleep(time: *const timespec, left: *mut time
 /// # Safety
 /// As the C library's function.
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn clock_nanosleep(
+pub(super) unsafe extern "C-unwind" fn clock_nanosleep(
     clock: clockid_t,
     flags: c_int,
     time: *const timespec,
@@ -77,15 +79,15 @@ pub(super) unsafe extern "C" fn clock_nanosleep(
         return plain();
     }
     if !matches!(clock, libc::CLOCK_MONOTONIC | libc::CLOCK_REALTIME) {
-        return announced(plain);
+        return point(|| announced(plain));
     }
     match argument(time) {
         Ok(time) if flags & libc::TIMER_ABSTIME != 0 => {
-            rest_until(instant(clock, time));
+            point(|| rest_until(instant(clock, time)));
             0
         }
         Ok(time) => {
-            rest(time);
+            point(|| rest(time));
             0
         }
         Err(error) => error,
@@ -97,12 +99,12 @@ pub(super) unsafe extern "C" fn clock_nanosleep(
 /// # Safety
 /// As the C library's function.
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn usleep(micros: useconds_t) -> c_int {
+pub(super) unsafe extern "C-unwind" fn usleep(micros: useconds_t) -> c_int {
     if green().is_none() {
         // SAFETY: no memory is involved.
         return unsafe { next::usleep(micros) };
     }
-    rest(Duration::from_micros(micros.into()));
+    point(|| rest(Duration::from_micros(micros.into())));
     0
 }
 
@@ -111,12 +113,12 @@ pub(super) unsafe extern "C" fn usleep(micros: useconds_t) -> c_int {
 /// # Safety
 /// As the C library's function.
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn sleep(seconds: c_uint) -> c_uint {
+pub(super) unsafe extern "C-unwind" fn sleep(seconds: c_uint) -> c_uint {
     if green().is_none() {
         // SAFETY: no memory is involved.
         return unsafe { next::sleep(seconds) };
     }
-    rest(Duration::from_secs(seconds.into()));
+    point(|| rest(Duration::from_secs(seconds.into())));
     0
 }
 

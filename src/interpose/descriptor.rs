@@ -5,7 +5,7 @@ use std::io;
 use std::mem;
 use std::time::Duration;
 
-use super::noted;
+use super::{cancel, noted};
 use crate::park::backend;
 use crate::park::thread::ThreadRef;
 use crate::park::wait::Wait;
@@ -89,6 +89,7 @@ pub(super) fn call_within<T: From<i8> + PartialOrd>(
             Ready::Yes if turns < TURNS => turns += 1,
             // The set may not have been looked at in time.
             Ready::TimedOut => return Outcome::Done(attempt()),
+            Ready::Cut => return Outcome::Done(fail(libc::ECANCELED)),
             Ready::Yes | Ready::Unknown => return Outcome::Unknown,
         }
         look = Look::at(descriptor, direction);
@@ -100,15 +101,23 @@ pub(super) enum Ready {
     /// A call may not block any more.
     Yes,
     TimedOut,
+    /// A request to end the thread has ended the wait.
+    Cut,
     /// It cannot be waited for here.
     Unknown,
 }
 
 /// Waits for a descriptor.
 pub(super) fn until_ready(me: ThreadRef, descriptor: c_int, direction: Direction, wait: Wait) -> Ready {
-    match by_number::until_ready(me, descriptor, direction, wait) {
+    let waited = cancel::wait(
+        wait,
+        |wait| by_number::until_ready(me, descriptor, direction, wait),
+        |waited| waited.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::Interrupted),
+    );
+    match waited.map_err(|error| error.kind()) {
         Ok(()) => Ready::Yes,
-        Err(error) if error.kind() == io::ErrorKind::TimedOut => Ready::TimedOut,
+        Err(io::ErrorKind::TimedOut) => Ready::TimedOut,
+        Err(io::ErrorKind::Interrupted) => Ready::Cut,
         Err(_) => Ready::Unknown,
     }
 }

@@ -15,7 +15,7 @@ use crate::sys::next;
 /// # Safety
 /// As the C library's function.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn __read_chk(fd: c_int, to: *mut c_void, n: size_t, room: size_t) -> ssize_t {
+unsafe extern "C-unwind" fn __read_chk(fd: c_int, to: *mut c_void, n: size_t, room: size_t) -> ssize_t {
     if n > room {
         // SAFETY: it ends the program.
         return unsafe { next::__read_chk(fd, to, n, room) };
@@ -29,7 +29,7 @@ unsafe extern "C" fn __read_chk(fd: c_int, to: *mut c_void, n: size_t, room: siz
 /// # Safety
 /// As the C library's function.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn __recv_chk(
+unsafe extern "C-unwind" fn __recv_chk(
     fd: c_int,
     to: *mut c_void,
     n: size_t,
@@ -49,7 +49,7 @@ unsafe extern "C" fn __recv_chk(
 /// # Safety
 /// As the C library's function.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn __recvfrom_chk(
+unsafe extern "C-unwind" fn __recvfrom_chk(
     fd: c_int,
     to: *mut c_void,
     n: size_t,
@@ -71,7 +71,7 @@ unsafe extern "C" fn __recvfrom_chk(
 /// # Safety
 /// As the C library's function.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn __poll_chk(fds: *mut pollfd, n: nfds_t, millis: c_int, room: size_t) -> c_int {
+unsafe extern "C-unwind" fn __poll_chk(fds: *mut pollfd, n: nfds_t, millis: c_int, room: size_t) -> c_int {
     if n > (room / size_of::<pollfd>()) as nfds_t {
         // SAFETY: it ends the program.
         return unsafe { next::__poll_chk(fds, n, millis, room) };
@@ -85,7 +85,7 @@ unsafe extern "C" fn __poll_chk(fds: *mut pollfd, n: nfds_t, millis: c_int, room
 /// # Safety
 /// As the C library's function.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn __ppoll_chk(
+unsafe extern "C-unwind" fn __ppoll_chk(
     fds: *mut pollfd,
     n: nfds_t,
     timeout: *const timespec,

@@ -10,6 +10,7 @@ use std::time::Duration;
 use libc::{epoll_event, fd_set, nfds_t, pollfd, sigset_t, timespec, timeval};
 
 use super::caller::{announced, duration, green};
+use super::cancel::point;
 use super::descriptor::{self, Direction, Ready, until_ready};
 use super::user_memory;
 use crate::park::thread::ThreadRef;
@@ -116,6 +117,7 @@ fn until(me: ThreadRef, polled: &[pollfd], wait: Wait, look: impl Fn() -> c_int)
         match until_ready(me, descriptor, direction, wait) {
             Ready::Yes => {}
             Ready::TimedOut => return Some(look()),
+            Ready::Cut => return Some(fail(libc::ECANCELED)),
             Ready::Unknown => return None,
         }
     }
@@ -134,18 +136,20 @@ fn polled(fds: *const pollfd, n: nfds_t) -> Vec<pollfd> {
 /// # Safety
 /// As the C library's function.
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn poll(fds: *mut pollfd, n: nfds_t, timeout: c_int) -> c_int {
+pub(super) unsafe extern "C-unwind" fn poll(fds: *mut pollfd, n: nfds_t, timeout: c_int) -> c_int {
     // SAFETY: the caller's promise.
     let look = |timeout| unsafe { next::poll(fds, n, timeout) };
     let Some(me) = green() else { return look(timeout) };
-    let now = || descriptor::look(|| look(0));
-    let found = now();
-    if found != 0 || timeout == 0 {
-        return found;
-    }
-    let wait = millis(timeout);
-    let found = until(me, &polled(fds, n), wait, now);
-    found.unwrap_or_else(|| announced(|| look(millis_left(wait))))
+    point(|| {
+        let now = || descriptor::look(|| look(0));
+        let found = now();
+        if found != 0 || timeout == 0 {
+            return found;
+        }
+        let wait = millis(timeout);
+        let found = until(me, &polled(fds, n), wait, now);
+        found.unwrap_or_else(|| announced(|| look(millis_left(wait))))
+    })
 }
 
 /// See `ppoll(2)`.
@@ -153,7 +157,7 @@ pub(super) unsafe extern "C" fn poll(fds: *mut pollfd, n: nfds_t, timeout: c_int
 /// # Safety
 /// As the C library's function.
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn ppoll(
+pub(super) unsafe extern "C-unwind" fn ppoll(
     fds: *mut pollfd,
     n: nfds_t,
     timeout: *const timespec,
@@ -162,27 +166,29 @@ pub(super) unsafe extern "C" fn ppoll(
     // SAFETY: the caller's promise.
     let plain = || unsafe { next::ppoll(fds, n, timeout, mask) };
     let Some(me) = green() else { return plain() };
-    if !mask.is_null() {
-        return announced(plain);
-    }
-    let wait = match limit(timeout) {
-        Ok(wait) => wait,
-        Err(error) => return fail(error),
-    };
-    // SAFETY: the caller's promise.
-    let look = || descriptor::look(|| unsafe { next::poll(fds, n, 0) });
-    let found = look();
-    if found != 0 {
-        return found;
-    }
-    until(me, &polled(fds, n), wait, look).unwrap_or_else(|| {
-        let left = left(wait).map(|left| timespec {
-            tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: left.subsec_nanos().into(),
-        });
-        let left = left.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-        // SAFETY: the caller's promise, and a time.
-        announced(|| unsafe { next::ppoll(fds, n, left, mask) })
+    point(|| {
+        if !mask.is_null() {
+            return announced(plain);
+        }
+        let wait = match limit(timeout) {
+            Ok(wait) => wait,
+            Err(error) => return fail(error),
+        };
+        // SAFETY: the caller's promise.
+        let look = || descriptor::look(|| unsafe { next::poll(fds, n, 0) });
+        let found = look();
+        if found != 0 {
+            return found;
+        }
+        until(me, &polled(fds, n), wait, look).unwrap_or_else(|| {
+            let left = left(wait).map(|left| timespec {
+                tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
+                tv_nsec: left.subsec_nanos().into(),
+            });
+            let left = left.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+            // SAFETY: the caller's promise, and a time.
+            announced(|| unsafe { next::ppoll(fds, n, left, mask) })
+        })
     })
 }
 
@@ -200,7 +206,7 @@ fn limit(timeout: *const timespec) -> Result<Wait, c_int> {
 /// # Safety
 /// As the C library's function.
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn select(
+pub(super) unsafe extern "C-unwind" fn select(
     n: c_int,
     read: *mut fd_set,
     write: *mut fd_set,
@@ -210,36 +216,39 @@ pub(super) unsafe extern "C" fn select(
     // SAFETY: the caller's promise.
     let plain = || unsafe { next::select(n, read, write, except, timeout) };
     let Some(me) = green() else { return plain() };
-    let Some(asked) = Selected::of(n, [read, write, except]) else { return announced(plain) };
-    // SAFETY: the caller's promise.
-    let time = unsafe { timeout.as_ref() };
-    if time.is_some_and(|time| time.tv_sec < 0 || time.tv_usec < 0) {
-        return plain();
-    }
-    let time = time.map(|time| {
-        Duration::from_secs(time.tv_sec.unsigned_abs()) + Duration::from_micros(time.tv_usec.unsigned_abs())
-    });
-    if time.is_some_and(|time| time.is_zero()) {
-        return plain();
-    }
-    let begin = std::time::Instant::now();
-    let look = || {
-        asked.restore([read, write, except]);
-        let mut none = timeval { tv_sec: 0, tv_usec: 0 };
+    point(|| {
+        let Some(asked) = Selected::of(n, [read, write, except]) else { return announced(plain) };
         // SAFETY: the caller's promise.
-        descriptor::look(|| unsafe { next::select(n, read, write, except, &raw mut none) })
-    };
-    let wait = time.map_or(Wait::forever(), Wait::timeout);
-    let found = until(me, &asked.polled, wait, look);
-    // As Linux does, what is left of the time is written.
-    // SAFETY: the caller's promise.
-    if let (Some(time), Some(left)) = (time, unsafe { timeout.as_mut() }) {
-        let rest = time.saturating_sub(begin.elapsed());
-        (left.tv_sec, left.tv_usec) = (rest.as_secs() as _, rest.subsec_micros().into());
-    }
-    found.unwrap_or_else(|| {
-        asked.restore([read, write, except]);
-        announced(plain)
+        let time = unsafe { timeout.as_ref() };
+        if time.is_some_and(|time| time.tv_sec < 0 || time.tv_usec < 0) {
+            return plain();
+        }
+        let time = time.map(|time| {
+            Duration::from_secs(time.tv_sec.unsigned_abs())
+                + Duration::from_micros(time.tv_usec.unsigned_abs())
+        });
+        if time.is_some_and(|time| time.is_zero()) {
+            return plain();
+        }
+        let begin = std::time::Instant::now();
+        let look = || {
+            asked.restore([read, write, except]);
+            let mut none = timeval { tv_sec: 0, tv_usec: 0 };
+            // SAFETY: the caller's promise.
+            descriptor::look(|| unsafe { next::select(n, read, write, except, &raw mut none) })
+        };
+        let wait = time.map_or(Wait::forever(), Wait::timeout);
+        let found = until(me, &asked.polled, wait, look);
+        // As Linux does, what is left of the time is written.
+        // SAFETY: the caller's promise.
+        if let (Some(time), Some(left)) = (time, unsafe { timeout.as_mut() }) {
+            let rest = time.saturating_sub(begin.elapsed());
+            (left.tv_sec, left.tv_usec) = (rest.as_secs() as _, rest.subsec_micros().into());
+        }
+        found.unwrap_or_else(|| {
+            asked.restore([read, write, except]);
+            announced(plain)
+        })
     })
 }
 
@@ -312,7 +321,7 @@ fn events(me: ThreadRef, set: c_int, timeout: c_int, look: impl Fn(c_int) -> c_i
 /// # Safety
 /// As the C library's function.
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn epoll_wait(
+pub(super) unsafe extern "C-unwind" fn epoll_wait(
     set: c_int,
     to: *mut epoll_event,
     n: c_int,
@@ -321,7 +330,7 @@ pub(super) unsafe extern "C" fn epoll_wait(
     // SAFETY: the caller's promise.
     let look = |timeout| unsafe { next::epoll_wait(set, to, n, timeout) };
     match green() {
-        Some(me) => events(me, set, timeout, look),
+        Some(me) => point(|| events(me, set, timeout, look)),
         None => look(timeout),
     }
 }
@@ -331,7 +340,7 @@ pub(super) unsafe extern "C" fn epoll_wait(
 /// # Safety
 /// As the C library's function.
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn epoll_pwait(
+pub(super) unsafe extern "C-unwind" fn epoll_pwait(
     set: c_int,
     to: *mut epoll_event,
     n: c_int,
@@ -341,8 +350,8 @@ pub(super) unsafe extern "C" fn epoll_pwait(
     // SAFETY: the caller's promise.
     let look = |timeout| unsafe { next::epoll_pwait(set, to, n, timeout, mask) };
     match green() {
-        Some(me) if mask.is_null() => events(me, set, timeout, look),
-        Some(_) => announced(|| look(timeout)),
+        Some(me) if mask.is_null() => point(|| events(me, set, timeout, look)),
+        Some(_) => point(|| announced(|| look(timeout))),
         None => look(timeout),
     }
 }

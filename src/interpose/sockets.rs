@@ -7,6 +7,7 @@ use libc::{mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespec};
 
 use super::bytes::{all, all_parts};
 use super::caller::{announced, green};
+use super::cancel::point;
 use super::descriptor::{self, Direction, Outcome, Ready};
 use crate::park::backend;
 use crate::park::thread::ThreadRef;
@@ -74,16 +75,18 @@ pub(super) fn send_all(me: ThreadRef, fd: c_int, from: *const c_void, n: size_t,
 /// # Safety
 /// As the C library's function.
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn recv(fd: c_int, to: *mut c_void, n: size_t, flags: c_int) -> ssize_t {
+pub(super) unsafe extern "C-unwind" fn recv(fd: c_int, to: *mut c_void, n: size_t, flags: c_int) -> ssize_t {
     // SAFETY: the caller's promise.
     let plain = || unsafe { next::recv(fd, to, n, flags) };
     match receiver(flags) {
         None => plain(),
-        Some(me) if flags & libc::MSG_WAITALL != 0 => receive_all(me, fd, n, flags, |done| {
-            // SAFETY: the rest of what the caller passes.
-            unsafe { next::recv(fd, to.wrapping_byte_add(done), n - done, flags) }
+        Some(me) if flags & libc::MSG_WAITALL != 0 => point(|| {
+            receive_all(me, fd, n, flags, |done| {
+                // SAFETY: the rest of what the caller passes.
+                unsafe { next::recv(fd, to.wrapping_byte_add(done), n - done, flags) }
+            })
         }),
-        Some(me) => receive(me, fd, to, n, flags).or_block(me, plain),
+        Some(me) => point(|| receive(me, fd, to, n, flags).or_block(me, plain)),
     }
 }
 
@@ -124,9 +127,14 @@ fn is_stream(fd: c_int) -> bool {
 /// # Safety
 /// As the C library's function.
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn send(fd: c_int, from: *const c_void, n: size_t, flags: c_int) -> ssize_t {
+pub(super) unsafe extern "C-unwind" fn send(
+    fd: c_int,
+    from: *const c_void,
+    n: size_t,
+    flags: c_int,
+) -> ssize_t {
     match sender(flags) {
-        Some(me) => send_all(me, fd, from, n, flags),
+        Some(me) => point(|| send_all(me, fd, from, n, flags)),
         // SAFETY: the caller's promise.
         None => unsafe { next::send(fd, from, n, flags) },
     }
@@ -142,7 +150,7 @@ fn receive_message(me: ThreadRef, fd: c_int, flags: c_int, call: impl Fn(c_int) 
 /// # Safety
 /// As the C library's function.
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn recvfrom(
+pub(super) unsafe extern "C-unwind" fn recvfrom(
     fd: c_int,
     to: *mut c_void,
     n: size_t,
@@ -154,11 +162,13 @@ pub(super) unsafe extern "C" fn recvfrom(
     let call = |flags| unsafe { next::recvfrom(fd, to, n, flags, by, len) };
     match receiver(flags) {
         None => call(flags),
-        Some(me) if flags & libc::MSG_WAITALL != 0 => receive_all(me, fd, n, flags, |done| {
-            // SAFETY: the rest of what the caller passes.
-            unsafe { next::recvfrom(fd, to.wrapping_byte_add(done), n - done, flags, by, len) }
+        Some(me) if flags & libc::MSG_WAITALL != 0 => point(|| {
+            receive_all(me, fd, n, flags, |done| {
+                // SAFETY: the rest of what the caller passes.
+                unsafe { next::recvfrom(fd, to.wrapping_byte_add(done), n - done, flags, by, len) }
+            })
         }),
-        Some(me) => receive_message(me, fd, flags, call),
+        Some(me) => point(|| receive_message(me, fd, flags, call)),
     }
 }
 
@@ -167,7 +177,7 @@ pub(super) unsafe extern "C" fn recvfrom(
 /// # Safety
 /// As the C library's function.
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn sendto(
+pub(super) unsafe extern "C-unwind" fn sendto(
     fd: c_int,
     from: *const c_void,
     n: size_t,
@@ -178,17 +188,20 @@ pub(super) unsafe extern "C" fn sendto(
     // SAFETY: the caller's promise.
     let plain = || unsafe { next::sendto(fd, from, n, flags, to, len) };
     let Some(me) = sender(flags) else { return plain() };
-    if flags & IN_ONE != 0 {
-        return backend::blocking(me, plain);
-    }
-    let mut wait = None;
-    all(0, n, |done| {
-        let flags = flags_after(done, flags);
-        let (from, n) = (from.wrapping_byte_add(done), n - done);
-        // SAFETY: the rest of what the caller passes.
-        let call = |flags| unsafe { next::sendto(fd, from, n, flags, to, len) };
-        let attempt = || call(flags | NOW);
-        descriptor::call_within(me, fd, Direction::Write, 0, &mut wait, attempt).or_block(me, || call(flags))
+    point(|| {
+        if flags & IN_ONE != 0 {
+            return backend::blocking(me, plain);
+        }
+        let mut wait = None;
+        all(0, n, |done| {
+            let flags = flags_after(done, flags);
+            let (from, n) = (from.wrapping_byte_add(done), n - done);
+            // SAFETY: the rest of what the caller passes.
+            let call = |flags| unsafe { next::sendto(fd, from, n, flags, to, len) };
+            let attempt = || call(flags | NOW);
+            descriptor::call_within(me, fd, Direction::Write, 0, &mut wait, attempt)
+                .or_block(me, || call(flags))
+        })
     })
 }
 
@@ -197,13 +210,13 @@ pub(super) unsafe extern "C" fn sendto(
 /// # Safety
 /// As the C library's function.
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
+pub(super) unsafe extern "C-unwind" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
     // SAFETY: the caller's promise.
     let call = |flags| unsafe { next::recvmsg(fd, message, flags) };
     match receiver(flags) {
         None => call(flags),
-        Some(me) if flags & libc::MSG_WAITALL != 0 => backend::blocking(me, || call(flags)),
-        Some(me) => receive_message(me, fd, flags, call),
+        Some(me) if flags & libc::MSG_WAITALL != 0 => point(|| backend::blocking(me, || call(flags))),
+        Some(me) => point(|| receive_message(me, fd, flags, call)),
     }
 }
 
@@ -212,35 +225,38 @@ pub(super) unsafe extern "C" fn recvmsg(fd: c_int, message: *mut msghdr, flags: 
 /// # Safety
 /// As the C library's function.
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
+pub(super) unsafe extern "C-unwind" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
     // SAFETY: the caller's promise.
     let plain = || unsafe { next::sendmsg(fd, message, flags) };
     let Some(me) = sender(flags) else { return plain() };
-    if flags & IN_ONE != 0 {
-        return backend::blocking(me, plain);
-    }
-    let mut wait = None;
-    let mut send = |message: *const msghdr, flags| {
-        // SAFETY: what the caller passes, or parts of it.
-        let call = |flags| unsafe { next::sendmsg(fd, message, flags) };
-        let attempt = || call(flags | NOW);
-        descriptor::call_within(me, fd, Direction::Write, 0, &mut wait, attempt).or_block(me, || call(flags))
-    };
-    // The kernel judges the message.
-    let first = send(message, flags);
-    if first <= 0 {
-        return first;
-    }
-    // SAFETY: the kernel has read it.
-    let mut rest = unsafe { *message };
-    // The rest went with the first bytes.
-    (rest.msg_control, rest.msg_controllen) = (ptr::null_mut(), 0);
-    all_parts(rest.msg_iov, rest.msg_iovlen as c_int, |done, parts, count| {
-        if done == 0 {
+    point(|| {
+        if flags & IN_ONE != 0 {
+            return backend::blocking(me, plain);
+        }
+        let mut wait = None;
+        let mut send = |message: *const msghdr, flags| {
+            // SAFETY: what the caller passes, or parts of it.
+            let call = |flags| unsafe { next::sendmsg(fd, message, flags) };
+            let attempt = || call(flags | NOW);
+            descriptor::call_within(me, fd, Direction::Write, 0, &mut wait, attempt)
+                .or_block(me, || call(flags))
+        };
+        // The kernel judges the message.
+        let first = send(message, flags);
+        if first <= 0 {
             return first;
         }
-        (rest.msg_iov, rest.msg_iovlen) = (parts.cast_mut(), count as _);
-        send(&raw const rest, flags_after(done, flags))
+        // SAFETY: the kernel has read it.
+        let mut rest = unsafe { *message };
+        // The rest went with the first bytes.
+        (rest.msg_control, rest.msg_controllen) = (ptr::null_mut(), 0);
+        all_parts(rest.msg_iov, rest.msg_iovlen as c_int, |done, parts, count| {
+            if done == 0 {
+                return first;
+            }
+            (rest.msg_iov, rest.msg_iovlen) = (parts.cast_mut(), count as _);
+            send(&raw const rest, flags_after(done, flags))
+        })
     })
 }
 
@@ -249,7 +265,7 @@ pub(super) unsafe extern "C" fn sendmsg(fd: c_int, message: *const msghdr, flags
 /// # Safety
 /// As the C library's function.
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn recvmmsg(
+pub(super) unsafe extern "C-unwind" fn recvmmsg(
     fd: c_int,
     messages: *mut mmsghdr,
     n: c_uint,
@@ -257,7 +273,7 @@ pub(super) unsafe extern "C" fn recvmmsg(
     timeout: *mut timespec,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    announced(|| unsafe { next::recvmmsg(fd, messages, n, flags, timeout) })
+    point(|| announced(|| unsafe { next::recvmmsg(fd, messages, n, flags, timeout) }))
 }
 
 /// See `sendmmsg(2)`.
@@ -265,14 +281,14 @@ pub(super) unsafe extern "C" fn recvmmsg(
 /// # Safety
 /// As the C library's function.
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn sendmmsg(
+pub(super) unsafe extern "C-unwind" fn sendmmsg(
     fd: c_int,
     messages: *mut mmsghdr,
     n: c_uint,
     flags: c_int,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    announced(|| unsafe { next::sendmmsg(fd, messages, n, flags) })
+    point(|| announced(|| unsafe { next::sendmmsg(fd, messages, n, flags) }))
 }
 
 /// Waits, for the green thread `me`, until a call that accepts may not block, and makes it. Another thread
@@ -298,11 +314,11 @@ fn accept_by(me: ThreadRef, fd: c_int, plain: impl Fn() -> c_int) -> c_int {
 /// # Safety
 /// As the C library's function.
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn accept(fd: c_int, by: *mut sockaddr, len: *mut socklen_t) -> c_int {
+pub(super) unsafe extern "C-unwind" fn accept(fd: c_int, by: *mut sockaddr, len: *mut socklen_t) -> c_int {
     // SAFETY: the caller's promise.
     let plain = || unsafe { next::accept(fd, by, len) };
     match green() {
-        Some(me) => accept_by(me, fd, plain),
+        Some(me) => point(|| accept_by(me, fd, plain)),
         None => plain(),
     }
 }
@@ -312,7 +328,7 @@ pub(super) unsafe extern "C" fn accept(fd: c_int, by: *mut sockaddr, len: *mut s
 /// # Safety
 /// As the C library's function.
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn accept4(
+pub(super) unsafe extern "C-unwind" fn accept4(
     fd: c_int,
     by: *mut sockaddr,
     len: *mut socklen_t,
@@ -321,7 +337,9 @@ pub(super) unsafe extern "C" fn accept4(
     // SAFETY: the caller's promise.
     let plain = || unsafe { next::accept4(fd, by, len, flags) };
     match green() {
-        Some(me) if flags & !(libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK) == 0 => accept_by(me, fd, plain),
+        Some(me) if flags & !(libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK) == 0 => {
+            point(|| accept_by(me, fd, plain))
+        }
         _ => plain(),
     }
 }
@@ -335,42 +353,44 @@ pub(super) unsafe extern "C" fn accept4(
 /// # Safety
 /// As the C library's function.
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn connect(fd: c_int, to: *const sockaddr, len: socklen_t) -> c_int {
+pub(super) unsafe extern "C-unwind" fn connect(fd: c_int, to: *const sockaddr, len: socklen_t) -> c_int {
     // SAFETY: the caller's promise.
     let plain = || unsafe { next::connect(fd, to, len) };
     let Some(me) = green() else { return plain() };
-    let family = descriptor::option(fd, libc::SO_DOMAIN, 0);
-    let internet = matches!(family, Some(libc::AF_INET | libc::AF_INET6));
-    if !internet || !is_stream(fd) || !descriptor::blocks(fd) {
-        return backend::blocking(me, plain);
-    }
-    set_blocks(fd, false);
-    let begun = plain();
-    let error = errno();
-    set_blocks(fd, true);
-    // The second: an earlier call has begun it, and its time was over.
-    if begun == 0 || !matches!(error, libc::EINPROGRESS | libc::EALREADY) {
-        return if begun == 0 { 0 } else { fail(error) };
-    }
-    let wait = descriptor::limit(fd, Direction::Write);
-    // An event of an earlier descriptor of this number says nothing of this one.
-    while !descriptor::is_ready(fd, Direction::Write) {
-        match descriptor::until_ready(me, fd, Direction::Write, wait) {
-            Ready::Yes => {}
-            Ready::TimedOut => return fail(libc::EINPROGRESS),
-            Ready::Unknown => {
-                let mut polled = libc::pollfd { fd, events: libc::POLLOUT, revents: 0 };
-                // SAFETY: one descriptor, as said.
-                backend::blocking(me, || unsafe { next::poll(&raw mut polled, 1, -1) });
+    point(|| {
+        let family = descriptor::option(fd, libc::SO_DOMAIN, 0);
+        let internet = matches!(family, Some(libc::AF_INET | libc::AF_INET6));
+        if !internet || !is_stream(fd) || !descriptor::blocks(fd) {
+            return backend::blocking(me, plain);
+        }
+        set_blocks(fd, false);
+        let begun = plain();
+        let error = errno();
+        set_blocks(fd, true);
+        // The second: an earlier call has begun it, and its time was over.
+        if begun == 0 || !matches!(error, libc::EINPROGRESS | libc::EALREADY) {
+            return if begun == 0 { 0 } else { fail(error) };
+        }
+        let wait = descriptor::limit(fd, Direction::Write);
+        // An event of an earlier descriptor of this number says nothing of this one.
+        while !descriptor::is_ready(fd, Direction::Write) {
+            match descriptor::until_ready(me, fd, Direction::Write, wait) {
+                Ready::Yes => {}
+                Ready::TimedOut | Ready::Cut => return fail(libc::EINPROGRESS),
+                Ready::Unknown => {
+                    let mut polled = libc::pollfd { fd, events: libc::POLLOUT, revents: 0 };
+                    // SAFETY: one descriptor, as said.
+                    backend::blocking(me, || unsafe { next::poll(&raw mut polled, 1, -1) });
+                }
             }
         }
-    }
-    match descriptor::option(fd, libc::SO_ERROR, 0) {
-        Some(0) => 0,
-        Some(error) => fail(error),
-        // It was closed meanwhile.
-        None => -1,
-    }
+        match descriptor::option(fd, libc::SO_ERROR, 0) {
+            Some(0) => 0,
+            Some(error) => fail(error),
+            // It was closed meanwhile.
+            None => -1,
+        }
+    })
 }
 
 fn set_blocks(fd: c_int, blocks: bool) {

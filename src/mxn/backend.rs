@@ -3,10 +3,12 @@
 
 use std::io;
 use std::ops::Range;
+use std::ptr;
 use std::time::Instant;
 
 use super::green::{self, Green};
 use super::kernel_threads::Helper;
+use super::lwp::Lwp;
 use super::sched::{Scheduler, switch};
 use super::timer;
 use super::visit::Greens;
@@ -213,6 +215,18 @@ impl Backend for Scheduler {
         let stack = unsafe { Green::of(*thread) }.fiber.stack()?;
         let bounds = stack::Bounds::of(stack);
         Some(bounds.limit..bounds.start)
+    }
+
+    fn interrupt_running(&self, thread: &ThreadRef) {
+        // SAFETY: a scheduler's thread is green.
+        let green = unsafe { Green::of(*thread) };
+        let runs_it = |lwp: &&'static Lwp| lwp.running().is_some_and(|running| ptr::eq(running, green));
+        if self.signals
+            && let Some(lwp) = self.forever().pool.lwps().find(runs_it)
+        {
+            // If it has left the LWP meanwhile, the signal finds another, and means nothing.
+            let _ = sys::preempt::send(lwp.life.tid().cast_signed());
+        }
     }
 
     fn has_own_register(&self) -> bool {

@@ -58,6 +58,7 @@ use super::lwp::{self, First, Lwp};
 use super::sched::Scheduler;
 use crate::arch::{Injected, inject, valgrind};
 use crate::fiber::{ThreadRegister, tls};
+use crate::interpose::cancel;
 use crate::park::current;
 use crate::park::no_preempt::{self, NoPreempt};
 use crate::sys::kthread;
@@ -108,7 +109,16 @@ fn decide(at: &mut Interrupted<'_>) {
     } else if !at.is_marked() {
         return;
     }
-    let Some(asked) = lwp.request.take() else { return };
+    let asked = lwp.request.take();
+    if let Some(green) = green.filter(|_| cancel::is_due_anywhere()) {
+        // It ends when it is dispatched again.
+        if may_preempt(green, lwp, at) {
+            lwp.evicted.set(false);
+            preempt(at);
+        }
+        return;
+    }
+    let Some(asked) = asked else { return };
     // Otherwise it has given the LWP up by itself meanwhile.
     let Some(green) = green.filter(|_| lwp.tick.get() == asked.tick) else { return };
     if !may_preempt(green, lwp, at) {
@@ -118,17 +128,22 @@ fn decide(at: &mut Interrupted<'_>) {
         Scheduler::of(green.thread()).watch.wake();
     } else {
         lwp.evicted.set(asked.manner == Manner::InCall);
-        // Lowered by `Preempted`.
-        std::mem::forget(NoPreempt::hold());
-        // SAFETY: the interrupted code is `green`'s, and its stack has room for the call. The signal frame
-        // and this handler are on the alternate stack.
-        let redirect = |sp: &mut usize, pc: &mut usize, in_use| unsafe {
-            inject::inject::<Preempted>(sp, pc, in_use);
-        };
-        // SAFETY: the interrupted code can continue in the trampoline.
-        unsafe { at.redirect(redirect) };
-        at.block_all();
+        preempt(at);
     }
+}
+
+/// Makes the interrupted code of a thread that [may be preempted](may_preempt) run [`Preempted`].
+fn preempt(at: &mut Interrupted<'_>) {
+    // Lowered by `Preempted`.
+    std::mem::forget(NoPreempt::hold());
+    // SAFETY: the interrupted code is a green thread's, and its stack has room for the call. The signal frame
+    // and this handler are on the alternate stack.
+    let redirect = |sp: &mut usize, pc: &mut usize, in_use| unsafe {
+        inject::inject::<Preempted>(sp, pc, in_use);
+    };
+    // SAFETY: the interrupted code can continue in the trampoline.
+    unsafe { at.redirect(redirect) };
+    at.block_all();
 }
 
 /// Returns `true` if a thread that is found in a library may be preempted there. A thread that slept for a
@@ -157,7 +172,7 @@ fn may_preempt(green: &Green, lwp: &Lwp, at: &Interrupted<'_>) -> bool {
 struct Preempted;
 
 impl Injected for Preempted {
-    extern "C" fn call() {
+    extern "C-unwind" fn call() {
         // The code below may set `errno`.
         let lwp = preempt::keep_errno(|| {
             let me = current::try_current().expect("only green threads are preempted");
@@ -173,6 +188,7 @@ impl Injected for Preempted {
         // The handler has raised it.
         no_preempt::lower();
         unblock_signals(lwp);
+        cancel::test_anywhere();
     }
 }
 

@@ -130,6 +130,9 @@ pub(crate) trait Backend: Sync {
         None
     }
 
+    /// Interrupts `thread` if it runs. It then looks for a request to end it anywhere.
+    fn interrupt_running(&self, _thread: &ThreadRef) {}
+
     /// Returns `true` if each of its threads has its own thread register, and with it its own native
     /// thread-locals.
     fn has_own_register(&self) -> bool {

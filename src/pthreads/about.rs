@@ -140,20 +140,6 @@ unsafe extern "C" fn pthread_sigqueue(thread: pthread_t, signal: c_int, value: s
     if unsafe { libc::sigqueue(process(), signal, value) } == 0 { 0 } else { next::errno() }
 }
 
-/// See `pthread_cancel(3)`.
-///
-/// # Safety
-/// As the C library's function.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn pthread_cancel(thread: pthread_t) -> c_int {
-    // SAFETY: the caller's promise.
-    match unsafe { Record::of(thread) } {
-        Some(_) => libc::ENOTSUP,
-        // SAFETY: the caller's promise.
-        None => unsafe { next::pthread_cancel(thread) },
-    }
-}
-
 /// See `pthread_getcpuclockid(3)`.
 ///
 /// # Safety

@@ -7,8 +7,9 @@ use libc::{clockid_t, pthread_t, timespec};
 
 use super::record::{self, Record};
 use super::start;
+use crate::interpose::cancel::{self, point};
 use crate::interpose::{announced, duration, instant};
-use crate::park::wait::Wait;
+use crate::park::wait::{Wait, WaitError};
 use crate::sys::kthread::{self, SignalMask};
 use crate::sys::next;
 
@@ -22,11 +23,20 @@ unsafe fn join(record: &Record, value: *mut *mut c_void, wait: Wait) -> c_int {
     }
     let handle = record.thread.lock().handle.take();
     let Some(handle) = handle else { return libc::EINVAL };
-    let ended = match handle.join_with(wait) {
+    let mut handle = Some(handle);
+    let join = |wait| {
+        let joined = handle.take().expect("it comes back").join_with(wait);
+        joined.map_err(|(still, why)| {
+            handle = Some(still);
+            why
+        })
+    };
+    let joined = cancel::wait(wait, join, |joined| matches!(joined, Err(WaitError::Interrupted)));
+    let ended = match joined {
         Ok(ended) => ended,
-        Err((handle, _)) => {
-            record.thread.lock().handle = Some(handle);
-            return libc::ETIMEDOUT;
+        Err(why) => {
+            record.thread.lock().handle = handle;
+            return if why == WaitError::TimedOut { libc::ETIMEDOUT } else { libc::ECANCELED };
         }
     };
     let code = match ended {
@@ -50,13 +60,13 @@ unsafe fn join(record: &Record, value: *mut *mut c_void, wait: Wait) -> c_int {
 /// # Safety
 /// As the C library's function.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn pthread_join(thread: pthread_t, value: *mut *mut c_void) -> c_int {
+unsafe extern "C-unwind" fn pthread_join(thread: pthread_t, value: *mut *mut c_void) -> c_int {
     // SAFETY: the caller's promise.
     match unsafe { Record::of(thread) } {
         // SAFETY: the caller's promise.
-        Some(record) => unsafe { join(record, value, Wait::forever()) },
+        Some(record) => point(|| unsafe { join(record, value, Wait::forever()) }),
         // SAFETY: the caller's promise.
-        None => announced(|| unsafe { next::pthread_join(thread, value) }),
+        None => point(|| announced(|| unsafe { next::pthread_join(thread, value) })),
     }
 }
 
@@ -84,7 +94,7 @@ unsafe extern "C" fn pthread_tryjoin_np(thread: pthread_t, value: *mut *mut c_vo
 /// # Safety
 /// As the C library's function.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn pthread_timedjoin_np(
+unsafe extern "C-unwind" fn pthread_timedjoin_np(
     thread: pthread_t,
     value: *mut *mut c_void,
     end: *const timespec,
@@ -92,9 +102,9 @@ unsafe extern "C" fn pthread_timedjoin_np(
     // SAFETY: the caller's promise.
     match unsafe { Record::of(thread) } {
         // SAFETY: the caller's promise.
-        Some(record) => unsafe { join_by(record, value, libc::CLOCK_REALTIME, end) },
+        Some(record) => point(|| unsafe { join_by(record, value, libc::CLOCK_REALTIME, end) }),
         // SAFETY: the caller's promise.
-        None => announced(|| unsafe { next::pthread_timedjoin_np(thread, value, end) }),
+        None => point(|| announced(|| unsafe { next::pthread_timedjoin_np(thread, value, end) })),
     }
 }
 
@@ -103,7 +113,7 @@ unsafe extern "C" fn pthread_timedjoin_np(
 /// # Safety
 /// As the C library's function.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn pthread_clockjoin_np(
+unsafe extern "C-unwind" fn pthread_clockjoin_np(
     thread: pthread_t,
     value: *mut *mut c_void,
     clock: clockid_t,
@@ -112,9 +122,9 @@ unsafe extern "C" fn pthread_clockjoin_np(
     // SAFETY: the caller's promise.
     match unsafe { Record::of(thread) } {
         // SAFETY: the caller's promise.
-        Some(record) => unsafe { join_by(record, value, clock, end) },
+        Some(record) => point(|| unsafe { join_by(record, value, clock, end) }),
         // SAFETY: the caller's promise.
-        None => announced(|| unsafe { next::pthread_clockjoin_np(thread, value, clock, end) }),
+        None => point(|| announced(|| unsafe { next::pthread_clockjoin_np(thread, value, clock, end) })),
     }
 }
 
@@ -160,6 +170,7 @@ fn end_with_the_last(mask: SignalMask) {
 /// As the C library's function.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn pthread_exit(value: *mut c_void) -> ! {
+    cancel::leave();
     if record::with_own(|own| own.exit.set(value)).is_none() && is_main() {
         // The program ends with its last thread, which may be this one. LWPs are none of the program's.
         if !record::is_counted() {

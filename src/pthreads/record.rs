@@ -8,6 +8,9 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
 
 use libc::pthread_t;
 
+use super::kernel;
+
+use crate::interpose::cancel::{self, Cancel};
 use crate::park::thread::ThreadRef;
 use crate::sync::Mutex;
 use crate::sys::fork;
@@ -61,6 +64,7 @@ pub(super) struct Record {
     pub(super) thread: Mutex<Started>,
     /// What the thread has passed to `pthread_exit`.
     pub(super) exit: Exit,
+    pub(super) cancel: Cancel,
     /// How often its keys have been destroyed.
     rounds: AtomicU32,
     /// The name as C has it; the thread's own is another's concern.
@@ -75,6 +79,7 @@ impl Record {
         Arc::new(Self {
             thread: Mutex::new(Started::default()),
             exit: Exit::default(),
+            cancel: Cancel::green(),
             rounds: AtomicU32::new(0),
             name: Mutex::new([0; NAME]),
         })
@@ -213,6 +218,7 @@ pub(super) fn until_none_is_alive() {
 /// If the C library has no key left, the thread keeps its share forever.
 pub(super) fn begin(record: Arc<Record>) {
     OWN.set(Arc::as_ptr(&record));
+    record.cancel.begin();
     let share = Arc::into_raw(record);
     if let Some(key) = key() {
         // SAFETY: the key exists, and its destructor takes a share.
@@ -225,6 +231,7 @@ pub(super) fn begin_kernel() {
     if let Some(key) = key() {
         // SAFETY: the key exists, and its destructor knows this value.
         unsafe { libc::pthread_setspecific(key, KERNEL) };
+        kernel::begin();
     }
 }
 
@@ -241,6 +248,7 @@ fn end_kernel(round: usize) {
     {
         return;
     }
+    kernel::end();
     count_off();
 }
 
@@ -274,6 +282,7 @@ unsafe extern "C" fn end(share: *mut c_void) {
         return;
     }
     OWN.set(ptr::null());
+    cancel::end();
     // SAFETY: the share that `begin` stored, taken once.
     drop(unsafe { Arc::from_raw(share.cast::<Record>().cast_const()) });
     if super::start::is_default() {

@@ -12,9 +12,12 @@ use std::time::Instant;
 use libc::timespec;
 
 use super::start::{may_lock, start_helper};
+use crate::interpose::{self, cancel};
 use crate::park::futex::left::Left;
 use crate::park::futex::semaphore_word::SemaphoreWord;
+use crate::park::futex::{self, NotWoken};
 use crate::park::process;
+use crate::park::wait::Wait;
 
 /// The wake-ups that handlers have left to the helper.
 static LEFT: Left<64> = Left::new();
@@ -53,11 +56,12 @@ impl Semaphore {
     /// Takes a post; waits for it if need be, at most until `deadline`.
     ///
     /// # Errors
-    /// `ETIMEDOUT`, and in a kernel thread `EINTR`.
+    /// `ETIMEDOUT`, and in a kernel thread `EINTR`. In a cancellation point also `ECANCELED`: it ends the
+    /// thread.
     pub fn wait(&self, deadline: Option<Instant>) -> Result<(), c_int> {
         self.0.take(|word| {
             help();
-            sleep(word.futex(), deadline)
+            sleep(word, deadline)
         })
     }
 
@@ -100,14 +104,28 @@ fn help() {
 }
 
 /// Wakes at most `most` threads, of both kinds.
-fn wake(futex: *const u32, most: c_int) {
+pub(super) fn wake(futex: *const u32, most: c_int) {
     let wake = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
     // SAFETY: an address is all that it needs.
     unsafe { libc::syscall(libc::SYS_futex, futex, wake, most) };
 }
 
-/// Sleeps while the futex is zero, as a green thread or in the kernel.
-fn sleep(futex: *const u32, deadline: Option<Instant>) -> Result<(), c_int> {
+/// Sleeps while the value is zero, as a green thread or in the kernel.
+fn sleep(word: &SemaphoreWord, deadline: Option<Instant>) -> Result<(), c_int> {
+    let futex = word.futex();
+    if interpose::green().is_none() {
+        return cancel::sleep_at(futex, || in_kernel(futex, deadline));
+    }
+    let queued = |wait| futex::wait(futex.addr(), futex::ANY, wait, || word.value() == 0);
+    match cancel::wait(Wait::by(deadline), queued, |waited| *waited == Err(NotWoken::Interrupted)) {
+        Ok(()) | Err(NotWoken::Differs) => Ok(()),
+        Err(NotWoken::TimedOut) => Err(libc::ETIMEDOUT),
+        Err(NotWoken::Interrupted) => Err(libc::ECANCELED),
+    }
+}
+
+/// Sleeps in the kernel while the futex is zero.
+fn in_kernel(futex: *const u32, deadline: Option<Instant>) -> Result<(), c_int> {
     let left = deadline.map(|end| {
         let time = end.saturating_duration_since(Instant::now());
         let tv_sec = i64::try_from(time.as_secs()).unwrap_or(i64::MAX);

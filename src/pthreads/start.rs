@@ -9,10 +9,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use libc::{pthread_attr_t, pthread_t};
 
+use super::kernel;
 use super::record::{self, Record, Value};
 use crate::arch::{self, Landing, LandingBuffer};
 use crate::fiber::stack;
-use crate::interpose;
+use crate::interpose::{self, cancel};
 use crate::park::backend::{SpawnOptions, Spawner};
 use crate::park::current;
 use crate::park::no_preempt;
@@ -156,6 +157,8 @@ pub fn are_green() {
     BY_DEFAULT.store(true, Ordering::Relaxed);
     // See `start_kernel`.
     current::current();
+    kernel::begin();
+    cancel::listen_if_used();
 }
 
 /// Returns `true` if `are_green` was called: this is `libselvedge_preload.so`.
@@ -294,6 +297,7 @@ fn start(
             // SAFETY: the C library's functions, and room for what they write. The frames that `pthread_exit`
             // leaves are of the thread's function, and its caller knows what they own.
             unsafe { arch::call_landed(&raw mut landing) };
+            cancel::leave();
             Value(record.exit.get().unwrap_or(landing.value))
         }
     };

@@ -114,13 +114,13 @@ macro_rules! next {
         static ALL: &[&Next] = &[$(&nexts::$name,)* &PTHREAD_EXIT];
 
         $(
-            /// Calls the C library's function of this name.
+            /// Calls the C library's function of this name. It may unwind, if it is a cancellation point.
             ///
             /// # Safety
             /// As that says.
             #[inline]
             pub(crate) unsafe fn $name($($argument: $type),*) -> $result {
-                type Function = unsafe extern "C" fn($($type),*) -> $result;
+                type Function = unsafe extern "C-unwind" fn($($type),*) -> $result;
                 // SAFETY: the C library's function of this name has this type.
                 let next = unsafe { std::mem::transmute::<*mut c_void, Function>(nexts::$name.get()) };
                 // SAFETY: the caller's promise.
@@ -223,6 +223,9 @@ next! {
     fn pthread_kill(thread: pthread_t, signal: c_int) -> c_int;
     fn pthread_sigqueue(thread: pthread_t, signal: c_int, value: sigval) -> c_int;
     fn pthread_cancel(thread: pthread_t) -> c_int;
+    fn pthread_testcancel() -> ();
+    fn pthread_setcancelstate(state: c_int, old: *mut c_int) -> c_int;
+    fn pthread_setcanceltype(kind: c_int, old: *mut c_int) -> c_int;
     fn pthread_getcpuclockid(thread: pthread_t, clock: *mut clockid_t) -> c_int;
     fn pthread_getaffinity_np(thread: pthread_t, len: size_t, set: *mut cpu_set_t) -> c_int;
     fn pthread_setaffinity_np(thread: pthread_t, len: size_t, set: *const cpu_set_t) -> c_int;
@@ -235,6 +238,11 @@ next! {
     fn flock(fd: c_int, operation: c_int) -> c_int;
     fn fsync(fd: c_int) -> c_int;
     fn fdatasync(fd: c_int) -> c_int;
+}
+
+/// Returns where the C library's function is.
+pub(crate) fn address_of_pthread_cancel() -> usize {
+    nexts::pthread_cancel.get().addr()
 }
 
 static PTHREAD_EXIT: Next = Next::new(c"pthread_exit");

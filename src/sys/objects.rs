@@ -6,6 +6,10 @@ use std::slice;
 
 use super::fork::held_off;
 
+/// The tags of the table of names of dynamic symbols, and of its length in bytes.
+const DT_STRTAB: usize = 5;
+const DT_STRSZ: usize = 10;
+
 /// An object, while it is shown.
 pub(crate) struct Object<'a>(&'a libc::dl_phdr_info);
 
@@ -56,6 +60,25 @@ impl Object<'_> {
         let loaded = self.headers().iter().filter(|part| part.p_type == libc::PT_LOAD);
         let within = loaded.map(|part| self.addresses(part)).find(|part| part.contains(&index.start))?;
         Some((index, within))
+    }
+
+    /// Returns `true` if it defines a symbol of this name, or uses one of another object. Looks at the names of
+    /// all dynamic symbols, so an object may also have a library or a version of this name.
+    pub(crate) fn mentions(&self, name: &CStr) -> bool {
+        let Some(part) = self.headers().iter().find(|part| part.p_type == libc::PT_DYNAMIC) else {
+            return false;
+        };
+        let start = std::ptr::with_exposed_provenance(self.addresses(part).start);
+        let count = part.p_memsz as usize / size_of::<[usize; 2]>();
+        // SAFETY: pairs of tag and value, of an object that is shown.
+        let dynamic: &[[usize; 2]] = unsafe { slice::from_raw_parts(start, count) };
+        let value = |tag: usize| dynamic.iter().find(|pair| pair[0] == tag).map(|pair| pair[1]);
+        let (Some(at), Some(len)) = (value(DT_STRTAB), value(DT_STRSZ)) else { return false };
+        // Some loaders leave it relative to the object.
+        let at = if at < self.base() { at + self.base() } else { at };
+        // SAFETY: the table of names of an object that is shown.
+        let names = unsafe { slice::from_raw_parts(std::ptr::with_exposed_provenance::<u8>(at), len) };
+        names.split(|&byte| byte == 0).any(|it| it == name.to_bytes())
     }
 
     /// Returns `true` if it has code that the compiler wants to put on stacks.

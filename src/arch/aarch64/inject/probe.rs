@@ -97,7 +97,7 @@ pub(in crate::arch) struct Spoil<T>(T);
 
 impl<T: Injected> Injected for Spoil<T> {
     #[unsafe(naked)]
-    extern "C" fn call() {
+    extern "C-unwind" fn call() {
         naked_asm!(
             "stp x29, x30, [sp, #-16]!",
             "adrp x9, {found}",
@@ -309,7 +309,7 @@ struct Careless<F>(F);
 
 impl<F: Injected> Injected for Careless<F> {
     #[unsafe(naked)]
-    extern "C" fn call() {
+    extern "C-unwind" fn call() {
         naked_asm!(
             "str xzr, [sp, #608]", // q0 in the frame, which is at sp
             "b {function}",

@@ -158,7 +158,7 @@ pub(in crate::arch) struct Spoil<T>(T);
 
 impl<T: Injected> Injected for Spoil<T> {
     #[unsafe(naked)]
-    extern "C" fn call() {
+    extern "C-unwind" fn call() {
         naked_asm!(
             "addi sp, sp, -16",
             "sd ra, 8(sp)",
@@ -309,7 +309,7 @@ struct Careless<F>(F);
 
 impl<F: Injected> Injected for Careless<F> {
     #[unsafe(naked)]
-    extern "C" fn call() {
+    extern "C-unwind" fn call() {
         naked_asm!(
             "sd zero, 560(sp)", // f0 in the frame, which is at sp
             "tail {function}",
@@ -332,7 +332,7 @@ struct WithoutV0<F>(F);
 
 impl<F: Injected> Injected for WithoutV0<F> {
     #[unsafe(naked)]
-    extern "C" fn call() {
+    extern "C-unwind" fn call() {
         naked_asm!(
             "sd zero, 1136(sp)", // the beginning of v0 in the frame
             "tail {function}",

@@ -201,7 +201,7 @@ pub(in crate::arch) struct Spoil<T>(T);
 
 impl<T: Injected> Injected for Spoil<T> {
     #[unsafe(naked)]
-    extern "C" fn call() {
+    extern "C-unwind" fn call() {
         naked_asm!(
             "pushfq",
             "pop rcx",
