@@ -34,7 +34,7 @@ fn main() -> ExitCode {
         let scene = Parked { figure };
         let mut cases = pick(&LIGHT, threads(scene));
         cases.push(Case::new("tokio", Side::Peer, move |effort| tasks(figure, effort)));
-        cases.push(Case::new("memory alone", Side::Peer, move |effort| memory_alone(figure, effort)));
+        cases.push(Case::new("memory alone", Side::Floor, move |effort| memory_alone(figure, effort)));
         let (name, unit) = match figure {
             Figure::Start => ("start", Unit::NanosEach("a thread")),
             Figure::AtRest => ("at rest", Unit::Number("bytes a thread")),

@@ -41,7 +41,8 @@ fn main() -> ExitCode {
     let green = and_unmodified(&SERVERS[..GREEN]);
     for (connections, servers) in [(1, &all_servers), (1_000, &all_servers), (10_000, &green)] {
         // The system may not allow as many open files.
-        if open_files::make_room(u64::from(connections) + 1).is_err() {
+        if let Err(error) = open_files::make_room(u64::from(connections) + 1) {
+            eprintln!("skipped: {connections} connections: {error}");
             continue;
         }
         let name =
@@ -57,7 +58,9 @@ fn main() -> ExitCode {
     }
     let visits = Question::new("visits", Unit::NanosEach("a visit"), pick(&all_servers, all(Visits)));
     questions.push(visits.first(2_000).prepare(allow_all_lwps));
-    if open_files::make_room(RESTING + 1).is_ok() {
+    if let Err(error) = open_files::make_room(RESTING + 1) {
+        eprintln!("skipped: resting connections: {error}");
+    } else {
         let mut cases = threads(Resting);
         cases.extend(resting::tasks());
         let unit = Unit::Number("bytes resident each");

@@ -29,7 +29,7 @@ const FORKS: u32 = 15;
 fn main() -> ExitCode {
     let unit = Unit::NanosEach("a child");
     let mut producer = all(Producer);
-    producer.push(called("one after the other", "std", Loop(one_after_the_other)).on(Side::Ours));
+    producer.push(called("one after the other", "std", Loop(one_after_the_other)).on(Side::Floor));
     answer(vec![
         Question::new(format!("one producer, {CHILDREN} children"), unit, producer)
             .per_operation(CHILDREN)

@@ -6,7 +6,6 @@
 //! ```
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use selvedge::thread::{self, Builder, Priority};
@@ -30,14 +29,15 @@ fn control() -> (Duration, Duration) {
 
 fn main() -> std::io::Result<()> {
     let rt = Mxn::new()?;
-    let stop = Arc::new(AtomicBool::new(false));
+    // Dropped before the runtime, also after an error or a panic. The runtime then waits for its threads.
+    let running = Arc::new(());
     // Four for each CPU. They never wait, and call nothing of the runtime's.
     let background = 4 * rt.info().concurrency;
     for _ in 0..background {
-        let stop = Arc::clone(&stop);
+        let running = Arc::downgrade(&running);
         let compute = move || {
             let mut n = 0u64;
-            while !stop.load(Ordering::Relaxed) {
+            while running.strong_count() > 0 {
                 n = n.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             }
             std::hint::black_box(n);
@@ -50,6 +50,5 @@ fn main() -> std::io::Result<()> {
         let (median, most) = thread.join().unwrap();
         println!("{priority:?}: late by {median:?} in the median, {most:?} at most");
     }
-    stop.store(true, Ordering::Relaxed);
-    Ok(()) // Dropping the runtime waits for its threads.
+    Ok(())
 }

@@ -83,7 +83,8 @@ fn main() -> ExitCode {
 
 /// Starts a thread for each connection, until the process is ended.
 fn serve(options: Options) -> Result<(), Box<dyn Error + Send + Sync>> {
-    let listener = TcpListener::bind(&options.listen)?;
+    let listener =
+        TcpListener::bind(&options.listen).map_err(|error| format!("{}: {error}", options.listen))?;
     println!("listening at {}", listener.local_addr()?);
     io::stdout().flush()?;
     let options = Arc::new(options);

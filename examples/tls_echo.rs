@@ -79,7 +79,7 @@ fn main() -> ExitCode {
 fn config(options: &Options) -> Result<ServerConfig, Box<dyn Error + Send + Sync>> {
     let own = rcgen::generate_simple_self_signed(["localhost".to_owned()])?;
     if let Some(file) = &options.certificate {
-        std::fs::write(file, own.cert.pem())?;
+        std::fs::write(file, own.cert.pem()).map_err(|error| format!("{}: {error}", file.display()))?;
     }
     let key = PrivateKeyDer::try_from(own.signing_key.serialize_der())?;
     Ok(ServerConfig::builder().with_no_client_auth().with_single_cert(vec![own.cert.der().clone()], key)?)
@@ -89,7 +89,8 @@ fn config(options: &Options) -> Result<ServerConfig, Box<dyn Error + Send + Sync
 fn serve(options: &Options) -> Result<(), Box<dyn Error + Send + Sync>> {
     let config = Arc::new(config(options)?);
     let idle = options.idle;
-    let listener = TcpListener::bind(&options.listen)?;
+    let listener =
+        TcpListener::bind(&options.listen).map_err(|error| format!("{}: {error}", options.listen))?;
     println!("listening at {}", listener.local_addr()?);
     io::stdout().flush()?;
     for client in listener.incoming() {

@@ -4,6 +4,7 @@
 //! first.
 
 pub(crate) mod cpu_list;
+pub(crate) mod misspelled;
 
 use std::ffi::OsString;
 use std::io;

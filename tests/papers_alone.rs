@@ -211,6 +211,12 @@ fn help_is_no_error(out: &Path) {
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(said.starts_with("usage: papers"), "{help}: {said}");
     }
+    for unheard in ["--help", "--list"] {
+        let full = fs::File::create("/dev/full").expect("a device");
+        let output = wait(command(unheard, out).stdout(full).spawn().expect("this program"));
+        assert_eq!(output.status.code(), Some(1), "{unheard}: {output:?}");
+        assert!(output.stderr.starts_with(b"papers: "), "{unheard}: {output:?}");
+    }
 }
 
 fn wrong_arguments_are_refused(out: &Path) {
@@ -234,7 +240,7 @@ fn the_list_names_everything_once(out: &Path) {
     let list = String::from_utf8(output.stdout).expect("text");
     let papers: Vec<_> = list.lines().filter(|line| line.starts_with('P')).map(|line| &line[..2]).collect();
     assert_eq!(papers, ["P1", "P2", "P3", "P4", "P5", "P6"]);
-    let experiments: Vec<_> = plan::all(options::Size::Full).into_iter().collect();
+    let (experiments, quick) = (plan::all(options::Size::Full), plan::all(options::Size::Quick));
     // The front page finds each conclusion in the plan.
     for headline in &front::HEADLINES {
         let of_paper = experiments.iter().filter(|experiment| experiment.paper == headline.paper);
@@ -243,6 +249,13 @@ fn the_list_names_everything_once(out: &Path) {
         let claim = exhibit.claims.iter().find(|claim| claim.words == headline.claim).expect("its claim");
         assert_eq!(claim.whose, verdict::Whose::Paper, "{}", claim.words);
         assert_eq!(claim.checks.iter().filter(|check| check.ours).count(), 1, "{}", claim.words);
+        // A quick run has enough rounds to judge it.
+        let stands_in =
+            |experiment: &&plan::Experiment| experiment.exhibits.iter().any(|it| it.id == headline.exhibit);
+        let rounds = quick.iter().find(stands_in).expect("its experiment").rounds;
+        let judged = verdict::decide(&vec![9.0; rounds], verdict::Bound::AtLeast(1.0));
+        assert_eq!(judged, verdict::Answer::Holds, "{}", claim.words);
+        assert!(claim.bound.can_hold(rounds), "{}", claim.words);
     }
     let mut ids: Vec<_> =
         experiments.iter().flat_map(|experiment| &experiment.exhibits).map(|exhibit| exhibit.id).collect();

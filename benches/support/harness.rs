@@ -20,12 +20,14 @@ mod answer;
 mod cpu_time;
 mod failure;
 pub(crate) mod sample;
+mod summary;
 
 use std::process::ExitCode;
 use std::time::Duration;
 
 use cpu_time::CpuTime;
 pub(crate) use failure::Failure;
+pub(crate) use summary::Summary;
 
 /// How long a measured run should last.
 const LONG_ENOUGH: Duration = Duration::from_millis(200);
@@ -70,6 +72,8 @@ pub(crate) enum Unit {
 pub(crate) enum Side {
     Ours,
     Peer,
+    /// Neither: it shows what nothing can fall below, so it is no peer that could be the best.
+    Floor,
 }
 
 /// One contender with its workload.

@@ -67,8 +67,10 @@ fn run(options: &Options) -> Result<(), Box<dyn Error + Send + Sync>> {
 
 /// Starts a thread for each connection, until a signal ends the server.
 fn serve(options: &Options) -> Result<(), Box<dyn Error + Send + Sync>> {
-    let listener = TcpListener::bind(&options.listen)?;
-    let site = Arc::new(Site::new(&options.root, options.limits)?);
+    let listener =
+        TcpListener::bind(&options.listen).map_err(|error| format!("{}: {error}", options.listen))?;
+    let site = Site::new(&options.root, options.limits);
+    let site = Arc::new(site.map_err(|error| format!("{}: {error}", options.root.display()))?);
     let acceptor = thread::current();
     ctrlc::set_handler(move || acceptor.interrupt())?;
     println!("listening at http://{}/", listener.local_addr()?);

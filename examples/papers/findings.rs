@@ -2,6 +2,7 @@
 
 use crate::strip::Strip;
 use crate::support::harness::Failure;
+pub(crate) use crate::support::harness::Summary;
 
 /// The figures of one experiment.
 #[derive(Clone, Debug, Default)]
@@ -51,29 +52,6 @@ pub(crate) struct Cell {
     pub(crate) failure: Option<Failure>,
     /// `true` if its figures come from the samples of another point.
     pub(crate) further: bool,
-}
-
-/// The middle of some figures, and how far they lie apart.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Summary {
-    pub(crate) median: f64,
-    pub(crate) least: f64,
-    pub(crate) most: f64,
-}
-
-impl Summary {
-    /// Of no figures there is none.
-    pub(crate) fn of(figures: &[f64]) -> Option<Self> {
-        let mut sorted = figures.to_vec();
-        sorted.sort_by(f64::total_cmp);
-        let (least, most) = (*sorted.first()?, *sorted.last()?);
-        let middle = sorted.len() / 2;
-        let median = match sorted.len() % 2 {
-            1 => sorted[middle],
-            _ => f64::midpoint(sorted[middle - 1], sorted[middle]),
-        };
-        Some(Self { median, least, most })
-    }
 }
 
 impl Findings {

@@ -10,7 +10,7 @@ use lexopt::prelude::*;
 pub(crate) const USAGE: &str = "\
 usage: papers [--quick | --smoke] [--only <what>,...] [--out <directory>] [--json] [--list]
 
-  --quick  two minutes in all, instead of half an hour
+  --quick  two minutes in all, instead of half an hour; of each paper, little but its main conclusion is judged
   --smoke  a few seconds, and no verdicts: whether everything runs
   --only   these papers or experiments, by the names that --list gives: P1,contention
   --out    where report.html, report.md, results.json and the figures go (target/papers)

@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::ffi::OsString;
 use std::fs;
+use std::io::{self, Write as _};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -23,10 +24,7 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let outcome = match parse(arguments, sample::OPTION) {
         Ok(Request::Report(options)) => report(&options),
         Ok(Request::Sample(size, mut parser)) => take_sample(size, &mut parser),
-        Ok(Request::Help) => {
-            print!("{USAGE}");
-            return 0;
-        }
+        Ok(Request::Help) => io::stdout().write_all(USAGE.as_bytes()).map(|()| 0).map_err(Into::into),
         Err(error) => Err(format!("{error}\n{USAGE}").into()),
     };
     outcome.unwrap_or_else(|error| {
@@ -52,7 +50,7 @@ fn report(options: &Options) -> Result<u8, Box<dyn Error>> {
     let experiments = plan::all(options.size);
     let mut wanted = choose(&experiments, &options.only)?;
     if options.list {
-        list(&experiments);
+        list(&experiments)?;
         return Ok(0);
     }
     fs::create_dir_all(&options.out).map_err(|error| format!("{}: {error}", options.out.display()))?;
@@ -129,8 +127,11 @@ fn write(out: &Path, mut report: Report, json: bool) -> Result<u8, Box<dyn Error
     fs::write(out.join("report.md"), &markdown)?;
     fs::write(out.join("report.html"), page)?;
     match json {
-        true => println!("{results}"),
-        false => println!("{}\n{}", out.join("report.html").display(), out.join("report.md").display()),
+        true => writeln!(io::stdout(), "{results}")?,
+        false => {
+            let [page, text] = ["report.html", "report.md"].map(|name| out.join(name));
+            writeln!(io::stdout(), "{}\n{}", page.display(), text.display())?;
+        }
     }
     report.complaints.iter().for_each(|complaint| eprintln!("papers: {complaint}"));
     report.late.iter().for_each(|late| eprintln!("papers: too slow: {late}"));
@@ -159,14 +160,15 @@ fn choose(experiments: &[Experiment], only: &[String]) -> Result<Vec<bool>, Stri
     Ok(experiments.iter().map(wanted).collect())
 }
 
-fn list(experiments: &[Experiment]) {
-    let mut paper = None;
+fn list(experiments: &[Experiment]) -> io::Result<()> {
+    let (mut text, mut paper) = (io::stdout().lock(), None);
     for experiment in experiments {
         if paper != Some(experiment.paper) {
             paper = Some(experiment.paper);
-            println!("{} {}", experiment.paper.tag(), experiment.paper.heading());
+            writeln!(text, "{} {}", experiment.paper.tag(), experiment.paper.heading())?;
         }
-        println!("  {}", experiment.name);
-        experiment.exhibits.iter().for_each(|exhibit| println!("    {}", exhibit.title));
+        writeln!(text, "  {}", experiment.name)?;
+        experiment.exhibits.iter().try_for_each(|exhibit| writeln!(text, "    {}", exhibit.title))?;
     }
+    Ok(())
 }

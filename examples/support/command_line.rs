@@ -82,10 +82,10 @@ pub(crate) fn run<O: Asked>(
         Ok(options) if options.json() => program(options, &mut io::sink())
             .and_then(|outcome| writeln!(io::stdout(), "{}", outcome.to_json()).map(|()| outcome)),
         Ok(options) => program(options, &mut io::stdout()),
-        Err(Refusal::Help) => {
-            print!("{usage}");
-            return 0;
-        }
+        Err(Refusal::Help) => match io::stdout().write_all(usage.as_bytes()) {
+            Ok(()) => return 0,
+            Err(error) => Err(error),
+        },
         Err(Refusal::Wrong(what)) => {
             eprint!("{name}: {what}\n{usage}");
             return 1;

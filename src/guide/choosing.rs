@@ -59,7 +59,8 @@
 //!
 //! An invalid value is an error, which names the variable and the values it may have. `onetoone` has a stack
 //! size, too, and reports and records as `mxn` does. It does not read the variables that only `mxn` has a use
-//! for. A set-user-id program, or one that gains rights in another way, ignores all of these variables.
+//! for. If a name is nearly one of these, the first runtime of the process says so on standard error. A
+//! set-user-id program, or one that gains rights in another way, ignores all of these variables.
 //!
 //! # CPUs
 //!

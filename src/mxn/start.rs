@@ -43,6 +43,7 @@ pub(crate) fn start(settings: Settings) -> io::Result<Arc<Scheduler>> {
     // Asked once for all threads, so not on the CPUs of some. Nor when a thread first waits for a lock: the
     // answer allocates, and the lock may be the allocator's.
     shim::cpus();
+    settings::misspelled::report();
     trace::file::start(&settings::process)?;
     #[cfg(unix)]
     threadmon::server::serve_if_asked(&settings::process)?;

@@ -49,6 +49,7 @@ pub(crate) fn start(settings: Settings) -> io::Result<Arc<Inner>> {
     static GROW_HASH: OnceLock<()> = OnceLock::new();
     // Not when a thread first waits for a lock: the answer allocates, and the lock may be the allocator's.
     shim::cpus();
+    settings::misspelled::report();
     let Settings { stack_size, on_deadlock, lock_stats } = settings;
     trace::file::start(&settings::process)?;
     #[cfg(unix)]

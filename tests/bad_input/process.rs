@@ -206,13 +206,16 @@ fn a_set_user_id_program_ignores_the_environment() {
     let program = folder.path().join("program");
     std::fs::copy(std::env::current_exe().expect("the test program"), &program).expect("a copy");
     open(&program, 0o4755);
-    let like = child::command("another_users", &[("SELVEDGE_CONCURRENCY", "nonsense")]);
+    let like =
+        child::command("another_users", &[("SELVEDGE_CONCURRENCY", "nonsense"), ("SELVEDGE_CPU", "0")]);
     let mut command = std::process::Command::new(&program);
     command.args(like.get_args()).current_dir("/").uid(STRANGER).gid(STRANGER).env_clear();
     command.envs(like.get_envs().filter_map(|(name, value)| Some((name, value?))));
     let ended = command.output().expect("the copy runs");
     let said = String::from_utf8_lossy(&ended.stdout);
-    assert!(ended.status.success(), "{}\n{said}\n{}", ended.status, String::from_utf8_lossy(&ended.stderr));
+    let complaint = String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.success(), "{}\n{said}\n{complaint}", ended.status);
+    assert!(!complaint.contains("SELVEDGE_CPU"), "{complaint}");
     assert!(said.contains("1 threads") || said.contains("skipped:"), "{said}");
     said.lines().filter(|line| line.contains("skipped:")).for_each(|line| println!("{line}"));
 }

@@ -31,6 +31,10 @@ pub(crate) const ROLES: &[(&str, fn())] = &[
         Ok(runtime) => println!("started: {:?}", runtime.info()),
         Err(error) => println!("error: {:?}: {error}", error.kind()),
     }),
+    ("start_both", || {
+        drop((mxn(), onetoone()));
+        drop((mxn(), onetoone()));
+    }),
 ];
 
 #[track_caller]
@@ -189,5 +193,16 @@ fn variables_that_make_sense_are_obeyed() {
         let ended = child::run("start_mxn", &[(name, value)]);
         ended.expect_success();
         assert!(ended.said.contains(answer), "{name}={value}: {ended:?}");
+    }
+}
+
+#[test]
+fn a_misspelled_variable_is_reported_once() {
+    for role in ["start_mxn", "start_onetoone", "start_both"] {
+        let variables = [("SELVEDGE_CONCURENCY", "2"), ("SELVEDGE_LOG", "all"), ("SELVEDGE_DEADLOCK", "off")];
+        let ended = child::run(role, &variables);
+        ended.expect_success();
+        let said: Vec<_> = ended.said.lines().filter(|line| line.contains("selvedge: ")).collect();
+        assert_eq!(said, ["selvedge: SELVEDGE_CONCURENCY is not read: SELVEDGE_CONCURRENCY may be meant"]);
     }
 }

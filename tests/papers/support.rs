@@ -2,6 +2,13 @@
 
 #[path = "../../benches/support/affinity.rs"]
 pub(crate) mod affinity;
-/// Of the harness, how it fails.
 #[path = "../../benches/support/harness/failure.rs"]
-pub(crate) mod harness;
+mod failure;
+#[path = "../../benches/support/harness/summary.rs"]
+mod summary;
+
+/// Of the harness, how it fails, and how it sums figures up.
+pub(crate) mod harness {
+    pub(crate) use super::failure::Failure;
+    pub(crate) use super::summary::Summary;
+}

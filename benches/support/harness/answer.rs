@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::sample::{self, Sample, Taker};
-use super::{Case, Effort, Failure, Question, Run, Side};
+use super::{Case, Effort, Failure, Question, Run, Side, Summary};
 use crate::support::affinity;
 
 /// After which a sample is given up.
@@ -36,9 +36,10 @@ pub(super) fn to_command_line(questions: Vec<Question>) -> ExitCode {
             .warm_up_time(Duration::from_millis(500))
             .measurement_time(Duration::from_secs(2))
             .configure_from_args();
-        questions.iter().enumerate().for_each(|(index, question)| analyse(&mut criterion, index, question));
+        let ask = |(index, question)| analyse(&mut criterion, index, question);
+        let failures = questions.iter().enumerate().map(ask).sum();
         criterion.final_summary();
-        return ExitCode::SUCCESS;
+        return unless(failures);
     }
     let (request, filter) = match parse() {
         Ok(parsed) => parsed,
@@ -75,31 +76,34 @@ pub(super) fn to_command_line(questions: Vec<Question>) -> ExitCode {
         }
         Request::Smoke => {
             let questions = numbered().filter(|(_, question)| !question.only_measured);
-            if smoke(&questions.collect::<Vec<_>>()) == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+            unless(smoke(&questions.collect::<Vec<_>>()))
         }
         Request::Versus { rounds, runs } => {
-            let cpus = affinity::allowed().len();
-            println!("{cpus} CPUs, {rounds} rounds, a fresh process for each sample");
+            let (cpus, s) = (affinity::allowed().len(), if rounds == 1 { "" } else { "s" });
+            println!("{cpus} CPUs, {rounds} round{s}, a fresh process for each sample");
             let run = |_| numbered().map(|(index, question)| compete(index, question, rounds)).collect();
-            let medians: Vec<Vec<_>> = (0..runs).map(run).collect();
+            let results: Vec<Vec<_>> = (0..runs).map(run).collect();
+            let asked: Vec<_> = numbered().map(|(_, question)| question).collect();
             if runs > 1 {
-                println!(
-                    "\n{}",
-                    spread(&numbered().map(|(_, question)| question).collect::<Vec<_>>(), &medians)
-                );
+                println!("\n{}", spread(&asked, &results));
             }
-            ExitCode::SUCCESS
+            unless(results.iter().map(|run| failures(&asked, run)).sum())
         }
     }
+}
+
+/// Returns success, unless so many of ours have failed.
+fn unless(failures: usize) -> ExitCode {
+    if failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// Returns `true` if cargo asks for a benchmark, with no option of our own.
 fn is_for_criterion() -> bool {
     let mut bench = false;
     for argument in std::env::args().skip(1) {
-        match argument.as_str() {
+        match argument.split('=').next().unwrap_or_default() {
             "--bench" => bench = true,
-            "--versus" | "--test" | "--list" => return false,
+            "--versus" | "--rounds" | "--runs" | "--test" | "--list" => return false,
             option if option.strip_prefix("--") == Some(sample::OPTION) => return false,
             _ => {}
         }
@@ -188,12 +192,12 @@ fn smoke_at_once(questions: &[(usize, &Question)], at_once: usize) -> usize {
     failures.into_inner()
 }
 
-/// A contender's figures from all rounds, the least first; or why it has none.
-type Figures = Result<Vec<f64>, Failure>;
+/// A contender's figures from all rounds; or why it has none.
+type Figures = Result<Summary, Failure>;
 
-/// Asks each contender in turn, several times.
+/// Asks each contender in turn, once or several times.
 fn measure(index: usize, question: &Question, rounds: usize) -> Vec<Figures> {
-    let mut figures: Vec<Figures> = question.cases.iter().map(|_| Ok(Vec::new())).collect();
+    let mut figures: Vec<Result<Vec<f64>, Failure>> = question.cases.iter().map(|_| Ok(Vec::new())).collect();
     for _ in 0..rounds {
         for (number, taken) in figures.iter_mut().enumerate() {
             // A contender that has failed once is not asked again.
@@ -204,37 +208,55 @@ fn measure(index: usize, question: &Question, rounds: usize) -> Vec<Figures> {
             }
         }
     }
-    figures.iter_mut().flatten().for_each(|list| list.sort_by(f64::total_cmp));
+    let all = |list: Vec<f64>| Summary::of(&list).expect("there is a round");
+    figures.into_iter().map(|taken| taken.map(all)).collect()
+}
+
+/// [Measures](measure), and prints how fast each contender is.
+fn compete(index: usize, question: &Question, rounds: usize) -> Vec<Figures> {
+    let figures = measure(index, question, rounds);
+    println!("\n{}", table(question, &figures));
     figures
 }
 
-/// [Measures](measure), and prints how fast each contender is. Returns the medians.
-fn compete(index: usize, question: &Question, rounds: usize) -> Vec<Option<f64>> {
-    let figures = measure(index, question, rounds);
-    let median = |taken: &Figures| taken.as_ref().ok().and_then(|list| list.get(list.len() / 2)).copied();
-    let medians: Vec<Option<f64>> = figures.iter().map(median).collect();
-    println!("\n{}", table(question, &figures, &medians));
-    medians
+/// Returns how many of ours failed in a run.
+fn failures(questions: &[&Question], run: &[Vec<Figures>]) -> usize {
+    let cases = questions.iter().flat_map(|question| &question.cases).zip(run.iter().flatten());
+    cases.filter(|(case, figures)| case.side == Side::Ours && figures.is_err()).count()
 }
 
 /// How far the medians of several runs lie apart.
-fn spread(questions: &[&Question], runs: &[Vec<Vec<Option<f64>>>]) -> String {
+fn spread(questions: &[&Question], runs: &[Vec<Vec<Figures>>]) -> String {
     let mut text = format!("medians of {} runs: least, most, and the most by the least\n", runs.len());
     for (at, question) in questions.iter().enumerate() {
+        let _ = writeln!(text, "{}, {}", question.name, question.unit());
         for (number, case) in question.cases.iter().enumerate() {
-            let medians: Vec<f64> = runs.iter().filter_map(|run| run[at][number]).collect();
-            let least = medians.iter().copied().fold(f64::INFINITY, f64::min);
-            let most = medians.iter().copied().fold(0.0, f64::max);
-            let name = format!("{}: {}", question.name, case.name);
-            let _ = writeln!(text, "  {name:<52}{least:>12.1}{most:>12.1}{:>8.3}", most / least);
+            let medians: Vec<f64> =
+                runs.iter().filter_map(|run| Some(run[at][number].as_ref().ok()?.median)).collect();
+            let _ = write!(text, "  {:<50}", case.name);
+            if let Some(Summary { least, most, .. }) = Summary::of(&medians) {
+                let _ = write!(text, "{least:>12.1}{most:>12.1}{:>8}", ratio(most, Some(least), 3));
+            }
+            if medians.len() < runs.len() {
+                let _ = write!(text, "  failed in {} of the runs", runs.len() - medians.len());
+            }
+            text.push('\n');
         }
     }
     text
 }
 
-fn table(question: &Question, figures: &[Figures], medians: &[Option<f64>]) -> String {
-    let peers = question.cases.iter().zip(medians).filter(|(case, _)| case.side == Side::Peer);
-    let best = peers.filter_map(|(_, median)| *median).min_by(f64::total_cmp);
+/// Says how many times the one is the other, with so many decimals. Of nothing, all is infinitely much.
+fn ratio(one: f64, other: Option<f64>, decimals: usize) -> String {
+    match other {
+        Some(other) if other > 0.0 => format!("{:.decimals$}", one / other),
+        _ => "-".to_owned(),
+    }
+}
+
+fn table(question: &Question, figures: &[Figures]) -> String {
+    let peers = question.cases.iter().zip(figures).filter(|(case, _)| case.side == Side::Peer);
+    let best = peers.filter_map(|(_, taken)| Some(taken.as_ref().ok()?.median)).min_by(f64::total_cmp);
 
     let mut text = format!("{}\n", question.name);
     let _ = writeln!(
@@ -246,30 +268,31 @@ fn table(question: &Question, figures: &[Figures], medians: &[Option<f64>]) -> S
         "most",
         "of best peer"
     );
-    for ((case, taken), median) in question.cases.iter().zip(figures).zip(medians) {
+    for (case, taken) in question.cases.iter().zip(figures) {
         let name = format!("{}{}", if case.side == Side::Ours { "* " } else { "  " }, case.name);
-        let _ = match (taken, median) {
-            (Ok(list), Some(median)) => {
-                let (least, most) = (list[0], list[list.len() - 1]);
-                let ratio = best.map_or("-".into(), |best| format!("{:.2}", median / best));
+        let _ = match taken {
+            Ok(Summary { median, least, most }) => {
+                let ratio = ratio(*median, best, 2);
                 writeln!(text, "  {name:<28}{median:>12.1}{least:>12.1}{most:>12.1}{ratio:>14}")
             }
-            (Err(reason), _) => writeln!(text, "  {name:<28}failed: {reason}"),
-            (Ok(_), None) => writeln!(text, "  {name:<28}not asked"),
+            Err(reason) => writeln!(text, "  {name:<28}failed: {reason}"),
         };
     }
     text
 }
 
-/// Hands all contenders to criterion, which measures times only.
-fn analyse(criterion: &mut criterion::Criterion, index: usize, question: &Question) {
+/// Hands all contenders to criterion, which measures times only. Returns the number of ours that failed.
+fn analyse(criterion: &mut criterion::Criterion, index: usize, question: &Question) -> usize {
     if !question.is_of_time() {
-        return println!("{}: not a time; --versus asks it", question.name);
+        println!("{}: not a time; --versus asks it", question.name);
+        return 0;
     }
+    let mut failures = 0;
     let mut group = criterion.benchmark_group(&question.name);
     for (number, case) in question.cases.iter().enumerate() {
         if let Err(reason) = sample(index, number, Effort::exactly(1)) {
             println!("{}: {}: {reason}", question.name, case.name);
+            failures += usize::from(case.side == Side::Ours);
             continue;
         }
         let take = |operations| sample(index, number, Effort::exactly(operations)).expect("it ran before");
@@ -284,4 +307,5 @@ fn analyse(criterion: &mut criterion::Criterion, index: usize, question: &Questi
         });
     }
     group.finish();
+    failures
 }

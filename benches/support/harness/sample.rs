@@ -177,11 +177,8 @@ fn reason(status: ExitStatus, complaint: &str) -> Failure {
         return Failure::Late;
     }
     let words: Vec<&str> = complaint.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    // The first line of a panic says where; the message is the next.
-    let line = match words[..] {
-        [first, second, ..] if first.contains("panicked at") => second,
-        [first, ..] => first,
-        [] => "",
-    };
+    // The first line of a panic says where; the message is the next. What was said before is no reason.
+    let panic = words.iter().position(|line| line.contains("panicked at"));
+    let line = panic.and_then(|at| words.get(at + 1)).or(words.first()).unwrap_or(&"");
     Failure::Wrong(format!("{status} {line}").trim_end().to_owned())
 }

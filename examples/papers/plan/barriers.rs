@@ -288,7 +288,7 @@ fn coarse(size: Size) -> Experiment {
         crews.iter().map(ask).collect(),
         vec![stepped, repeated, grown],
     )
-    .rounds(size.pick(1, 3, 5))
+    .for_the_front(size)
 }
 
 fn loaded(size: Size) -> Experiment {

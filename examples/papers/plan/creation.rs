@@ -113,7 +113,7 @@ fn creation(size: Size) -> Experiment {
         }],
     };
     let exhibits = vec![by_creators, by_children];
-    Experiment::new(Paper::Nptl, "creation", size, questions, exhibits)
+    Experiment::new(Paper::Nptl, "creation", size, questions, exhibits).for_the_front(size)
 }
 
 fn crowd(size: Size) -> Experiment {

@@ -155,7 +155,7 @@ fn throughput(size: Size) -> Experiment {
         ],
     };
     let questions = (0..2).map(ask).collect();
-    Experiment::new(Paper::Java, "throughput", size, questions, vec![exhibit, ratio])
+    Experiment::new(Paper::Java, "throughput", size, questions, vec![exhibit, ratio]).for_the_front(size)
 }
 
 fn fairness(size: Size) -> Experiment {

@@ -52,6 +52,11 @@ impl Experiment {
         Self { rounds, ..self }
     }
 
+    /// The same, in enough rounds for a verdict, also if the run is quick: the front page has one of its claims.
+    fn for_the_front(self, size: Size) -> Self {
+        self.rounds(size.pick(1, 3, 5))
+    }
+
     /// The same, with samples that are given up after so long.
     fn patience(self, patience: Duration) -> Self {
         Self { patience: Some(patience), ..self }

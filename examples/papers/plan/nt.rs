@@ -271,6 +271,7 @@ fn locks(size: Size) -> Experiment {
         ],
     };
     Experiment::new(Paper::Nt, "locks", size, threads.iter().map(ask).collect(), vec![exhibit])
+        .for_the_front(size)
 }
 
 fn search(size: Size) -> Experiment {

@@ -234,6 +234,7 @@ fn four_games(size: Size) -> Experiment {
         questions,
         vec![exhibit, cpu_time::four_games(&labels)],
     )
+    .for_the_front(size)
 }
 
 /// M:N has 2,047 LWPs at most, and each thread that waits for a shared mutex takes one along. They are made

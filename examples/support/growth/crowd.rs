@@ -42,6 +42,9 @@ impl Costs {
 /// How many threads a step needs, to be measured.
 const ENOUGH: u32 = 10_000;
 
+/// Of a step that itself sleeps, there are at most so many rounds.
+const SLEEPY_ROUNDS: u32 = 500;
+
 /// How long before its moment a sleep is called for: at least, and for each thread.
 const AHEAD: Duration = Duration::from_millis(100);
 const AHEAD_EACH: Duration = Duration::from_micros(10);
@@ -212,9 +215,10 @@ pub(crate) fn measure<L: Named>(threads: u32) -> io::Result<Costs> {
     let each = |time: Duration, rounds: u32| time.as_nanos() as f64 / f64::from(threads) / f64::from(rounds);
     let all = |step| each((0..rounds).map(|_| stage.step(members, step)).sum(), rounds);
     let (wake, yields, lock) = (all(WAKE), all(YIELD), all(LOCK));
-    let own = each((0..rounds).map(|_| stage.unlock_each(members)).sum(), rounds);
+    let sleepy = rounds.min(SLEEPY_ROUNDS);
+    let own = each((0..sleepy).map(|_| stage.unlock_each(members)).sum(), sleepy);
     let missed = (threads * rounds).abs_diff(*stage.region.lock())
-        + stage.own.iter().map(|own| rounds.abs_diff(*own.lock())).sum::<u32>();
+        + stage.own.iter().map(|own| sleepy.abs_diff(*own.lock())).sum::<u32>();
     let moment = Instant::now() + AHEAD + AHEAD_EACH * threads;
     *stage.moment.lock() = moment;
     stage.step(members, TIMER);
