@@ -24,8 +24,9 @@
 //! (`keys.rs`). The library keeps nothing else in thread-locals: its allocator has no caches, and `errno`
 //! lies in `struct pthread`.
 //!
-//! **Few fields are known** (`shape.rs`): the id, the values of keys, and the vector of modules. They are
-//! found in two real blocks and checked there. If anything does not fit, there is no rung.
+//! **Few fields are known** (`shape.rs`): the id, the values of keys, the vector of modules, and what a
+//! thread may leave of requests to end, of detachment and of robust mutexes. They are found in two real blocks
+//! and checked there. If anything does not fit, there is no rung.
 //!
 //! **Limits** besides those of the parent module: `docs/musl.md`.
 
@@ -152,6 +153,9 @@ impl Library {
         }
         // SAFETY: a field of the block, which has no thread.
         unsafe { poke(tp + self.shape.tid, tid) };
+        // Its first thread has detached itself.
+        // SAFETY: as above.
+        unsafe { self.shape.clear(tp) };
         self.mark(tp);
         Ok(())
     }
@@ -200,6 +204,11 @@ impl Library {
         let tp = cradle::own();
         // SAFETY: the caller's promise.
         unsafe { self.keys.run_destructors(tp, &self.shape, aside) };
+        // The next thread was not asked to end, may detach itself, and must not write through a robust mutex
+        // that this one's owner frees.
+        // SAFETY: the block is the calling thread's own.
+        unsafe { self.shape.clear(tp) };
+        cradle::be_cancellable();
         // The next thread must not read through a locale that this one's owner may free.
         // SAFETY: changes the calling thread's locale, to one that always exists.
         unsafe { libc::uselocale(LC_GLOBAL_LOCALE) };
