@@ -75,7 +75,12 @@ impl Library {
     /// Returns the one of this process. The first call starts two short-lived threads. It must come from a
     /// thread that the C library made.
     pub(crate) fn get() -> Result<&'static Self, Unfit> {
-        LIBRARY.get_or_init(Self::find).as_ref().map_err(|unfit| *unfit)
+        let found = LIBRARY.get_or_try_init(|| match Self::find() {
+            // The next call looks again.
+            Err(unfit) if unfit.may_pass() => Err(unfit),
+            found => Ok(found),
+        });
+        found?.as_ref().map_err(|unfit| *unfit)
     }
 
     /// Returns what [`get`](Self::get) has returned before, without a look.
@@ -95,7 +100,7 @@ impl Library {
     fn find() -> Result<Self, Unfit> {
         let keys = Keys::make()?;
         let modules = Modules::find();
-        let (shape, blocks) = Shape::find(keys.own(), &modules)?;
+        let (shape, blocks) = Shape::find(keys.own(), &modules).inspect_err(|_| keys.unmake())?;
         let library =
             Self { shape, keys, modules, next_tid: AtomicU32::new(TIDS.start), free: Mutex::new(Vec::new()) };
         for tp in blocks {

@@ -60,6 +60,12 @@ impl Keys {
         }
     }
 
+    /// Takes the key back. There are only [`KEYS`].
+    pub(super) fn unmake(&self) {
+        // SAFETY: the key exists, and is not used after this.
+        unsafe { libc::pthread_key_delete(self.0) };
+    }
+
     pub(super) fn own(&self) -> libc::pthread_key_t {
         self.0
     }
