@@ -140,14 +140,8 @@ impl SizeClass {
     /// Returns the usable bytes of a stack of this class.
     #[inline]
     pub(crate) fn usable(self) -> usize {
-        let power = SMALLEST << self.octave();
+        let power = SMALLEST << self.0.div_ceil(2);
         if self.0.is_multiple_of(2) { power } else { power / 4 * 3 }
-    }
-
-    /// Returns the logarithm of the next power of two, in smallest stacks.
-    #[inline]
-    fn octave(self) -> u8 {
-        self.0.div_ceil(2)
     }
 
     #[inline]
