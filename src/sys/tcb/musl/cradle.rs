@@ -110,9 +110,10 @@ extern "C" fn leave_it(cradle: *mut c_void) -> *mut c_void {
     unsafe { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &mut before) };
     looks[1] = look();
     be_cancellable();
-    // No other thread joins it: the library will not learn of its end.
-    // SAFETY: the calling thread itself.
-    unsafe { libc::pthread_detach(pthread::pthread_self()) };
+    // SAFETY: takes nothing.
+    let me = unsafe { pthread::pthread_self() };
+    // SAFETY: no other thread joins this one or detaches it.
+    unsafe { libc::pthread_detach(me) };
     looks[2] = look();
     let born = Born { tp, tid, stack, looks };
     // SAFETY: lent. The maker reads it once the kernel thread is gone.

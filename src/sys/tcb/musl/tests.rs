@@ -219,8 +219,10 @@ fn a_request_to_cancel_does_not_outlive_its_thread() {
         one_after_the_other(
             || {
                 disable();
+                // SAFETY: takes nothing.
+                let me = unsafe { libc::pthread_self() };
                 // SAFETY: the calling thread.
-                assert_eq!(unsafe { libc::pthread_cancel(libc::pthread_self()) }, 0);
+                assert_eq!(unsafe { libc::pthread_cancel(me) }, 0);
                 pthread_testcancel();
             },
             || {
@@ -237,8 +239,12 @@ fn a_request_to_cancel_does_not_outlive_its_thread() {
 /// The library crashes if a thread is detached twice.
 #[test]
 fn each_thread_of_a_block_can_detach_itself() {
-    // SAFETY: the calling thread, which no other joins or detaches by that name.
-    let detach = || assert_eq!(unsafe { libc::pthread_detach(libc::pthread_self()) }, 0);
+    let detach = || {
+        // SAFETY: takes nothing.
+        let me = unsafe { libc::pthread_self() };
+        // SAFETY: no other thread joins this one or detaches it.
+        assert_eq!(unsafe { libc::pthread_detach(me) }, 0);
+    };
     let name = concat!(module_path!(), "::each_thread_of_a_block_can_detach_itself");
     child::isolated(name, || one_after_the_other(detach, detach));
 }
