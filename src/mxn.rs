@@ -55,7 +55,8 @@ pub fn in_dispatcher() -> bool {
 /// Stacks of green threads that have ended belong to the process. They keep their memory for the next
 /// threads, up to 16,384 of each size. What is beyond that is given back in the background, and when a
 /// runtime ends. So a program needs this only if it wants the rest back, too. It works without a runtime. A
-/// few stacks are not found: each LWP has up to 128 of each size at hand.
+/// few stacks are not found: each LWP has up to 128 of each size at hand, and of stacks of more than 1 MiB no
+/// more than 128 MiB, or two.
 ///
 /// It takes about a microsecond a stack, and blocks the calling kernel thread meanwhile.
 ///

@@ -33,15 +33,16 @@ use aside::ASIDE;
 ///
 /// # Errors
 ///
-/// If the rung is missing, or (for `None`) both are. The error says why, and what works instead.
+/// If the rung is missing, or (for `None`) both are. The error says why, and what works instead. Another
+/// error if there was no room to find that out.
 pub(crate) fn choose(wanted: Option<ThreadRegister>) -> io::Result<ThreadRegister> {
     if !arch::SUPPORTED {
         return Err(missing("green threads on this processor", &"there is no context switch for it"));
     }
     match wanted {
-        Some(rung) => works(rung).map_err(|why| missing(&format!("the rung `{rung}`"), &why)),
-        None => works(ThreadRegister::Switched)
-            .or_else(|_| works(ThreadRegister::Syscall))
+        Some(rung) => works(rung)?.map_err(|why| missing(&format!("the rung `{rung}`"), &why)),
+        None if works(ThreadRegister::Switched)?.is_ok() => Ok(ThreadRegister::Switched),
+        None => works(ThreadRegister::Syscall)?
             .map_err(|why| missing("a thread register for green threads", &why)),
     }
 }
@@ -57,24 +58,32 @@ fn missing(what: &str, why: &dyn std::fmt::Display) -> io::Error {
 }
 
 /// Tests a rung, once in this process.
-fn works(rung: ThreadRegister) -> Result<ThreadRegister, &'static str> {
+///
+/// # Errors
+/// There was no thread or no memory for the test. The next call tries it again.
+fn works(rung: ThreadRegister) -> io::Result<Result<ThreadRegister, &'static str>> {
     static SWITCHED: OnceLock<Result<(), String>> = OnceLock::new();
     static SYSCALL: OnceLock<Result<(), String>> = OnceLock::new();
     let (tested, possible) = match rung {
         ThreadRegister::Switched => (&SWITCHED, arch::tp::can_write(tcb::hwcap2())),
         ThreadRegister::Syscall => (&SYSCALL, arch::tp::SYSCALL),
-        ThreadRegister::Pinned => return Ok(rung),
+        ThreadRegister::Pinned => return Ok(Ok(rung)),
     };
-    let result = tested.get_or_init(|| {
+    let result = tested.get_or_try_init(|| -> io::Result<_> {
         if !possible {
-            return Err("the processor or the kernel does not allow it".into());
+            return Ok(Err("the processor or the kernel does not allow it".into()));
         }
-        let library = Library::get().map_err(|unfit| unfit.to_string())?;
         let write = if rung == ThreadRegister::Switched { arch::tp::write } else { arch::tp::write_syscall };
-        library.relay_setxid(write).map_err(|unfit| unfit.to_string())?;
-        self_test::run(rung, library).map_err(|what| format!("in the self-test, {what} was wrong"))
-    });
-    result.as_ref().map(|()| rung).map_err(String::as_str)
+        match Library::get().and_then(|library| library.relay_setxid(write).map(|()| library)) {
+            Err(unfit) if unfit.may_pass() => Err(unfit.into()),
+            Err(unfit) => Ok(Err(unfit.to_string())),
+            Ok(library) => {
+                let tested = self_test::run(rung, library)?;
+                Ok(tested.map_err(|what| format!("in the self-test, {what} was wrong")))
+            }
+        }
+    })?;
+    Ok(result.as_ref().map(|()| rung).map_err(String::as_str))
 }
 
 /// Returns the C library's part.
@@ -88,8 +97,15 @@ unsafe fn library() -> &'static Library {
 }
 
 /// Returns how many bytes of a span a thread's block takes.
-pub(crate) fn reserve() -> usize {
-    Library::get().map_or(0, Library::reserve)
+///
+/// # Errors
+/// There was no room to find that out. It holds for all stacks of the process, also for those of a later
+/// runtime.
+pub(crate) fn reserve() -> io::Result<usize> {
+    match Library::get() {
+        Err(unfit) if unfit.may_pass() => Err(unfit.into()),
+        library => Ok(library.map_or(0, Library::reserve)),
+    }
 }
 
 /// Frees what a block owns outside of its span.

@@ -130,7 +130,8 @@ impl KernelThreads {
     pub(crate) fn join(&self, of: &Lwp) {
         let mut members = self.members();
         let at = members.iter().position(|member| member.lwp == Some(of.index));
-        let member = at.map(|at| members.swap_remove(at));
+        // The others stay in order: an LWP whose kernel thread could not run may have another by now.
+        let member = at.map(|at| members.remove(at));
         drop(members);
         if let Some(member) = member {
             member.thread.join();
@@ -212,5 +213,29 @@ impl Starting {
             Some(number) => io::Error::from_raw_os_error(number),
             None => io::Error::new(error.kind(), error.to_string()),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mxn::tests::Model;
+    use crate::sys::kthread::Options;
+
+    /// An LWP whose kernel thread could not run may have another before the first was joined. The wait for
+    /// the first must not be one for the other, which runs.
+    #[test]
+    fn of_two_kernel_threads_of_an_lwp_the_first_is_joined_first() {
+        let model = Model::new(2, 0, 0);
+        let threads = KernelThreads::new();
+        for (name, lwp) in [("other", 0), ("failed", 1), ("runs", 1)] {
+            let thread = KernelThread::start(&Options::default(), || ()).unwrap();
+            threads.add(thread, Some(model.lwp(lwp)), Badge::new(name));
+        }
+        threads.join(model.lwp(0));
+        threads.join(model.lwp(1));
+        let left: Vec<_> = threads.left().into_iter().map(|badge| badge.name).collect();
+        assert_eq!(left, ["runs"]);
+        threads.join_all();
     }
 }

@@ -317,9 +317,11 @@ impl Monitor {
     /// Asks the thread of an LWP to leave, by signal, if that may be done already.
     fn ask_to_leave(&mut self, lwp: &Lwp, memory: &mut Memory, now: &mut Sample, time: u64, manner: Manner) {
         memory.asked_at = time;
-        // If it sleeps, it has begun to just now. A signal would end that.
+        // Without signals, none is sent, even if another runtime of the process has a handler. If the LWP
+        // sleeps, it has begun to just now, and a signal would end that.
         let asked = Preemption { tick: now.tick, manner };
-        now.asked = lwp_history::is_awake(lwp, &self.tasks)
+        now.asked = self.scheduler.signals
+            && lwp_history::is_awake(lwp, &self.tasks)
             && self.may_preempt()
             && self.scheduler.ask_to_leave(lwp, asked);
     }

@@ -56,7 +56,7 @@ pub(crate) fn start(settings: Settings) -> io::Result<Arc<Scheduler>> {
     let rung = tls::choose(settings.register)?;
     fork::expect_green_threads();
     Generation::watched(in_child)?;
-    stack::init(tls::reserve(), tls::destroy);
+    stack::init(tls::reserve()?, tls::destroy);
     if rung.is_per_thread() {
         stack::expect_blocks();
     }

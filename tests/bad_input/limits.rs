@@ -41,6 +41,15 @@ pub(crate) const ROLES: &[(&str, fn())] = &[
         assert!(!error.to_string().is_empty());
         wait_for_tasks(before);
     }),
+    ("a_start_that_was_refused", || {
+        limit_kernel_threads(0);
+        set_kernel_threads(|_| 0);
+        let error = Mxn::new().expect_err("not one LWP fits");
+        println!("{error}");
+        assert_ne!(error.kind(), ErrorKind::Unsupported, "it is supported, at another time");
+        set_kernel_threads(|most| most);
+        assert_eq!(mxn().run(|| 5), 5);
+    }),
     ("little_memory_mxn", || {
         let runtime = mxn();
         limit_memory(2 << 30);
@@ -79,9 +88,7 @@ fn limit_kernel_threads(more: u64) {
     // SAFETY: no preconditions.
     let root = unsafe { libc::geteuid() } == 0;
     let have = if root { tasks() } else { tasks_of_user() };
-    let limit = libc::rlimit { rlim_cur: have as u64 + more, rlim_max: have as u64 + more };
-    // SAFETY: a limit to read.
-    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NPROC, &limit) }, 0);
+    set_kernel_threads(|_| have as u64 + more);
     if root {
         // A user that no account of this machine has.
         let unused_uid = 1 << 30;
@@ -89,6 +96,17 @@ fn limit_kernel_threads(more: u64) {
         let failed = unsafe { libc::setresuid(unused_uid, unused_uid, unused_uid) };
         assert_eq!(failed, 0, "{}", io::Error::last_os_error());
     }
+}
+
+/// From now on this process's user may have so many kernel threads: `limit` of the most that it may allow.
+fn set_kernel_threads(limit: impl Fn(u64) -> u64) {
+    let mut now = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: a place for the limit.
+    assert_eq!(unsafe { libc::getrlimit(libc::RLIMIT_NPROC, &mut now) }, 0);
+    now.rlim_cur = limit(now.rlim_max);
+    // SAFETY: a limit to read.
+    let failed = unsafe { libc::setrlimit(libc::RLIMIT_NPROC, &now) };
+    assert_eq!(failed, 0, "{}", io::Error::last_os_error());
 }
 
 /// From now on this process may map `more` bytes than it has now.
@@ -199,6 +217,12 @@ fn the_limit_of_kernel_threads_is_reached() {
     let played = (0..10).map(|_| child::run("few_kernel_threads_onetoone", &[])).find(|ended| !taken(ended));
     played.expect("threads of other programs").expect_success();
     child::run("too_few_kernel_threads_to_start", &[]).expect_success();
+}
+
+/// What the first runtime finds out about the C library is not that no thread could be made just then.
+#[test]
+fn a_start_that_was_refused_may_be_tried_again() {
+    child::run("a_start_that_was_refused", &[]).expect_success();
 }
 
 /// Spawns threads that own a kernel thread until the system refuses one. The closure of that thread panics

@@ -156,6 +156,24 @@ fn new_threads_run_beside_hogs_without_a_signal() {
     });
 }
 
+/// The same, if another runtime of the process uses signals, and no LWP is left that the slot could go to.
+#[test]
+fn no_signal_comes_to_a_runtime_that_wants_none() {
+    on(MIGRATING, "a hog on the only LWP, no signal", |rung| {
+        let _with_signals = builder(rung).concurrency(1).build().unwrap();
+        let rt = builder(rung).concurrency(1).max_lwps(1).preemption_signal(None).build().unwrap();
+        let hog = rt.spawn(|| {
+            let turn = Instant::now();
+            while turn.elapsed() < Duration::from_millis(300) {
+                std::hint::spin_loop();
+            }
+        });
+        rt.spawn(|| ()).join().unwrap();
+        hog.join().unwrap();
+        assert_eq!(rt.stats().preempted, 0);
+    });
+}
+
 /// A thread blocks a signal that its LWP does not, so no signal can move it. Its slot is handed off, and it
 /// goes on beside. Once it can be moved it is, though it never calls the runtime. Then no more kernel threads
 /// are at work than slots.

@@ -4,13 +4,14 @@
 //! is a *spare*. If the loaded chain is full, the spare, if full, goes to the pool, and the loaded one
 //! becomes the spare. If both are empty, a chain is fetched.
 //!
-//! So at least [`MAGAZINE`] operations lie between two visits to the pool, however they alternate (Bonwick's
-//! magazines). A visit moves a whole chain, and a cache holds at most two magazines of each class.
+//! So at least [`magazine`] operations lie between two visits to the pool, however they alternate (Bonwick's
+//! magazines). A visit moves a whole chain, and a cache holds at most two magazines of each class, new stacks
+//! aside. Of large stacks, a magazine is small: each may have been used to the end.
 
 use std::io;
 
 use super::chain::Chain;
-use super::pool::{self, MAGAZINE};
+use super::pool::{self, magazine};
 use super::{SizeClass, Stack};
 
 /// The free stacks of one LWP. Used by the LWP alone: it is not `Sync`.
@@ -22,7 +23,7 @@ pub(crate) struct Cache {
 #[derive(Debug)]
 struct Magazines {
     loaded: Chain,
-    /// Empty or full.
+    /// Empty, or full as given back by this LWP or another.
     spare: Chain,
 }
 
@@ -51,7 +52,7 @@ impl Cache {
     pub(crate) fn give_back(&self, stack: Stack) {
         let class = stack.size_class();
         let magazines = &self.classes[class.index()];
-        if magazines.loaded.len() == MAGAZINE {
+        if magazines.loaded.len() >= magazine(class) {
             magazines.unload(class);
         }
         magazines.loaded.push(stack);

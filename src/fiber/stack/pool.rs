@@ -20,12 +20,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::chain::{Chain, ChainList};
 use super::lock::Lock;
 use super::mapped::{self, Slab};
-use super::{SizeClass, Stack, WITH_BLOCKS, tls};
+use super::{SMALLEST, SizeClass, Stack, WITH_BLOCKS, tls};
 use crate::sys::mmap::Parts;
 
 /// How many stacks move at once between an LWP's cache and the pool. The cache holds two such chains at most.
 pub(super) const MAGAZINE: u32 = 64;
 const _: () = assert!(MAGAZINE as usize <= Parts::MOST);
+/// The bound on the usable bytes of stacks that move at once, if there is more than one. So a cache does not
+/// keep much more than twice that of a class, if every one had been used to the end.
+const MAGAZINE_BYTES: usize = 64 << 20;
 /// How many warm free stacks are kept for each class: enough for the next wave of 10,000 threads.
 pub(super) const KEEP_WARM: usize = 16 << 10;
 /// The bound on their usable bytes, if every one had been used to the end.
@@ -80,10 +83,7 @@ impl Pool {
     }
 
     fn free_chain(&self) -> Option<Chain> {
-        self.free.with(|free| {
-            let single = || (!free.singles.is_empty()).then(|| free.singles.take());
-            free.warm.pop().or_else(single).or_else(|| free.cold.pop())
-        })
+        self.free.with(|free| free.warm_chain().or_else(|| free.cold.pop()))
     }
 }
 
@@ -130,7 +130,7 @@ pub(crate) fn take(class: SizeClass) -> io::Result<Stack> {
 pub(crate) fn give_back(stack: Stack) {
     pool(stack.size_class()).free.with(|free| {
         free.singles.push(stack);
-        if free.singles.len() >= MAGAZINE {
+        if free.singles.len() >= magazine(stack.size_class()) {
             let full = free.singles.take();
             free.add_warm(full, stack.size_class());
         }
@@ -184,6 +184,11 @@ pub(super) fn give_back_batch(chain: Chain, class: SizeClass) {
 }
 
 impl Free {
+    /// Takes a chain of stacks that may be warm.
+    fn warm_chain(&mut self) -> Option<Chain> {
+        self.warm.pop().or_else(|| (!self.singles.is_empty()).then(|| self.singles.take()))
+    }
+
     fn add_warm(&mut self, chain: Chain, class: SizeClass) {
         self.warm.push(chain);
         // Relaxed, here and below: a note. The thread that acts on it looks at the lists.
@@ -191,6 +196,14 @@ impl Free {
             SURPLUS.store(true, Ordering::Relaxed);
         }
     }
+}
+
+/// Returns how many stacks of a class are given back at once: a magazine, or fewer large ones.
+#[inline]
+pub(super) fn magazine(class: SizeClass) -> u32 {
+    const SMALL: SizeClass = SizeClass(2 * (MAGAZINE_BYTES / MAGAZINE as usize / SMALLEST).ilog2() as u8);
+    // Without a division for small ones: this is asked at the end of each thread.
+    if class <= SMALL { MAGAZINE } else { (MAGAZINE_BYTES / class.usable()).max(1) as u32 }
 }
 
 /// Returns how many warm stacks of a class to keep.
@@ -224,7 +237,9 @@ pub(crate) fn trim_to(keep: usize) -> usize {
 fn trim_class(class: SizeClass, keep: usize) -> usize {
     let free = &pool(class).free;
     // The list itself hands over between trimmers: each takes another chain.
-    let surplus = free.with(|free| if free.warm.stacks() > keep { free.warm.pop() } else { None });
+    let surplus = free.with(|free| {
+        if free.warm.stacks() + free.singles.len() as usize > keep { free.warm_chain() } else { None }
+    });
     let Some(chain) = surplus else { return 0 };
     chill(&chain);
     let trimmed = chain.len() as usize;

@@ -274,6 +274,30 @@ fn trimming_keeps_the_bound_and_destroys_blocks() {
     });
 }
 
+/// What a thread outside the pool of LWPs took or gave back is found, too.
+#[test]
+fn stacks_given_back_one_by_one_are_trimmed() {
+    isolated!("stacks_given_back_one_by_one_are_trimmed", {
+        let stacks: Vec<Stack> = (0..3).map(|_| take(class(SMALLEST)).unwrap()).collect();
+        stacks.iter().for_each(|&stack| give_back(stack));
+        assert!(trim_to(0) >= 3);
+        assert_eq!(trim_to(0), 0);
+    });
+}
+
+/// 128 of them, if all have been used to the end, would be 16 GiB for each LWP.
+#[test]
+fn a_cache_keeps_few_large_stacks() {
+    isolated!("a_cache_keeps_few_large_stacks", {
+        const MANY: usize = 20;
+        let class = class(128 << 20);
+        let cache = Cache::new();
+        let stacks: Vec<Stack> = (0..MANY).map(|_| cache.take(class).unwrap()).collect();
+        stacks.iter().for_each(|&stack| cache.give_back(stack));
+        assert!(trim_to(0) >= MANY - 2, "all but two are for others to take, and to trim");
+    });
+}
+
 /// Runs `body` on a stack of the pool, on this kernel thread.
 fn on(stack: Stack, body: &dyn Fn()) {
     struct Visit<'a> {

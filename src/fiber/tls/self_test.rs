@@ -1,6 +1,7 @@
 //! A test whether a rung works in this process: one green context on a block of its own, twice.
 
 use std::cell::Cell;
+use std::io;
 
 use crate::arch::{self, SavedSp};
 use crate::fiber::ThreadRegister;
@@ -25,14 +26,17 @@ struct Trial {
     verdict: Result<(), &'static str>,
 }
 
-/// Runs one thread on a block of its own, twice, on `rung`.
-pub(super) fn run(rung: ThreadRegister, library: &'static Library) -> Result<(), &'static str> {
+/// Runs one thread on a block of its own, twice, on `rung`. Returns what was wrong, if anything was.
+///
+/// # Errors
+/// There was no memory.
+pub(super) fn run(rung: ThreadRegister, library: &'static Library) -> io::Result<Result<(), &'static str>> {
     let len = (TEST_STACK + library.reserve()).next_multiple_of(page_size());
-    let span = Mapping::reserve(len).map_err(|_| "memory")?;
+    let span = Mapping::reserve(len)?;
     // SAFETY: this is the end of the mapping.
     let top = unsafe { span.start().add(span.len()) };
     // SAFETY: the span's end is aligned to pages, the reserve lies in it, and the span outlives the block.
-    let tp = unsafe { library.create(top, span.start()) }.map_err(|_| "memory")?;
+    let tp = unsafe { library.create(top, span.start()) }?;
     // SAFETY: within the span, and above the test's stack.
     let stack = unsafe { top.sub(library.reserve()) };
     let before = PROBE.replace(1);
@@ -50,10 +54,7 @@ pub(super) fn run(rung: ThreadRegister, library: &'static Library) -> Result<(),
         unsafe { super::switch(rung, save, start, tp, 0) };
         result = result.and(trial.verdict);
         // SAFETY: the thread has left the block for good.
-        let renewed = unsafe { library.renew(tp) };
-        if renewed.is_err() {
-            return Err("memory");
-        }
+        unsafe { library.renew(tp) }?;
     }
     // SAFETY: the thread has left the block for good.
     unsafe { library.destroy(tp) };
@@ -61,7 +62,7 @@ pub(super) fn run(rung: ThreadRegister, library: &'static Library) -> Result<(),
         result = result.and(Err("the way back"));
     }
     drop(span);
-    result
+    Ok(result)
 }
 
 /// Runs the thread of a self-test.

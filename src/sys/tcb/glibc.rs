@@ -59,7 +59,12 @@ impl Library {
     /// Returns the one of this process. The first call starts two short-lived threads. It must come from a
     /// thread that the C library made.
     pub(crate) fn get() -> Result<&'static Self, Unfit> {
-        LIBRARY.get_or_init(Self::find).as_ref().map_err(|unfit| *unfit)
+        let found = LIBRARY.get_or_try_init(|| match Self::find() {
+            // The next call looks again.
+            Err(unfit) if unfit.may_pass() => Err(unfit),
+            found => Ok(found),
+        });
+        found?.as_ref().map_err(|unfit| *unfit)
     }
 
     /// Returns what [`get`](Self::get) has returned before, without a look.

@@ -24,8 +24,9 @@
 //! (`keys.rs`). The library keeps nothing else in thread-locals: its allocator has no caches, and `errno`
 //! lies in `struct pthread`.
 //!
-//! **Few fields are known** (`shape.rs`): the id, the values of keys, and the vector of modules. They are
-//! found in two real blocks and checked there. If anything does not fit, there is no rung.
+//! **Few fields are known** (`shape.rs`): the id, the values of keys, the vector of modules, and what a
+//! thread may leave of requests to end, of detachment and of robust mutexes. They are found in two real blocks
+//! and checked there. If anything does not fit, there is no rung.
 //!
 //! **Limits** besides those of the parent module: `docs/musl.md`.
 
@@ -74,7 +75,12 @@ impl Library {
     /// Returns the one of this process. The first call starts two short-lived threads. It must come from a
     /// thread that the C library made.
     pub(crate) fn get() -> Result<&'static Self, Unfit> {
-        LIBRARY.get_or_init(Self::find).as_ref().map_err(|unfit| *unfit)
+        let found = LIBRARY.get_or_try_init(|| match Self::find() {
+            // The next call looks again.
+            Err(unfit) if unfit.may_pass() => Err(unfit),
+            found => Ok(found),
+        });
+        found?.as_ref().map_err(|unfit| *unfit)
     }
 
     /// Returns what [`get`](Self::get) has returned before, without a look.
@@ -94,7 +100,7 @@ impl Library {
     fn find() -> Result<Self, Unfit> {
         let keys = Keys::make()?;
         let modules = Modules::find();
-        let (shape, blocks) = Shape::find(keys.own(), &modules)?;
+        let (shape, blocks) = Shape::find(keys.own(), &modules).inspect_err(|_| keys.unmake())?;
         let library =
             Self { shape, keys, modules, next_tid: AtomicU32::new(TIDS.start), free: Mutex::new(Vec::new()) };
         for tp in blocks {
@@ -152,6 +158,9 @@ impl Library {
         }
         // SAFETY: a field of the block, which has no thread.
         unsafe { poke(tp + self.shape.tid, tid) };
+        // Its first thread has detached itself.
+        // SAFETY: as above.
+        unsafe { self.shape.clear(tp) };
         self.mark(tp);
         Ok(())
     }
@@ -200,6 +209,11 @@ impl Library {
         let tp = cradle::own();
         // SAFETY: the caller's promise.
         unsafe { self.keys.run_destructors(tp, &self.shape, aside) };
+        // The next thread was not asked to end, may detach itself, and must not write through a robust mutex
+        // that this one's owner frees.
+        // SAFETY: the block is the calling thread's own.
+        unsafe { self.shape.clear(tp) };
+        cradle::be_cancellable();
         // The next thread must not read through a locale that this one's owner may free.
         // SAFETY: changes the calling thread's locale, to one that always exists.
         unsafe { libc::uselocale(LC_GLOBAL_LOCALE) };

@@ -12,8 +12,15 @@ pub(crate) enum Unfit {
     Unexpected(&'static str),
     /// The process runs on a shadow stack, and a switch of stacks does not handle that.
     ShadowStack,
-    /// No real thread could be made to compare with. The value is the error number.
+    /// No real thread could be made to compare with, or there was no memory. The value is the error number.
     NoThread(i32),
+}
+
+impl Unfit {
+    /// Returns `true` if it may be otherwise at another time.
+    pub(crate) fn may_pass(self) -> bool {
+        matches!(self, Self::NoThread(_))
+    }
 }
 
 impl fmt::Display for Unfit {
@@ -37,6 +44,10 @@ impl fmt::Display for Unfit {
 
 impl From<Unfit> for io::Error {
     fn from(unfit: Unfit) -> Self {
-        io::Error::new(io::ErrorKind::Unsupported, unfit.to_string())
+        let kind = match unfit {
+            Unfit::NoThread(errno) => io::Error::from_raw_os_error(errno).kind(),
+            _ => io::ErrorKind::Unsupported,
+        };
+        io::Error::new(kind, unfit.to_string())
     }
 }

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::super::super::kthread::{Attributes, Mask, Options};
 use super::super::super::{futex, pthread};
+use super::shape::{LOOKED_AT, peek};
 
 /// The stack of the thread, in bytes. It makes a few system calls.
 const STACK: usize = 16 << 10;
@@ -28,7 +29,12 @@ pub(super) struct Born {
     pub(super) tid: u32,
     /// The upper end and the size of the stack, as the library tells them.
     pub(super) stack: (usize, usize),
+    /// The block's first bytes: at first, while the thread may not be cancelled, and detached.
+    pub(super) looks: [Look; 3],
 }
+
+/// The words at the beginning of a block.
+pub(super) type Look = [u32; LOOKED_AT / 4];
 
 struct Cradle {
     /// Not zero until the kernel thread is gone.
@@ -48,7 +54,7 @@ pub(super) fn make(value: Option<(libc::pthread_key_t, usize)>) -> Result<Born, 
     // A guard would split the mapping, and so use two.
     // SAFETY: initialized attributes.
     unsafe { libc::pthread_attr_setguardsize(&raw mut attributes.0, 0) };
-    let born = Born { tp: 0, tid: 0, stack: (0, 0) };
+    let born = Born { tp: 0, tid: 0, stack: (0, 0), looks: [[0; LOOKED_AT / 4]; 3] };
     let cradle = Cradle { lives: AtomicU32::new(1), value, born };
     let cradle = Box::into_raw(Box::new(cradle));
     let mut thread = MaybeUninit::uninit();
@@ -95,7 +101,21 @@ extern "C" fn leave_it(cradle: *mut c_void) -> *mut c_void {
     }
     // SAFETY: takes nothing.
     let tid = unsafe { libc::syscall(libc::SYS_gettid) } as u32;
-    let born = Born { tp: own(), tid, stack: stack() };
+    let (tp, stack) = (own(), stack());
+    // SAFETY: within what every block has.
+    let look = || unsafe { peek::<Look>(tp) };
+    let mut looks = [look(); 3];
+    let mut before: c_int = 0;
+    // SAFETY: a place for the old state.
+    unsafe { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &mut before) };
+    looks[1] = look();
+    be_cancellable();
+    // SAFETY: takes nothing.
+    let me = unsafe { pthread::pthread_self() };
+    // SAFETY: no other thread joins this one or detaches it.
+    unsafe { libc::pthread_detach(me) };
+    looks[2] = look();
+    let born = Born { tp, tid, stack, looks };
     // SAFETY: lent. The maker reads it once the kernel thread is gone.
     unsafe { (*cradle).born = born };
     // SAFETY: lent. Both sides use it as an atomic.
@@ -105,6 +125,16 @@ extern "C" fn leave_it(cradle: *mut c_void) -> *mut c_void {
     // SAFETY: ends this kernel thread. Nothing on its stack has a destructor.
     unsafe { libc::syscall(libc::SYS_exit, 0) };
     unreachable!("a kernel thread outlived its end")
+}
+
+/// Makes the calling thread one that can be cancelled, as a new thread is. `pthread_exit` makes it one that
+/// cannot.
+pub(super) fn be_cancellable() {
+    let mut before: c_int = 0;
+    // SAFETY: a place for the old type. This one looks at no request.
+    unsafe { pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &mut before) };
+    // SAFETY: a place for the old state.
+    unsafe { pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &mut before) };
 }
 
 /// Returns the end and the size of the calling thread's stack, as the library tells them.
@@ -119,4 +149,13 @@ fn stack() -> (usize, usize) {
     // SAFETY: attributes filled in above; two places to write to.
     unsafe { libc::pthread_attr_getstack(&raw const attributes, &raw mut low, &raw mut size) };
     (low.addr() + size, size)
+}
+
+const PTHREAD_CANCEL_ENABLE: c_int = 0;
+const PTHREAD_CANCEL_DISABLE: c_int = 1;
+const PTHREAD_CANCEL_DEFERRED: c_int = 0;
+
+unsafe extern "C" {
+    fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
+    fn pthread_setcanceltype(kind: c_int, before: *mut c_int) -> c_int;
 }

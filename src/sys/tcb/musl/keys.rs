@@ -11,7 +11,7 @@
 //! The same destructor notices that the thread itself calls `pthread_exit`. That cannot end a green thread,
 //! so it ends the process, with a message.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_void;
 use std::ptr;
 
 use super::super::Aside;
@@ -60,6 +60,12 @@ impl Keys {
         }
     }
 
+    /// Takes the key back. There are only [`KEYS`].
+    pub(super) fn unmake(&self) {
+        // SAFETY: the key exists, and is not used after this.
+        unsafe { libc::pthread_key_delete(self.0) };
+    }
+
     pub(super) fn own(&self) -> libc::pthread_key_t {
         self.0
     }
@@ -86,10 +92,6 @@ impl Keys {
             unsafe { libc::pthread_setspecific(self.0, data.cast()) };
             // SAFETY: `exit` takes `leaving`, which is lent until it has come back.
             unsafe { (aside.call)(exit, data) };
-            let mut before: c_int = 0;
-            // `pthread_exit` has switched cancellation off.
-            // SAFETY: a place for the old state.
-            unsafe { pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &mut before) };
         }
         // POSIX: if a thread sets values forever, they are dropped.
         for key in 0..KEYS as libc::pthread_key_t {
@@ -106,12 +108,6 @@ impl Leaving<'_> {
         // SAFETY: the calling thread's block.
         keys.filter(|&key| key != self.key).any(|key| unsafe { self.shape.value(self.tp, key) } != 0)
     }
-}
-
-const PTHREAD_CANCEL_ENABLE: c_int = 0;
-
-unsafe extern "C" {
-    fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
 }
 
 /// Runs `pthread_exit`, which does not come back.

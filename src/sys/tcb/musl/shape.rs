@@ -10,7 +10,7 @@ use super::modules::Modules;
 
 /// How much of `struct pthread` is looked at, in bytes. It is 200 long; the library's share of the mapping
 /// goes on for a kilobyte or more.
-const LOOKED_AT: usize = 256;
+pub(super) const LOOKED_AT: usize = 256;
 /// The second word: the vector of modules.
 const VECTOR: usize = 8;
 /// How far above a block the values of keys may begin, in bytes.
@@ -27,6 +27,12 @@ pub(super) struct Shape {
     /// The end of the stack, with its size beside it. For what the library tells of it only, so a block can
     /// do without.
     pub(super) stack: Option<usize>,
+    /// Whether the thread was asked to end.
+    cancel: usize,
+    /// Whether the thread is joined, and what says that it can be.
+    detached: (usize, u32),
+    /// The list of robust mutexes that the thread holds: the first, and two words on, the one that it locks.
+    robust: usize,
 }
 
 impl Shape {
@@ -58,10 +64,20 @@ impl Shape {
             8,
         );
         let stack = both(&|born, at, _| at > VECTOR && (word(born, at), word(born, at + 8)) == born.stack, 8);
+        let states = || {
+            let changed = |to: usize| both(&|born, at, _| born.looks[0][at / 4] != born.looks[to][at / 4], 4);
+            // The word before the state of cancellation.
+            Some((changed(1)?.checked_sub(4)?, changed(2)?))
+        };
+        let (cancel, detached) = states().ok_or(Unfit::Unexpected("the state of cancellation"))?;
+        let robust = both(&|born, at, _| at > 0 && word(born, at) == born.tp + at, 8);
         let shape = Self {
             tid: tid.ok_or(Unfit::Unexpected("the thread id"))?,
             values: values.ok_or(Unfit::Unexpected("the values of pthread keys"))?,
             stack,
+            cancel,
+            detached: (detached, born[0].looks[0][detached / 4]),
+            robust: robust.ok_or(Unfit::Unexpected("the list of robust mutexes"))?,
         };
         // SAFETY: both blocks are complete, and no thread uses them.
         if born.iter().all(|born| unsafe { modules.fit(born.tp, &shape) }) {
@@ -69,6 +85,22 @@ impl Shape {
         } else {
             Err(Unfit::Unexpected("the vector of modules"))
         }
+    }
+
+    /// Makes the thread of a block one that can be joined, was not asked to end, and holds no robust mutex.
+    ///
+    /// # Safety
+    /// `tp` is the calling thread's, or of a block that no thread runs on.
+    pub(super) unsafe fn clear(&self, tp: usize) {
+        let (detached, joinable) = self.detached;
+        // SAFETY: a field of the block.
+        unsafe { poke(tp + detached, joinable) };
+        // SAFETY: a field of the block.
+        unsafe { poke(tp + self.cancel, 0_u32) };
+        // SAFETY: a field of the block.
+        unsafe { poke(tp + self.robust, tp + self.robust) };
+        // SAFETY: a field of the block.
+        unsafe { poke(tp + self.robust + 16, 0_usize) };
     }
 
     /// Returns the value of a key in a block.

@@ -182,3 +182,107 @@ fn the_exit_of_a_green_thread_is_reported() {
         ended.expect_words(&["pthread_exit or pthread_cancel in a green thread"]);
     }
 }
+
+/// Runs `first` in a green thread, and then `second` in another one of the same block.
+fn one_after_the_other(first: fn(), second: fn()) {
+    use crate::runtime::Runtime;
+    let runtime = crate::mxn::Mxn::builder().concurrency(1).build().unwrap();
+    runtime.run(move || {
+        let run = |life: fn()| {
+            let block = move || {
+                life();
+                cradle::own()
+            };
+            crate::thread::spawn(block).join().unwrap()
+        };
+        // As a rule the first time: an LWP uses the last stack again.
+        while run(first) != run(second) {}
+    });
+}
+
+/// The next thread would end the process at its first call that may be cancelled.
+#[test]
+fn a_request_to_cancel_does_not_outlive_its_thread() {
+    unsafe extern "C" {
+        fn pthread_setcancelstate(state: i32, before: *mut i32) -> i32;
+        safe fn pthread_testcancel();
+    }
+    const DISABLED: i32 = 1;
+    fn disable() -> i32 {
+        let mut before = 0;
+        // SAFETY: a place for the old state.
+        assert_eq!(unsafe { pthread_setcancelstate(DISABLED, &mut before) }, 0);
+        before
+    }
+    let name = concat!(module_path!(), "::a_request_to_cancel_does_not_outlive_its_thread");
+    child::isolated(name, || {
+        one_after_the_other(
+            || {
+                disable();
+                // SAFETY: takes nothing.
+                let me = unsafe { libc::pthread_self() };
+                // SAFETY: the calling thread.
+                assert_eq!(unsafe { libc::pthread_cancel(me) }, 0);
+                pthread_testcancel();
+            },
+            || {
+                assert_eq!(disable(), 1 - DISABLED, "a state of the last thread");
+                let mut before = 0;
+                // SAFETY: a place for the old state.
+                assert_eq!(unsafe { pthread_setcancelstate(1 - DISABLED, &mut before) }, 0);
+                pthread_testcancel();
+            },
+        );
+    });
+}
+
+/// The library crashes if a thread is detached twice.
+#[test]
+fn each_thread_of_a_block_can_detach_itself() {
+    let detach = || {
+        // SAFETY: takes nothing.
+        let me = unsafe { libc::pthread_self() };
+        // SAFETY: no other thread joins this one or detaches it.
+        assert_eq!(unsafe { libc::pthread_detach(me) }, 0);
+    };
+    let name = concat!(module_path!(), "::each_thread_of_a_block_can_detach_itself");
+    child::isolated(name, || one_after_the_other(detach, detach));
+}
+
+/// The next thread would write through a mutex that is freed.
+#[test]
+fn the_list_of_robust_mutexes_does_not_outlive_its_thread() {
+    unsafe extern "C" {
+        fn pthread_mutexattr_setrobust(attributes: *mut libc::pthread_mutexattr_t, robust: i32) -> i32;
+    }
+    /// Makes a robust mutex and locks it.
+    fn locked() -> &'static mut [u8; size_of::<libc::pthread_mutex_t>()] {
+        // SAFETY: plain data, filled in by the call below.
+        let mut attributes: libc::pthread_mutexattr_t = unsafe { std::mem::zeroed() };
+        // SAFETY: a place for the attributes.
+        assert_eq!(unsafe { libc::pthread_mutexattr_init(&mut attributes) }, 0);
+        // SAFETY: initialized above.
+        assert_eq!(unsafe { pthread_mutexattr_setrobust(&mut attributes, 1) }, 0);
+        let mutex = Box::leak(Box::new(libc::PTHREAD_MUTEX_INITIALIZER));
+        // SAFETY: a place for the mutex, and attributes.
+        assert_eq!(unsafe { libc::pthread_mutex_init(mutex, &attributes) }, 0);
+        // SAFETY: initialized above.
+        assert_eq!(unsafe { libc::pthread_mutex_lock(mutex) }, 0);
+        // SAFETY: a mutex is plain data, and this one is leaked.
+        unsafe { &mut *ptr::from_mut(mutex).cast() }
+    }
+    static FIRST: std::sync::Mutex<Option<&[u8; size_of::<libc::pthread_mutex_t>()]>> =
+        std::sync::Mutex::new(None);
+    one_after_the_other(
+        || {
+            let first = locked();
+            // It is freed, and used for something else.
+            first.fill(0x55);
+            *FIRST.lock().unwrap() = Some(first);
+        },
+        || {
+            locked();
+        },
+    );
+    assert!(FIRST.lock().unwrap().unwrap().iter().all(|&byte| byte == 0x55), "written to");
+}
