@@ -124,6 +124,7 @@ mod shim;
 pub mod signal;
 pub mod sync;
 mod sys;
+#[macro_use]
 pub mod thread;
 #[cfg(unix)]
 pub mod threadmon;

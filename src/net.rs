@@ -56,8 +56,7 @@
 mod address;
 mod common;
 pub(crate) mod socket;
-mod tcp_listener;
-mod tcp_stream;
+mod tcp;
 mod udp_socket;
 pub(crate) mod unix;
 
@@ -67,6 +66,5 @@ pub use std::net::{
 };
 
 pub use self::address::lookup_host;
-pub use self::tcp_listener::{Incoming, TcpListener};
-pub use self::tcp_stream::TcpStream;
+pub use self::tcp::{Incoming, TcpListener, TcpStream};
 pub use self::udp_socket::UdpSocket;

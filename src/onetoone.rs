@@ -12,7 +12,6 @@
 
 pub(crate) mod config;
 pub(crate) mod inner;
-mod live;
 mod shutdown;
 mod threads;
 

@@ -29,7 +29,6 @@ pub(crate) mod reason;
 pub(crate) mod robust;
 #[cfg(unix)]
 pub(crate) mod shared_futex;
-mod sleep;
 mod sleep_word;
 pub(crate) mod sleeper;
 pub(crate) mod specific;

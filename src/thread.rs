@@ -16,7 +16,7 @@
 //!
 //! `thread_local!`, and with it everything that uses it, is std's own: each green thread has its own values.
 
-/// Defines public methods that only look: one expression each.
+/// Defines public methods that only look: one expression each. `trace` has it, too.
 macro_rules! getters {
     ($($(#[$about:meta])* fn $name:ident(&$this:ident) -> $type:ty = $value:expr;)+) => {$(
         $(#[$about])*

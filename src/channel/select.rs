@@ -8,26 +8,24 @@
 #[macro_use]
 mod macros;
 mod port;
-mod ready;
 mod run;
 
 #[doc(hidden)]
 pub mod internal;
-mod join;
 mod selected;
 
 use std::marker::PhantomData;
 
 use self::port::{Ending, Port};
 use self::run::{Case, Manner, choose};
-use super::error::{SelectTimeoutError, TrySelectError};
+use super::error::{ReadyTimeoutError, SelectTimeoutError, TryReadyError, TrySelectError};
 use super::receiver::Receiver;
 use super::sender::Sender;
 use super::waiters::Deal;
 use crate::park::current;
 use crate::park::wait::{Wait, WaitError, timed};
 
-pub use self::join::Join;
+pub use self::port::Join;
 pub use self::selected::SelectedOperation;
 
 /// An operation to choose from.
@@ -304,6 +302,90 @@ impl<'a> Select<'a> {
     pub fn select_with(&mut self, wait: Wait) -> Result<SelectedOperation<'a>, WaitError> {
         self.check(wait);
         wait.run(|wait| self.select_by(Some(wait)))
+    }
+}
+
+/// Waiting until one of the operations is ready, without doing any.
+impl Select<'_> {
+    /// Returns the index of an operation that is ready, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// If there is none.
+    ///
+    /// # Blocks
+    ///
+    /// Never.
+    pub fn try_ready(&mut self) -> Result<usize, TryReadyError> {
+        self.ready_by(None).map_err(|_| TryReadyError)
+    }
+
+    /// Returns the index of an operation as soon as it is ready. Does nothing with it. When the caller
+    /// tries it, other threads may have been faster.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::channel::{self, Select};
+    ///
+    /// let (s, r) = channel::unbounded();
+    /// let mut select = Select::new();
+    /// let receives = select.recv(&r);
+    /// s.send(1).unwrap();
+    /// assert_eq!(select.ready(), receives);
+    /// assert_eq!(r.try_recv(), Ok(1));
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If there are no operations.
+    ///
+    /// # Blocks
+    ///
+    /// The thread, while no operation is ready.
+    pub fn ready(&mut self) -> usize {
+        self.ready_with(Wait::forever()).expect("a wait without a deadline ends with an operation")
+    }
+
+    timed! {
+        ready
+        /// # Errors
+        ///
+        /// If none became ready in time.
+        pub fn ready_timeout, ready_deadline(&mut self) -> Result<usize, ReadyTimeoutError> {
+            |limit| self.ready_by(Some(limit())).map_err(|_| ReadyTimeoutError)
+        }
+    }
+
+    /// [`ready`](Self::ready) that ends as `wait` says.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::channel::{self, Select};
+    /// use selvedge::{Wait, WaitError, thread};
+    ///
+    /// let (_s, r) = channel::unbounded::<u32>();
+    /// let mut select = Select::new();
+    /// select.recv(&r);
+    /// thread::current().interrupt();
+    /// assert_eq!(select.ready_with(Wait::forever().interruptible()), Err(WaitError::Interrupted));
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If there are no operations, and the wait has no deadline.
+    ///
+    /// # Errors
+    ///
+    /// [`WaitError`].
+    ///
+    /// # Blocks
+    ///
+    /// The thread, while no operation is ready.
+    pub fn ready_with(&mut self, wait: Wait) -> Result<usize, WaitError> {
+        self.check(wait);
+        wait.run(|wait| self.ready_by(Some(wait)))
     }
 }
 

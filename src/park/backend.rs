@@ -17,7 +17,7 @@ use super::grants::Grants;
 use super::mutex_handoff::HeldMutex;
 use super::priority::Priority;
 use super::reason::WaitReason;
-pub(crate) use super::sleep::Sleep;
+pub(crate) use super::sleep_word::Sleep;
 use super::thread::ThreadRef;
 use crate::recorder::ring::Ring;
 use crate::recorder::waits::Waits;

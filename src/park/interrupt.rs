@@ -57,7 +57,7 @@ use super::backend::Spawner;
 use super::current;
 use super::no_preempt::NoPreempt;
 use super::reason::WaitReason;
-use super::sleep::Sleep;
+use super::sleep_word::Sleep;
 use super::thread::ThreadRef;
 
 /// The error of a wait that was ended by [`Thread::interrupt`](crate::thread::Thread::interrupt), or that

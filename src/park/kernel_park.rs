@@ -45,7 +45,7 @@ use super::core_pool::KernelThread;
 use super::current;
 use super::observed;
 use super::reason::WaitReason;
-use super::sleep::Sleep;
+use super::sleep_word::Sleep;
 use super::spin::{FULL_LOOKS, Spin};
 use super::thread::ThreadRef;
 use super::traced;

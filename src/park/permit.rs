@@ -27,7 +27,7 @@ use super::current::current;
 use super::endless;
 use super::no_preempt::NoPreempt;
 use super::reason::WaitReason;
-use super::sleep::Sleep;
+use super::sleep_word::Sleep;
 use super::thread::ThreadRef;
 use super::wait::{Wait, WaitError};
 use crate::shim::atomic::{AtomicU32, Ordering};

@@ -1,7 +1,6 @@
 //! A lock of one writer or many readers, for threads of any kind.
 
 mod leave;
-mod looks;
 mod next;
 mod owner;
 mod raw;

@@ -222,57 +222,40 @@ impl Recording {
         self
     }
 
-    /// Returns the events, in the order of time.
-    #[must_use]
-    pub fn events(&self) -> &[Event] {
-        &self.events
-    }
-
-    /// Returns the time from the first event to the moment when the recording was taken. Nothing has happened
-    /// since the last event, or it is missing. Without events, it is zero.
-    #[must_use]
-    pub fn length(&self) -> Duration {
-        self.length
-    }
-
-    /// Returns from when on the events of all LWPs are there: how long after the first event of all. Zero if
-    /// none is missing, `None` if that is not known: a file was not written to its end.
-    ///
-    /// An LWP with many events may have overwritten its first ones, while those of other LWPs are still
-    /// there. A state from before this moment may have ended earlier than the [timeline](super::Timeline)
-    /// shows. Other kernel threads have shorter [rings](super::set_ring_events). What these have overwritten
-    /// does not count here.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use selvedge::trace::{self, Level, Recording};
-    /// use selvedge::{Mxn, Runtime, thread};
-    /// use std::time::Duration;
-    ///
-    /// trace::set_level(Level::Events);
-    /// let rt = Mxn::builder().concurrency(1).build()?;
-    /// rt.run(|| (0..10).for_each(|_| thread::spawn(|| ()).join().unwrap()));
-    /// assert_eq!(Recording::take().whole_since(), Some(Duration::ZERO));
-    /// rt.run(|| (0..20_000).for_each(|_| thread::spawn(|| ()).join().unwrap()));
-    /// assert!(Recording::take().whole_since() > Some(Duration::ZERO));
-    /// # std::io::Result::Ok(())
-    /// ```
-    #[must_use]
-    pub fn whole_since(&self) -> Option<Duration> {
-        self.whole_since
-    }
-
-    /// Returns the kernel threads on which anything happened.
-    #[must_use]
-    pub fn tracks(&self) -> &[Track] {
-        &self.tracks
-    }
-
-    /// Returns why the recording was written, if a crash was the reason.
-    #[must_use]
-    pub fn reason(&self) -> Option<&str> {
-        Some(self.raw.why.as_str()).filter(|why| !why.is_empty())
+    getters! {
+        /// Returns the events, in the order of time.
+        fn events(&self) -> &[Event] = &self.events;
+        /// Returns the time from the first event to the moment when the recording was taken. Nothing has
+        /// happened since the last event, or it is missing. Without events, it is zero.
+        fn length(&self) -> Duration = self.length;
+        /// Returns from when on the events of all LWPs are there: how long after the first event of all. Zero
+        /// if none is missing, `None` if that is not known: a file was not written to its end.
+        ///
+        /// An LWP with many events may have overwritten its first ones, while those of other LWPs are still
+        /// there. A state from before this moment may have ended earlier than the [timeline](super::Timeline)
+        /// shows. Other kernel threads have shorter [rings](super::set_ring_events). What these have
+        /// overwritten does not count here.
+        ///
+        /// # Examples
+        ///
+        /// ```
+        /// use selvedge::trace::{self, Level, Recording};
+        /// use selvedge::{Mxn, Runtime, thread};
+        /// use std::time::Duration;
+        ///
+        /// trace::set_level(Level::Events);
+        /// let rt = Mxn::builder().concurrency(1).build()?;
+        /// rt.run(|| (0..10).for_each(|_| thread::spawn(|| ()).join().unwrap()));
+        /// assert_eq!(Recording::take().whole_since(), Some(Duration::ZERO));
+        /// rt.run(|| (0..20_000).for_each(|_| thread::spawn(|| ()).join().unwrap()));
+        /// assert!(Recording::take().whole_since() > Some(Duration::ZERO));
+        /// # std::io::Result::Ok(())
+        /// ```
+        fn whole_since(&self) -> Option<Duration> = self.whole_since;
+        /// Returns the kernel threads on which anything happened.
+        fn tracks(&self) -> &[Track] = &self.tracks;
+        /// Returns why the recording was written, if a crash was the reason.
+        fn reason(&self) -> Option<&str> = Some(self.raw.why.as_str()).filter(|why| !why.is_empty());
     }
 
     /// Returns what is known of the runtimes, by number. A recording of a crash has what was known shortly
@@ -281,17 +264,12 @@ impl Recording {
         self.raw.facts.iter().map(RuntimeFacts::of)
     }
 
-    /// Returns how many CPUs the process might use; 0 if that is not known.
-    #[must_use]
-    pub fn cpus(&self) -> usize {
-        self.raw.cpus as usize
-    }
-
-    /// Returns of how many threads one [recorded events](super::set_sample): 1 if all did. Of other threads,
-    /// there is nothing but what the threads of the sample did to them.
-    #[must_use]
-    pub fn sampled(&self) -> NonZeroU32 {
-        self.raw.one_of.unwrap_or(NonZeroU32::MIN)
+    getters! {
+        /// Returns how many CPUs the process might use; 0 if that is not known.
+        fn cpus(&self) -> usize = self.raw.cpus as usize;
+        /// Returns of how many threads one [recorded events](super::set_sample): 1 if all did. Of other
+        /// threads, there is nothing but what the threads of the sample did to them.
+        fn sampled(&self) -> NonZeroU32 = self.raw.one_of.unwrap_or(NonZeroU32::MIN);
     }
 
     /// Returns the name of a thread, or the first 48 bytes of it, if the thread was started while events were

@@ -251,34 +251,17 @@ impl Timeline {
         Builder::default().build(events, end)
     }
 
-    /// Returns the lines of threads, in the order of their identities.
-    #[must_use]
-    pub fn threads(&self) -> &[ThreadLine] {
-        &self.threads
-    }
-
-    /// Returns the lines of kernel threads.
-    #[must_use]
-    pub fn tracks(&self) -> &[TrackLine] {
-        &self.tracks
-    }
-
-    /// Returns the lines of the CPUs on which threads began to run.
-    #[must_use]
-    pub fn cpus(&self) -> &[CpuLine] {
-        &self.cpus
-    }
-
-    /// Returns all wake-ups, in the order of time.
-    #[must_use]
-    pub fn wakes(&self) -> &[Wake] {
-        &self.wakes
-    }
-
-    /// Returns when the recording was taken, since its first event.
-    #[must_use]
-    pub fn end(&self) -> Duration {
-        self.end
+    getters! {
+        /// Returns the lines of threads, in the order of their identities.
+        fn threads(&self) -> &[ThreadLine] = &self.threads;
+        /// Returns the lines of kernel threads.
+        fn tracks(&self) -> &[TrackLine] = &self.tracks;
+        /// Returns the lines of the CPUs on which threads began to run.
+        fn cpus(&self) -> &[CpuLine] = &self.cpus;
+        /// Returns all wake-ups, in the order of time.
+        fn wakes(&self) -> &[Wake] = &self.wakes;
+        /// Returns when the recording was taken, since its first event.
+        fn end(&self) -> Duration = self.end;
     }
 }
 

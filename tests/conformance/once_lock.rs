@@ -103,15 +103,16 @@ fn set_waits_for_the_thread_that_makes_it<L: Leg>() {
         *theirs.get_or_init(|| {
             begun.send(()).unwrap();
             wait_looked.recv().unwrap();
-            // Time for the other to wait.
-            thread::sleep(Duration::from_millis(2));
             1
         })
     });
     wait_begun.recv().unwrap();
     assert_eq!(cell.get(), None, "a look does not wait");
+    let theirs = Arc::clone(&cell);
+    let setter = rt.spawn(move || theirs.set(2));
+    until_waits(&rt, &setter);
     looked.send(()).unwrap();
-    assert_eq!(cell.set(2), Err(2));
+    assert_eq!(setter.join().unwrap(), Err(2));
     assert_eq!(cell.get(), Some(&1));
     assert_eq!(maker.join().unwrap(), 1);
 }

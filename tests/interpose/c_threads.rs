@@ -4,8 +4,8 @@
 use std::ffi::{CStr, c_int, c_void};
 use std::mem::{self, MaybeUninit};
 use std::ptr;
-use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -43,6 +43,22 @@ pub(crate) fn join(id: pthread_t) -> Result<usize, c_int> {
 extern "C" fn sleeps(millis: *mut c_void) -> *mut c_void {
     thread::sleep(Duration::from_millis(millis.addr() as u64));
     millis
+}
+
+/// Waits until the flag at this address says so, and returns the address.
+extern "C" fn waits_for_word(told: *mut c_void) -> *mut c_void {
+    // SAFETY: `living` passes a flag that is never freed.
+    let flag = unsafe { &*ptr::with_exposed_provenance::<AtomicBool>(told.addr()) };
+    while !flag.load(SeqCst) {
+        thread::sleep(Duration::from_millis(1));
+    }
+    told
+}
+
+/// Starts a thread that lives until the flag says that it may end.
+fn living() -> (pthread_t, &'static AtomicBool) {
+    let told: &AtomicBool = Box::leak(Box::default());
+    (create(None, waits_for_word, ptr::from_ref(told).expose_provenance()), told)
 }
 
 extern "C" fn joins_itself(_: *mut c_void) -> *mut c_void {
@@ -88,7 +104,7 @@ fn c_threads_are_joined_as_the_manual_says() {
         assert_eq!(join(id), Ok(5));
         assert_eq!(join(create(None, joins_itself, 0)), Ok(libc::EDEADLK as usize));
 
-        let id = create(None, sleeps, 300);
+        let (id, told) = living();
         let mut value = ptr::null_mut();
         // SAFETY: a thread that is not joined yet.
         assert_eq!(unsafe { pthread_tryjoin_np(id, &raw mut value) }, libc::EBUSY);
@@ -107,10 +123,11 @@ fn c_threads_are_joined_as_the_manual_says() {
         let wrong = timespec { tv_sec: 0, tv_nsec: -1 };
         // SAFETY: a thread that is not joined yet.
         assert_eq!(unsafe { pthread_timedjoin_np(id, ptr::null_mut(), &raw const wrong) }, libc::EINVAL);
+        told.store(true, SeqCst);
         let far = in_ms(libc::CLOCK_REALTIME, 100_000);
         // SAFETY: a thread that is not joined yet, and a time.
         assert_eq!(unsafe { pthread_timedjoin_np(id, &raw mut value, &raw const far) }, 0);
-        assert_eq!(value.addr(), 300);
+        assert_eq!(value.addr(), ptr::from_ref(told).addr());
         let id = create(None, sleeps, 0);
         loop {
             // SAFETY: a thread that is not joined yet.
@@ -193,7 +210,7 @@ fn c_threads_tell_of_themselves() {
             assert_eq!(unsafe { libc::pthread_attr_setstacksize(&raw mut wanted, size) }, 0);
             assert_eq!(join(create(Some(&wanted), looks_at_itself, size)), Ok(0));
         }
-        let other = create(None, sleeps, 30);
+        let (other, told) = living();
         let mut own = attributes();
         // SAFETY: a thread that is not joined yet, and places.
         unsafe {
@@ -203,6 +220,7 @@ fn c_threads_tell_of_themselves() {
             assert_eq!(libc::pthread_kill(other, 4_000), libc::EINVAL);
             assert_eq!(libc::pthread_getattr_np(other, &raw mut own), 0);
         }
+        told.store(true, SeqCst);
         join(other).unwrap();
     });
 }

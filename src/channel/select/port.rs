@@ -15,6 +15,7 @@ use crate::park::no_preempt::NoPreempt;
 use crate::park::sleeper::Sleeper;
 use crate::park::thread::ThreadRef;
 use crate::shim::UnsafeCell;
+use crate::thread::{JoinHandle, ScopedJoinHandle};
 
 /// The entry of a thread that selects and waits, for one of its operations.
 pub(in crate::channel) struct Seat {
@@ -226,3 +227,45 @@ impl Port for Ending {
         self.0
     }
 }
+
+mod sealed {
+    pub trait Sealed {
+        fn ending(&self) -> super::Ending;
+    }
+}
+
+/// Handles with which a `select!` can wait for the end of a thread: a [`JoinHandle`], a
+/// [`ScopedJoinHandle`], or an `Option` of one. `None` is a thread that never ends.
+///
+/// An `Option` is for loops: `select!` takes the handle out of it when it joins, and the next round finds
+/// `None`.
+pub trait Join: sealed::Sealed {}
+
+impl<T> sealed::Sealed for JoinHandle<T> {
+    fn ending(&self) -> Ending {
+        Ending(Some(self.thread().core()))
+    }
+}
+
+impl<T> sealed::Sealed for ScopedJoinHandle<'_, T> {
+    fn ending(&self) -> Ending {
+        Ending(Some(self.thread().core()))
+    }
+}
+
+impl<J: Join> sealed::Sealed for &mut J {
+    fn ending(&self) -> Ending {
+        (**self).ending()
+    }
+}
+
+impl<J: Join> sealed::Sealed for Option<J> {
+    fn ending(&self) -> Ending {
+        self.as_ref().map_or(Ending(None), sealed::Sealed::ending)
+    }
+}
+
+impl<T> Join for JoinHandle<T> {}
+impl<T> Join for ScopedJoinHandle<'_, T> {}
+impl<J: Join> Join for &mut J {}
+impl<J: Join> Join for Option<J> {}

@@ -5,9 +5,8 @@ use std::sync::Arc;
 
 use super::{BATCH, Entry, Timers};
 use crate::park::backend::Sleep;
-use crate::park::tests::loom_model::{Core, model, model_within, spawn_with};
+use crate::park::tests::loom_model::{Core, Letter, model, model_within, spawn_with};
 use crate::park::thread::ThreadRef;
-use crate::shim::UnsafeCell;
 use crate::shim::atomic::{AtomicU32, Ordering};
 use crate::shim::futex;
 
@@ -27,22 +26,17 @@ const DEADLINE: u64 = 10;
 struct Wait {
     word: AtomicU32,
     /// The frame: read by threads that look at the sleep, written by the sleeper once it has returned.
-    frame: UnsafeCell<()>,
+    frame: Letter,
     /// 1 once it is made runnable. The model's thread that plays it sleeps on this.
     runnable: AtomicU32,
 }
 
-// SAFETY: this is what the models are to show. Loom reports an access to the frame that is not ordered.
-unsafe impl Sync for Wait {}
-// SAFETY: loom checks it.
-unsafe impl Send for Wait {}
-
 impl Wait {
     fn new() -> Arc<Self> {
         let (word, runnable) = (AtomicU32::new(ASLEEP), AtomicU32::new(0));
-        let wait = Self { word, frame: UnsafeCell::new(()), runnable };
+        let wait = Self { word, frame: Letter::default(), runnable };
         assert!(wait.is_asleep() && wait.runnable.load(Ordering::Relaxed) == 0);
-        wait.frame.with(|_| ());
+        wait.frame.read();
         Arc::new(wait)
     }
 
@@ -69,7 +63,7 @@ impl Wait {
 
     /// Frees the frame: the sleeper has returned.
     fn pop_frame(&self) {
-        self.frame.with_mut(|_| ());
+        self.frame.write(1);
     }
 }
 
@@ -87,7 +81,7 @@ impl Sleep for Wait {
     }
 
     fn expire(&self) -> bool {
-        self.frame.with(|_| ());
+        self.frame.read();
         self.word.compare_exchange(ASLEEP, EXPIRED, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 

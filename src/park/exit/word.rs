@@ -171,7 +171,7 @@ mod tests {
     use crate::park::core_pool;
     use crate::park::current::current;
     use crate::park::exit::Joiner;
-    use crate::park::sleep::Sleep;
+    use crate::park::sleep_word::Sleep;
     use crate::park::sleep_word::{OnWord, SleepWord};
 
     #[test]

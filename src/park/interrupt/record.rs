@@ -3,7 +3,7 @@
 use std::ptr;
 
 use crate::park::queue_lock::{QueueLock, Rank};
-use crate::park::sleep::Sleep;
+use crate::park::sleep_word::Sleep;
 use crate::shim::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// A thread's part of the protocol (`interrupt.rs`). The thread itself calls the methods, if they do not say

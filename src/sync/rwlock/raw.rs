@@ -82,13 +82,13 @@ use crate::observe::contention::Contention;
 use crate::park::current::{current, owner_hint, waiter_hint};
 use crate::park::owner::{OwnerHint, OwnerWord};
 use crate::park::reason::WaitReason;
+use crate::park::spin::{FULL_LOOKS, GREEN_LOOKS, Spin};
 use crate::park::wait::{Wait, WaitError};
 use crate::park::wait_queue::{self, Options, Order, Token, Woken};
 use crate::park::word_queues;
 use crate::time;
 
 use super::leave::{PHASE_BEGINS, Passing, WRITER_GAVE_UP};
-use super::looks::Looks;
 use super::word::{Bits, Mine, Queue, RwLockWord, Share, Wish};
 
 /// How long a waiter lets others pass before it asks for the lock to be handed over. As for the mutex.
@@ -383,5 +383,42 @@ mod loom_rwlock;
 mod loom_rwlock_owners;
 #[cfg(all(test, loom))]
 mod loom_rwlock_shares;
+/// How long a thread looks at a lock that keeps it out, before it queues. From one sleep to the next.
+pub(super) struct Looks {
+    here: OwnerHint,
+    spin: Option<Spin>,
+    yielded: bool,
+}
+
+impl Looks {
+    pub(super) fn new(here: OwnerHint) -> Self {
+        Self { here, spin: None, yielded: false }
+    }
+
+    /// Returns `true` if the thread should come in: the lock has been found open. As
+    /// [`Spin::is_free_at_last`].
+    pub(super) fn is_open_at_last(&mut self) -> bool {
+        self.spin.as_mut().is_none_or(Spin::is_free_at_last)
+    }
+
+    /// Waits for the next look. Calls `on_its_way` if that is likely to pay. Returns `false` if the
+    /// thread had better queue. `last` is the hint of the thread that came in last.
+    pub(super) fn look(&mut self, last: OwnerHint, on_its_way: impl FnOnce()) -> bool {
+        let looks = match last.runs_elsewhere(self.here) {
+            Some(true) if self.here.is_kernel() => FULL_LOOKS,
+            Some(true) => GREEN_LOOKS,
+            // That thread waits for the CPU of this kernel thread.
+            Some(false) if self.here.is_kernel() && !self.yielded => {
+                self.yielded = true;
+                current().backend().yield_now(&current());
+                return true;
+            }
+            _ => return false,
+        };
+        on_its_way();
+        self.spin.get_or_insert_with(|| Spin::new(looks)).pause()
+    }
+}
+
 #[cfg(test)]
 mod word_tests;

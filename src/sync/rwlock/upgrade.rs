@@ -8,8 +8,7 @@ use crate::park::wait::{Wait, WaitError};
 use crate::park::wait_queue::{self, Woken};
 
 use super::leave::not_locked;
-use super::looks::Looks;
-use super::raw::{RawRwLock, options};
+use super::raw::{Looks, RawRwLock, options};
 use super::word::{Queue, Share};
 
 impl RawRwLock {

@@ -1,9 +1,9 @@
 //! Which thread runs before which.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
-use std::sync::atomic::{AtomicBool, AtomicUsize};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use selvedge::sync::Mutex;
 use selvedge::thread::Builder;
@@ -13,6 +13,7 @@ use selvedge::{Mxn, Runtime, thread};
 use super::one_slot::{Hog, Log, MANY, join_all};
 use super::turns::LOW_AGE;
 use super::{ALL, ORDERS, priority_of_me};
+use crate::waiting::until_waits;
 
 one_slot! {
     high_threads_run_before_a_thousand_normal_ones,
@@ -85,21 +86,13 @@ fn the_highest_green_thread_gets_the_lock_first(rt: &Mxn) {
     for order in ORDERS {
         let served = rt.run(move || {
             let served = Arc::new(Mutex::new(Vec::new()));
-            let coming = Arc::new(AtomicUsize::new(0));
             let held = served.lock();
             let waiters = order.map(|which| {
-                let (served, coming) = (Arc::clone(&served), Arc::clone(&coming));
-                let wait = move || {
-                    coming.fetch_add(1, SeqCst);
-                    served.lock().push(priority_of_me());
-                };
+                let served = Arc::clone(&served);
+                let wait = move || served.lock().push(priority_of_me());
                 Builder::new().priority(ALL[which]).spawn(wait).unwrap()
             });
-            // A few more: one that has come may have been preempted before it waits.
-            while coming.load(SeqCst) < 3 {
-                thread::sleep(Duration::from_micros(10));
-            }
-            thread::sleep(Duration::from_millis(1));
+            waiters.iter().for_each(|waiter| until_waits(rt, waiter));
             drop(held);
             join_all(waiters);
             std::mem::take(&mut *served.lock())

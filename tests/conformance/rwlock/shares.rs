@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
-use std::time::Duration;
 
 use selvedge::sync::{
     Barrier, RwLock, RwLockReadGuard, RwLockUpgradableReadGuard, RwLockWriteGuard, UpgradeWith,
@@ -11,8 +10,9 @@ use selvedge::sync::{
 use selvedge::thread::{Builder, Priority};
 use selvedge::{Runtime, Wait, thread};
 
-use super::{KINDS, SOON, everywhere, until_a_writer_waits};
+use super::{KINDS, everywhere, until_a_writer_waits};
 use crate::legs::Leg;
+use crate::waiting::until_waits;
 
 both! {
     a_downgrade_lets_no_writer_between,
@@ -191,21 +191,20 @@ fn a_bump_is_a_turn_for_others<L: Leg>() {
 }
 
 fn writers_of_high_priority_go_first<L: Leg>() {
-    // The test cannot see which threads wait already. So it gives them time, and more of it if that was
-    // too little.
-    let first = |time: Duration| {
+    let rt = L::new();
+    let first = rt.run(|| {
         let lock = Arc::new(RwLock::new(Vec::new()));
         let reader = lock.read();
         let waiters = [Priority::Low, Priority::High, Priority::Normal].map(|priority| {
             let theirs = Arc::clone(&lock);
             let waits = move || theirs.write().push(priority);
             let waiter = Builder::new().priority(priority).spawn(waits).unwrap();
-            thread::sleep(time);
+            until_waits(&rt, &waiter);
             waiter
         });
         RwLockReadGuard::unlock_fair(reader);
         waiters.into_iter().for_each(|waiter| waiter.join().unwrap());
         lock.read()[0]
-    };
-    L::new().run(|| assert!((1..10).any(|n| first(n * SOON) == Priority::High)));
+    });
+    assert_eq!(first, Priority::High);
 }

@@ -5,25 +5,11 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use super::{CAPACITY, LocalQueue};
-use crate::park::tests::loom_model::{model, spawn_with};
-use crate::shim::UnsafeCell;
+use crate::park::tests::loom_model::{Letter, model, spawn_with};
 use crate::shim::atomic::Ordering;
 
 /// A thread: how often it has run. Loom sees whether a run was ordered after the push, and after another run.
-#[derive(Default)]
-struct Item(UnsafeCell<u32>);
-
-// SAFETY: this is what the models are to show. Loom reports an access that is not ordered.
-unsafe impl Sync for Item {}
-// SAFETY: loom checks it.
-unsafe impl Send for Item {}
-
-impl Item {
-    fn touch(&self) {
-        // SAFETY: checked by loom.
-        self.0.with_mut(|runs| unsafe { *runs += 1 });
-    }
-}
+type Item = Letter;
 
 struct Model {
     ring: LocalQueue<Item>,
@@ -36,15 +22,14 @@ impl Model {
     }
 
     fn item(&self, n: usize) -> NonNull<Item> {
-        self.items[n].touch();
+        self.items[n].add_one();
         NonNull::from(&self.items[n])
     }
 
     /// Checks that each was pushed and run once.
     fn check(&self) {
         for item in &self.items {
-            // SAFETY: the model's threads are gone.
-            assert_eq!(item.0.with(|touches| unsafe { *touches }), 2, "run twice, or never");
+            assert_eq!(item.read(), 2, "run twice, or never");
         }
     }
 }
@@ -65,7 +50,7 @@ impl<T> LocalQueue<T> {
 
 fn run(item: NonNull<Item>) {
     // SAFETY: the model keeps the items.
-    unsafe { item.as_ref() }.touch();
+    unsafe { item.as_ref() }.add_one();
 }
 
 type Push = fn(&LocalQueue<Item>, NonNull<Item>) -> Result<(), NonNull<Item>>;

@@ -1,4 +1,4 @@
-//! TCP connections.
+//! TCP connections, and where they arrive.
 
 use std::io;
 use std::net::{self, SocketAddr, ToSocketAddrs};
@@ -8,7 +8,7 @@ use std::time::Duration;
 use socket2::{Domain, SockAddr, Type};
 
 use super::address;
-use super::common::{adopt, conversions, delegate, settings, stream};
+use super::common::{adopt, conversions, delegate, listener, settings, stream};
 use super::socket::Socket;
 use crate::park::current;
 use crate::park::wait::Wait;
@@ -135,3 +135,30 @@ fn connect(to: &SocketAddr, wait: Option<Wait>) -> io::Result<TcpStream> {
     socket::set_nonblocking(socket.as_fd(), false)?;
     Ok(TcpStream(Socket::with_source(socket.into(), source)))
 }
+
+/// Where TCP connections arrive: [`std::net::TcpListener`], in whose calls a green thread blocks only itself.
+///
+/// For an example, see the [module](super).
+pub struct TcpListener(Socket<net::TcpListener>);
+
+impl TcpListener {
+    /// Listens at the first of the addresses that can be had.
+    ///
+    /// # Errors
+    ///
+    /// As [`std::net::TcpListener::bind`].
+    pub fn bind(at: impl ToSocketAddrs) -> io::Result<Self> {
+        let listener = address::each(at, |at| net::TcpListener::bind(at))?;
+        socket::set_nonblocking(listener.as_fd(), true)?;
+        Ok(Self(Socket::new(listener)))
+    }
+
+    delegate! {
+        local_addr() -> SocketAddr;
+        set_ttl(ttl: u32) -> ();
+        ttl() -> u32;
+        take_error() -> Option<io::Error>;
+    }
+}
+
+listener!(TcpListener, net::TcpListener, TcpStream);
