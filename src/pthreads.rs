@@ -18,14 +18,14 @@
 //! | `start` | `pthread_create` |
 //! | `end` | `pthread_exit`, `pthread_join` and its like, `pthread_detach` |
 //! | `about` | `pthread_self`, names, stacks, priorities, processors, signals |
+//! | `masks` | `pthread_sigmask`, `sigprocmask` |
 //! | `semaphore`, `barrier`, `gate` | what the locks of `libselvedge_preload.so` are made of |
 //!
 //! A new thread is green if the builder of the calling thread's runtime has said so. Then it belongs to that
 //! runtime. If no builder has said anything, `SELVEDGE_STD_THREADS` decides, and the thread belongs to the
 //! process default. (Many programs keep pools of threads forever, and whichever thread needs a pool first
 //! makes it. A runtime that had such threads could never be dropped. The process default never is.) What only
-//! kernel threads have makes the new thread one: a scheduling policy, processors, a mask of signals, a stack
-//! of the program's.
+//! kernel threads have makes the new thread one: a scheduling policy, processors, a stack of the program's.
 //!
 //! What is public here is for that library.
 
@@ -33,6 +33,7 @@ mod about;
 mod barrier;
 mod end;
 mod gate;
+mod masks;
 mod record;
 mod semaphore;
 mod start;
