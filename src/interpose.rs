@@ -57,6 +57,9 @@ mod user_memory;
 pub(crate) use caller::{announced, duration, green};
 pub(crate) use clocks::instant;
 
+/// Threads may have signal masks of their own.
+pub(crate) const HAS_MASKS: bool = true;
+
 /// Returns `true` if the program's calls come here first. In a library that is loaded by a program, they do
 /// not.
 pub(crate) fn is_on() -> bool {

@@ -1,5 +1,8 @@
 //! The names of `interpose.rs` for programs whose calls go to the C library itself.
 
+/// `false`: what changes a thread's signal mask is not seen.
+pub(crate) const HAS_MASKS: bool = false;
+
 /// `false`: they do.
 pub(crate) fn is_on() -> bool {
     false

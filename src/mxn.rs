@@ -14,6 +14,7 @@ mod kernel_threads;
 mod life;
 mod lwp;
 mod lwp_set;
+mod masks;
 mod monitor;
 mod near;
 mod preempt;

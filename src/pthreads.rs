@@ -20,14 +20,14 @@
 //! | `cancel` | `pthread_cancel` and its like |
 //! | `about` | `pthread_self`, names, stacks, priorities, processors, signals |
 //! | `kernel` | the kernel threads of finished programs, which `cancel` finds |
+//! | `masks` | `pthread_sigmask`, `sigprocmask` |
 //! | `semaphore`, `barrier`, `gate` | what the locks of `libselvedge_preload.so` are made of |
 //!
 //! A new thread is green if the builder of the calling thread's runtime has said so. Then it belongs to that
 //! runtime. If no builder has said anything, `SELVEDGE_STD_THREADS` decides, and the thread belongs to the
 //! process default. (Many programs keep pools of threads forever, and whichever thread needs a pool first
 //! makes it. A runtime that had such threads could never be dropped. The process default never is.) What only
-//! kernel threads have makes the new thread one: a scheduling policy, processors, a mask of signals, a stack
-//! of the program's.
+//! kernel threads have makes the new thread one: a scheduling policy, processors, a stack of the program's.
 //!
 //! What is public here is for that library.
 
@@ -37,6 +37,7 @@ mod cancel;
 mod end;
 mod gate;
 mod kernel;
+mod masks;
 mod record;
 mod semaphore;
 mod start;

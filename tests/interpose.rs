@@ -20,6 +20,8 @@ mod futexes;
 mod locks;
 #[path = "interpose/manual.rs"]
 mod manual;
+#[path = "interpose/masks.rs"]
+mod masks;
 #[allow(dead_code, reason = "shared")]
 #[path = "support/random.rs"]
 mod random;

@@ -189,6 +189,19 @@ fn a_handler_has_its_kernel_thread_to_itself() {
     }
 }
 
+#[test]
+fn each_thread_has_its_own_mask_of_signals() {
+    let Some(program) = compile("masks") else { return };
+    for model in [None, Some(MODELS[0]), Some(MODELS[1])] {
+        assert_eq!(run(on(model, &program), &format!("masks, {model:?}")), b"ok\n", "{model:?}");
+    }
+    for slots in ["1", "5"] {
+        let mut command = on(Some("mxn"), &program);
+        command.env("SELVEDGE_CONCURRENCY", slots);
+        assert_eq!(run(command, "masks, slots"), b"ok\n");
+    }
+}
+
 /// The ten tests of the paper's appendix C, with fewer moves.
 #[test]
 fn pingpong_plays_its_ten_tests_on_both_models() {

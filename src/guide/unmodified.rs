@@ -76,13 +76,15 @@
 //! | what | a green thread of std or C |
 //! |---|---|
 //! | `pthread_self`, `join`, `tryjoin`, `timedjoin`, `detach`, `exit`, names, `pthread_getattr_np`, keys | as always |
-//! | a stack of the program's own, processors, a policy of the scheduler, a mask of signals (in the attributes) | becomes a kernel thread |
+//! | a stack of the program's own, processors, a policy of the scheduler (in the attributes) | becomes a kernel thread |
 //! | `pthread_kill`, `pthread_sigqueue` to another thread | the signal goes to the process, while that thread runs |
 //! | `pthread_cancel` | ends the thread [in a call that waits](#requests-to-end-a-thread) |
 //! | `pthread_setaffinity_np`, another policy by `pthread_setschedparam` | `ENOTSUP` |
 //! | `pthread_getcpuclockid` | `ENOENT` |
-//! | the signal mask | is the LWP's: a change is seen by the threads that run there next. LWPs begin with the mask under which the first thread was created, so a program that waits for signals blocks them before |
-//! | a handler of a signal | may run on an LWP that runs no thread, with thread-locals of its own |
+//! | the signal mask | as always. If `siglongjmp` or `setcontext` restores another than the thread's last, that is not seen |
+//! | a signal for the process | if all threads of a finished program block it, it waits (`sigwait`) |
+//! | a signal that a thread has blocked, and sends to itself by `raise` | waits on its LWP |
+//! | a handler of a signal | may run on an LWP that runs no thread, with thread-locals of its own, if any thread does not block the signal |
 //! | C11's `thrd_create` | makes a kernel thread |
 //!
 //! The kernel does not know these threads. So `ps -L` has no names of theirs, but `threadmon` does.

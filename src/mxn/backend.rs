@@ -14,6 +14,7 @@ use super::timer;
 use super::visit::Greens;
 use crate::fiber::stack::{self, SizeClass};
 use crate::fiber::tls;
+use crate::interpose::HAS_MASKS;
 use crate::park::backend::{Backend, Sleep, SpawnOptions, Spawner, TaskRef};
 use crate::park::current;
 use crate::park::fork;
@@ -29,6 +30,8 @@ use crate::settings::invalid;
 use crate::shim;
 use crate::shim::atomic::AtomicU32;
 use crate::sys;
+use crate::sys::kthread;
+use crate::sys::preempt::Mask;
 use crate::sys::{affinity, cpu};
 use crate::thread::kernel;
 
@@ -210,6 +213,26 @@ impl Backend for Scheduler {
         lwp.mask.get() == Some(sys::preempt::baseline_mask())
     }
 
+    fn mask_of(&self, me: &ThreadRef) -> Option<u64> {
+        // SAFETY: a scheduler's thread is green.
+        Some(unsafe { Green::of(*me) }.mask().bits())
+    }
+
+    fn mask_changed(&self, me: &ThreadRef, before: u64, now: u64) -> bool {
+        let _no_preempt = NoPreempt::hold();
+        // SAFETY: a scheduler's thread is green.
+        let green = unsafe { Green::of(*me) };
+        let lwp = Self::lwp_of(green);
+        // The child of a `vfork` has this memory, and a mask of its own.
+        let is_here = || lwp.life.tid() == kthread::gettid().cast_unsigned();
+        let is_noted = green.mask() == Mask::from_bits(before) && is_here();
+        if is_noted {
+            green.set_mask(Mask::from_bits(now));
+            lwp.mask.note(Mask::from_bits(now));
+        }
+        is_noted
+    }
+
     fn stack_of(&self, thread: &ThreadRef) -> Option<Range<usize>> {
         // SAFETY: a scheduler's thread is green.
         let stack = unsafe { Green::of(*thread) }.fiber.stack()?;
@@ -270,6 +293,10 @@ impl Spawner for Scheduler {
         self.settings.green_std_threads
     }
 
+    fn set_idle_mask(&self, mask: u64, added: u64) {
+        self.forever().close_idle(mask, added);
+    }
+
     fn spawn(&self, task: TaskRef<'_>, options: &mut SpawnOptions) -> io::Result<ThreadRef> {
         let _no_preempt = NoPreempt::hold();
         let scheduler = self.forever();
@@ -315,6 +342,9 @@ impl Spawner for Scheduler {
         unsafe { green.core.begin(1, id, scheduler, Some(scheduler), options.name.take()) };
         if options.priority != Priority::Normal {
             green.core.priority.begin(options.priority);
+        }
+        if HAS_MASKS {
+            green.set_mask(self.first_mask(options.mask));
         }
         green.set_ran(self.shares.fair());
         green.set_slice(options.time_slice.unwrap_or(self.slice));

@@ -32,6 +32,7 @@ use crate::park::{core_pool, observed, table};
 use crate::recorder::account::Account;
 use crate::recorder::follow::follow;
 use crate::shim::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+use crate::sys::preempt::Mask;
 
 /// A green thread. `repr(C)` with the core first: a `ThreadRef` of a green thread points to its `Green`. What
 /// a switch touches follows. What only its first and last moments touch comes last.
@@ -52,6 +53,8 @@ pub(crate) struct Green {
     pub(crate) blocking: Cell<u32>,
     /// The LWP that runs it, while mounted. Otherwise the last one.
     pub(crate) lwp: Cell<Option<&'static Lwp>>,
+    /// The signals that it blocks, outside of handlers (`lwp::mask`). Other threads look at it.
+    mask: AtomicU64,
 
     // Used in its first and last moments.
     pub(crate) task: Cell<Option<Task>>,
@@ -92,6 +95,7 @@ impl Green {
             slice: AtomicU64::new(u64::MAX),
             ran: AtomicU64::new(0),
             lwp: Cell::new(None),
+            mask: AtomicU64::new(0),
             task: Cell::new(None),
             room: InlineStorage::new(),
             ends: Cell::new(false),
@@ -139,6 +143,19 @@ impl Green {
     pub(crate) fn set_ahead(&self, is_ahead: bool) {
         // Relaxed: a hint.
         self.ahead.store(is_ahead, Ordering::Relaxed);
+    }
+
+    /// Returns the signals that it blocks.
+    #[inline]
+    pub(crate) fn mask(&self) -> Mask {
+        // Relaxed: its owner's. Other threads look again.
+        Mask::from_bits(self.mask.load(Ordering::Relaxed))
+    }
+
+    /// Sets what [`mask`](Self::mask) returns.
+    pub(crate) fn set_mask(&self, mask: Mask) {
+        // Relaxed: see `mask`.
+        self.mask.store(mask.bits(), Ordering::Relaxed);
     }
 
     /// Returns its time slice.

@@ -6,13 +6,14 @@
 use std::io;
 use std::mem;
 use std::ptr;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use super::lwp::Lwp;
 use crate::sys::affinity;
 use crate::sys::futex;
 use crate::sys::kthread::{KernelThread, SignalMask};
+use crate::sys::preempt::Mask;
 
 /// What has been started and not yet joined.
 #[derive(Debug)]
@@ -20,6 +21,8 @@ pub(crate) struct KernelThreads {
     members: Mutex<Vec<Member>>,
     /// The signal mask of the thread that built the runtime. LWPs start with it.
     pub(super) signal_mask: SignalMask,
+    /// The same without the preemption signal, once an LWP has started.
+    usual_mask: AtomicU64,
     /// Those beside the LWPs; 0 until they run, and after they have left.
     helper_tids: [AtomicU32; 2],
 }
@@ -81,8 +84,21 @@ impl KernelThreads {
         Self {
             members: Mutex::new(Vec::new()),
             signal_mask: SignalMask::of_caller(),
+            usual_mask: AtomicU64::new(0),
             helper_tids: Default::default(),
         }
+    }
+
+    /// Returns what threads block that were started with no mask of their own.
+    pub(crate) fn usual_mask(&self) -> Mask {
+        // Relaxed: known before the first thread, and never another.
+        Mask::from_bits(self.usual_mask.load(Ordering::Relaxed))
+    }
+
+    /// Sets what [`usual_mask`](Self::usual_mask) returns.
+    pub(super) fn show_usual_mask(&self, mask: Mask) {
+        // Relaxed: see `usual_mask`.
+        self.usual_mask.store(mask.bits(), Ordering::Relaxed);
     }
 
     /// Returns the id of this kernel thread; 0 until it runs, and after it has left.

@@ -8,6 +8,7 @@
 mod flags;
 pub(crate) mod idle_sleep;
 mod life;
+pub(crate) mod mask;
 pub(crate) mod preempt_request;
 
 use std::cell::Cell;
@@ -19,6 +20,7 @@ use crossbeam_utils::CachePadded;
 use self::flags::Flags;
 use self::idle_sleep::IdleSleep;
 use self::life::LwpLife;
+use self::mask::LwpMask;
 use self::preempt_request::PreemptRequest;
 use super::counter::Counter;
 use super::green::{self, Green};
@@ -36,7 +38,6 @@ use crate::park::thread::Ids;
 use crate::recorder::rings::RingCell;
 use crate::shim::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use crate::shim::cpu;
-use crate::sys::preempt::Mask;
 
 thread_local! {
     /// The LWP that has this thread register as its own. No destructor and a constant start: a signal handler
@@ -83,8 +84,8 @@ pub(crate) struct Lwp {
     pub(crate) counted: Cell<u64>,
     /// Run time of its threads that it has not yet added to the fair share (`sched::fair_share`), in ns.
     pub(crate) shared_out: Cell<u64>,
-    /// The signals that were blocked when it started: a thread that has others blocked may be in a handler.
-    pub(crate) mask: Cell<Option<Mask>>,
+    /// The signals that it blocks: a thread that has others blocked may be in a handler.
+    pub(crate) mask: LwpMask,
     /// A thread's priority has changed: filter the own queues at the next dispatch (`sched::priority`).
     sift: AtomicBool,
     /// Its dispatches of high threads on end.
@@ -335,7 +336,7 @@ impl Lwp {
             oldest_was_first: Cell::default(),
             counted: Cell::new(0),
             shared_out: Cell::new(0),
-            mask: Cell::new(None),
+            mask: LwpMask::new(),
             sift: AtomicBool::new(false),
             high_run: Cell::default(),
             turns: Cell::new(0),

@@ -192,12 +192,23 @@ impl Injected for Preempted {
     }
 }
 
+/// Makes the calling LWP block what `next` blocks, which it is about to run.
+#[cold]
+pub(super) fn take_mask(lwp: &Lwp, next: &Green) {
+    if next.fiber.mounted.is_preempted() {
+        // All signals are blocked, until the thread restores its mask.
+        lwp.mask.note(next.mask());
+    } else {
+        lwp.mask.change(next.mask());
+    }
+}
+
 /// Blocks all signals on the calling LWP, before it continues a preempted thread.
 pub(super) fn block_signals() {
     preempt::block_all();
 }
 
-/// Restores the calling LWP's usual signal mask.
+/// Restores the signal mask of the calling LWP.
 pub(super) fn unblock_signals(lwp: &Lwp) {
     if let Some(mask) = lwp.mask.get() {
         preempt::set_mask(mask);

@@ -14,7 +14,7 @@ use super::slots::slot::InHand;
 use super::visit::Visit;
 use crate::fiber::stack;
 use crate::fiber::tls;
-use crate::interpose;
+use crate::interpose::{self, HAS_MASKS};
 use crate::observe::contention;
 use crate::observe::thread_snapshot::PoolThread;
 use crate::park::{all_threads, fork, wait_state};
@@ -188,13 +188,7 @@ impl Scheduler {
             }
         };
         lwp.context.adopt();
-        // The same mask as on the thread that built the runtime: kernel threads that it starts inherit that.
-        self.kernel_threads.signal_mask.adopt();
-        if let Some(signal) = self.settings.preemption_signal.filter(|_| self.signals) {
-            // The thread that built the runtime may have it blocked.
-            sys::preempt::unblock(signal);
-        }
-        lwp.mask.set(Some(sys::preempt::baseline_mask()));
+        self.adopt_first_mask(lwp);
         lwp.request.forget_signals();
         lwp.life.show_tid(kthread::gettid().cast_unsigned());
         ready.tell(Ok(()));
@@ -213,6 +207,23 @@ impl Scheduler {
         self.give_up(lwp);
         // The threads may have left more than the next runtime will want, and the reserve's thread is gone.
         while self.life.is_stopping() && stack::trim() {}
+    }
+
+    /// Makes a new LWP, which blocks all signals, block what others block.
+    fn adopt_first_mask(&self, lwp: &Lwp) {
+        lwp.mask.begin();
+        if HAS_MASKS && lwp.mask.adopt_idle() {
+            return;
+        }
+        // The same mask as on the thread that built the runtime: kernel threads that it starts inherit that.
+        self.kernel_threads.signal_mask.adopt();
+        if let Some(signal) = self.settings.preemption_signal.filter(|_| self.signals) {
+            // The thread that built the runtime may have it blocked.
+            sys::preempt::unblock(signal);
+        }
+        let mask = sys::preempt::baseline_mask();
+        lwp.mask.note(mask);
+        self.kernel_threads.show_usual_mask(mask);
     }
 
     /// Starts the monitor, or the thread that keeps the reserve.

@@ -124,6 +124,18 @@ pub(crate) trait Backend: Sync {
         false
     }
 
+    /// Returns the signals that `me`, the running thread, blocks outside of handlers, if it has a mask of its
+    /// own: a bit for each, the lowest for signal 1.
+    fn mask_of(&self, _me: &ThreadRef) -> Option<u64> {
+        None
+    }
+
+    /// Notes that `me`, the running thread, had `before` blocked and has `now`. Returns `false` if that is
+    /// not for long, or not here: it is in a handler, whose end restores the mask, or the child of a `vfork`.
+    fn mask_changed(&self, _me: &ThreadRef, _before: u64, _now: u64) -> bool {
+        false
+    }
+
     /// Returns the bytes that the frames of `thread`, which has not ended, may use, if this backend made its
     /// stack.
     fn stack_of(&self, _thread: &ThreadRef) -> Option<Range<usize>> {
@@ -183,6 +195,8 @@ pub(crate) struct SpawnOptions {
     pub(crate) priority: Priority,
     /// The processors that its kernel thread may use, by number; not empty.
     pub(crate) cpus: Option<Box<Cpus>>,
+    /// The signals that it blocks when it starts, if it is green; `None`: as its runtime's LWPs did.
+    pub(crate) mask: Option<u64>,
 }
 
 /// A set of processors, by number, in order.
@@ -295,4 +309,8 @@ pub(crate) trait Spawner: Sync {
     fn green_std_threads(&self) -> Option<bool> {
         None
     }
+
+    /// Makes its kernel threads block these signals, and no others, while they run no threads. Returns when
+    /// they block `added`.
+    fn set_idle_mask(&self, _mask: u64, _added: u64) {}
 }

@@ -5,6 +5,7 @@ use std::ffi::{c_int, c_void};
 
 use libc::{clockid_t, pthread_t, timespec};
 
+use super::masks;
 use super::record::{self, Record};
 use super::start;
 use crate::interpose::cancel::{self, point};
@@ -178,6 +179,7 @@ unsafe extern "C-unwind" fn pthread_exit(value: *mut c_void) -> ! {
             record::begin_kernel();
         }
         let mask = SignalMask::of_caller();
+        masks::main_ends();
         if start::start_helper("selvedge-end", None, move || end_with_the_last(mask)).is_err() {
             record::count_off();
             end_with_the_last(mask);

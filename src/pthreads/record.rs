@@ -286,6 +286,7 @@ unsafe extern "C" fn end(share: *mut c_void) {
     // SAFETY: the share that `begin` stored, taken once.
     drop(unsafe { Arc::from_raw(share.cast::<Record>().cast_const()) });
     if super::start::is_default() {
+        super::masks::end();
         count_off();
     }
 }

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use libc::{pthread_attr_t, pthread_t};
 
-use super::kernel;
 use super::record::{self, Record, Value};
+use super::{kernel, masks};
 use crate::arch::{self, Landing, LandingBuffer};
 use crate::fiber::stack;
 use crate::interpose::{self, cancel};
@@ -26,6 +26,8 @@ use crate::thread::spawning;
 unsafe extern "C" {
     /// The C library's; the crate `libc` does not have it.
     fn pthread_attr_getdetachstate(attributes: *const pthread_attr_t, state: *mut c_int) -> c_int;
+    /// The same.
+    fn pthread_getattr_default_np(attributes: *mut pthread_attr_t) -> c_int;
 }
 
 /// What a thread runs.
@@ -36,6 +38,8 @@ struct Wanted {
     /// In bytes; `None`: the runtime's default.
     stack_size: Option<usize>,
     detached: bool,
+    /// The signals that it blocks; `None`: those of its creator.
+    mask: Option<u64>,
 }
 
 /// See `pthread_create(3)`.
@@ -203,7 +207,11 @@ pub(super) fn start_helper(
 /// They are null, or initialized.
 unsafe fn wanted(attributes: *const pthread_attr_t) -> Option<Wanted> {
     let Some(attributes) = ptr::NonNull::new(attributes.cast_mut()) else {
-        return Some(Wanted { stack_size: usual_stack(), detached: false });
+        // Relaxed: the program orders its calls.
+        if HAS_DEFAULTS.load(Ordering::Relaxed) {
+            return wanted_by_default();
+        }
+        return Some(Wanted { stack_size: usual_stack(), detached: false, mask: None });
     };
     let attributes: *const pthread_attr_t = attributes.as_ptr();
     let (mut state, mut address, mut size) = (0, ptr::null_mut(), 0_usize);
@@ -237,13 +245,42 @@ unsafe fn wanted(attributes: *const pthread_attr_t) -> Option<Wanted> {
         return None;
     }
     // SAFETY: the caller's promise.
-    if unsafe { next::has_signal_mask(attributes) } {
-        return None;
-    }
+    let mask = unsafe { next::signal_mask_of(attributes) };
     Some(Wanted {
         stack_size: if size == 0 { usual_stack() } else { Some(size) },
         detached: state == libc::PTHREAD_CREATE_DETACHED,
+        mask: mask.as_ref().map(masks::bits),
     })
+}
+
+/// The program has said which attributes threads have that are started with none.
+static HAS_DEFAULTS: AtomicBool = AtomicBool::new(false);
+
+/// See `pthread_setattr_default_np(3)`.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pthread_setattr_default_np(attributes: *const pthread_attr_t) -> c_int {
+    HAS_DEFAULTS.store(true, Ordering::Relaxed);
+    // SAFETY: the caller's promise.
+    unsafe { next::pthread_setattr_default_np(attributes) }
+}
+
+/// Does what [`wanted`] does, with the attributes of [`HAS_DEFAULTS`].
+#[cold]
+fn wanted_by_default() -> Option<Wanted> {
+    // SAFETY: plain data, initialized by the call below.
+    let mut attributes: pthread_attr_t = unsafe { mem::zeroed() };
+    // SAFETY: a place for attributes.
+    if unsafe { pthread_getattr_default_np(&raw mut attributes) } != 0 {
+        return None;
+    }
+    // SAFETY: initialized.
+    let wanted = unsafe { wanted(&raw const attributes) };
+    // SAFETY: initialized, and not used after this.
+    unsafe { libc::pthread_attr_destroy(&raw mut attributes) };
+    wanted
 }
 
 /// Returns the stack of a thread that does not say how much it needs. That is as much as the C library gives
@@ -301,16 +338,21 @@ fn start(
             Value(record.exit.get().unwrap_or(landing.value))
         }
     };
-    let mut options = SpawnOptions { stack_size: wanted.stack_size, ..SpawnOptions::default() };
+    let creators = masks::of_caller();
+    let mask = wanted.mask.unwrap_or(creators);
+    let mut options =
+        SpawnOptions { stack_size: wanted.stack_size, mask: Some(mask), ..SpawnOptions::default() };
     // The thread, and those that it tells its name, must find its handle.
     let mut own = record.thread.lock();
     let counts = is_default();
     if counts {
         record::count();
+        masks::begin(spawner, creators, mask);
     }
     let started = spawning::spawn_on(spawner, &mut options, body);
     let started = started.inspect_err(|_| {
         if counts {
+            masks::forget(mask);
             record::count_off();
         }
     })?;

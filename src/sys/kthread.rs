@@ -209,14 +209,14 @@ impl SignalMask {
         // SAFETY: plain data, filled in below.
         let mut set: libc::sigset_t = unsafe { mem::zeroed() };
         // SAFETY: a query that writes to a local variable.
-        unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, ptr::null(), &raw mut set) };
+        unsafe { pthread::pthread_sigmask(libc::SIG_BLOCK, ptr::null(), &raw mut set) };
         Self(set)
     }
 
     /// Makes this the calling thread's mask.
     pub(crate) fn adopt(&self) {
         // SAFETY: a set that was queried, or built from an initialized one.
-        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.0, ptr::null_mut()) };
+        unsafe { pthread::pthread_sigmask(libc::SIG_SETMASK, &raw const self.0, ptr::null_mut()) };
     }
 }
 

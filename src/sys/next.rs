@@ -205,6 +205,14 @@ next! {
     fn sysv_signal(signal: c_int, handler: sighandler_t) -> sighandler_t;
     fn __sysv_signal(signal: c_int, handler: sighandler_t) -> sighandler_t;
 
+    fn sighold(signal: c_int) -> c_int;
+    fn sigrelse(signal: c_int) -> c_int;
+    fn sigblock(mask: c_int) -> c_int;
+    fn sigsetmask(mask: c_int) -> c_int;
+    fn pthread_setattr_default_np(attributes: *const pthread_attr_t) -> c_int;
+    fn pthread_sigmask(how: c_int, new: *const sigset_t, old: *mut sigset_t) -> c_int;
+    fn sigprocmask(how: c_int, new: *const sigset_t, old: *mut sigset_t) -> c_int;
+
     fn pthread_create(
         thread: *mut pthread_t, attributes: *const pthread_attr_t,
         start: extern "C" fn(*mut c_void) -> *mut c_void, argument: *mut c_void
@@ -262,22 +270,20 @@ pub(crate) unsafe fn pthread_exit(value: *mut c_void) -> ! {
 /// Since 2.32.
 static PTHREAD_ATTR_GETSIGMASK: Next = Next::new(c"pthread_attr_getsigmask_np");
 
-/// Returns `true` if these attributes of a thread have a mask of signals.
+/// Returns the mask of signals that these attributes of a thread have, if they have one.
 ///
 /// # Safety
 /// They are initialized.
-pub(crate) unsafe fn has_signal_mask(attributes: *const pthread_attr_t) -> bool {
+pub(crate) unsafe fn signal_mask_of(attributes: *const pthread_attr_t) -> Option<sigset_t> {
     type Function = unsafe extern "C" fn(*const pthread_attr_t, *mut sigset_t) -> c_int;
     // Relaxed: code that was there before the program started.
     let found = PTHREAD_ATTR_GETSIGMASK.found.load(Ordering::Relaxed);
     // SAFETY: null, or the C library's function of this name, which has this type.
-    let Some(get) = (unsafe { std::mem::transmute::<*mut c_void, Option<Function>>(found) }) else {
-        return false;
-    };
+    let get = unsafe { std::mem::transmute::<*mut c_void, Option<Function>>(found) }?;
     // SAFETY: plain data.
     let mut mask: sigset_t = unsafe { std::mem::zeroed() };
     // SAFETY: the caller's promise, and a place for the answer. Without a mask, it returns another number.
-    (unsafe { get(attributes, &raw mut mask) }) == 0
+    (unsafe { get(attributes, &raw mut mask) } == 0).then_some(mask)
 }
 
 unsafe extern "C" {

@@ -72,10 +72,15 @@ pub(crate) const DEFAULT_SIGNAL: c_int = system::SIGURG;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Mask(u64);
 
-#[cfg(test)]
 impl Mask {
+    /// Returns a bit for each signal, the lowest for signal 1.
     pub(crate) fn bits(self) -> u64 {
         self.0
+    }
+
+    /// Returns the set with these [`bits`](Self::bits).
+    pub(crate) fn from_bits(bits: u64) -> Self {
+        Self(bits)
     }
 }
 

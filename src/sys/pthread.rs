@@ -9,7 +9,7 @@ use super::next as library;
 use libc as library;
 
 #[cfg(unix)]
-pub(super) use library::{pthread_create, pthread_detach, pthread_join, pthread_self};
+pub(super) use library::{pthread_create, pthread_detach, pthread_join, pthread_self, pthread_sigmask};
 #[cfg(target_os = "linux")]
 pub(super) use library::{pthread_getattr_np, pthread_tryjoin_np};
 

@@ -16,6 +16,10 @@
 //!   - `cancel` -> AWAKE: by the owner, if it took itself out.
 //!   - `retire` -> RETIRED: by the reserve's thread.
 //!   - `wait_in` -> IN_SET: by the owner.
+//!   - `nudge` -> NUDGED: by any thread.
+//! - NUDGED: it is where it was, but is to look at something first (`mask`).
+//!   - `wait`, `wait_in` -> ASLEEP: by the owner, before it looks.
+//!   - `wake`, `cancel`, `retire`: as from ASLEEP.
 //! - IN_SET: it sleeps in the set of descriptors, or is about to.
 //!   - `wait_in` -> ASLEEP: by the owner, when it has left the set.
 //!   - `wake` -> AWAKE: by the thread that took it out, which then rings the bell.
@@ -26,7 +30,7 @@
 use std::time::Instant;
 
 use crate::shim;
-use crate::shim::atomic::{AtomicU32, Ordering};
+use crate::shim::atomic::{AtomicU32, Ordering, fence};
 use crate::shim::futex;
 use crate::shim::poll_set::{Events, PollSet};
 
@@ -34,6 +38,7 @@ const AWAKE: u32 = 0;
 const ASLEEP: u32 = 1;
 const RETIRED: u32 = 2;
 const IN_SET: u32 = 3;
+const NUDGED: u32 = 4;
 
 /// The word that an LWP sleeps on. See the states in the header.
 #[derive(Debug)]
@@ -55,29 +60,67 @@ impl IdleSleep {
         self.0.store(AWAKE, Ordering::Relaxed);
     }
 
-    /// Sleeps until woken (`true`) or until `deadline`. Owner only.
-    pub(crate) fn wait(&self, deadline: Option<Instant>) -> bool {
-        // Acquire: pairs with the release of `wake`.
-        while self.0.load(Ordering::Acquire) == ASLEEP {
-            if futex::wait(&self.0, ASLEEP, deadline) == futex::Waited::TimedOut {
-                return self.0.load(Ordering::Acquire) != ASLEEP;
+    /// Sleeps until woken (`true`) or until `deadline`. Calls `look` first, and whenever it was nudged. Owner
+    /// only.
+    pub(crate) fn wait(&self, deadline: Option<Instant>, look: impl Fn()) -> bool {
+        look();
+        loop {
+            // Acquire: pairs with the release of `wake`.
+            match self.0.load(Ordering::Acquire) {
+                ASLEEP => {
+                    if futex::wait(&self.0, ASLEEP, deadline) == futex::Waited::TimedOut {
+                        return !matches!(self.0.load(Ordering::Acquire), ASLEEP | NUDGED);
+                    }
+                }
+                NUDGED => self.take_nudge(&look),
+                _ => return true,
             }
         }
-        true
+    }
+
+    /// Looks, because it was nudged. A later nudge is another.
+    #[cold]
+    fn take_nudge(&self, look: impl Fn()) {
+        // Acquire: pairs with `nudge`. Relaxed: the caller loads the word again.
+        if self.0.compare_exchange(NUDGED, ASLEEP, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+            look();
+        }
+    }
+
+    /// Makes an LWP that sleeps look at what has changed, and then sleep on. An LWP that does not sleep looks
+    /// before it does. Returns `true` if the caller must ring the bell of the set for that.
+    #[must_use]
+    pub(crate) fn nudge(&self) -> bool {
+        // SeqCst: what has changed comes before this look, and pairs with the fence between `prepare` and the
+        // owner's look. Release: pairs with `take_nudge`.
+        fence(Ordering::SeqCst);
+        match self.0.compare_exchange(ASLEEP, NUDGED, Ordering::Release, Ordering::Relaxed) {
+            Ok(_) => {
+                futex::wake(&self.0, 1);
+                false
+            }
+            Err(seen) => seen == IN_SET,
+        }
     }
 
     /// Sleeps in `set` until woken (`true`), until `deadline`, or until there are `events`. The second value
-    /// is `false` if the program has closed the set. Owner only.
+    /// is `false` if the program has closed the set. Calls `look` as [`wait`](Self::wait) does. A nudge ends
+    /// the sleep. Owner only.
     pub(crate) fn wait_in(
         &self,
         set: &PollSet,
         deadline: Option<Instant>,
         events: &mut Events,
+        look: impl Fn(),
     ) -> (bool, bool) {
+        look();
         // Release: the waker may ask which kernel thread sleeps in the set. Acquire: pairs with the release
         // of `wake`.
-        if self.0.compare_exchange(ASLEEP, IN_SET, Ordering::Release, Ordering::Acquire).is_err() {
-            return (true, true);
+        while let Err(seen) = self.0.compare_exchange(ASLEEP, IN_SET, Ordering::Release, Ordering::Acquire) {
+            if seen != NUDGED {
+                return (true, true);
+            }
+            self.take_nudge(&look);
         }
         let timeout = deadline.map(|deadline| deadline.saturating_duration_since(shim::now()));
         let there = set.sleep(events, timeout);
@@ -117,7 +160,7 @@ impl IdleSleep {
 
     /// Returns `true` if the LWP sleeps, idle or spare, or is about to. For looks from outside.
     pub(crate) fn is_asleep(&self) -> bool {
-        matches!(self.0.load(Ordering::Relaxed), ASLEEP | IN_SET)
+        matches!(self.0.load(Ordering::Relaxed), ASLEEP | NUDGED | IN_SET)
     }
 
     /// Returns `true` if the LWP neither sleeps nor is to end, at this moment.
@@ -128,3 +171,5 @@ impl IdleSleep {
 
 #[cfg(all(test, loom))]
 mod loom_in_set;
+#[cfg(all(test, loom))]
+mod loom_nudge;

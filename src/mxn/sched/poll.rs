@@ -132,15 +132,15 @@ impl Scheduler {
         let deadline = self.clock.instant(deadline);
         match self.poller.enter(lwp.life.tid()) {
             Some(set) => {
-                let (woken, there) = lwp.sleep.wait_in(set, deadline, events);
+                let (woken, there) = lwp.wait_in(set, deadline, events);
                 self.poller.leave();
                 if there {
                     return woken;
                 }
                 self.set_is_lost(set, None);
-                woken || lwp.sleep.wait(deadline)
+                woken || lwp.wait(deadline)
             }
-            None => lwp.sleep.wait(deadline),
+            None => lwp.wait(deadline),
         }
     }
 

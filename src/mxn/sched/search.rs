@@ -359,7 +359,7 @@ impl Scheduler {
                 self.watch.notice_activity();
             } else {
                 // Another thread wakes this LWP at this moment. The next sleep must not find that wake-up.
-                lwp.sleep.wait(None);
+                lwp.wait(None);
             }
             return over;
         }
@@ -378,7 +378,7 @@ impl Scheduler {
         if woken || !self.idle.leave(lwp.index) {
             if !woken {
                 // Another thread wakes this LWP at this moment.
-                lwp.sleep.wait(None);
+                lwp.wait(None);
             }
             self.descriptors_are_ready(&events, Some(lwp));
             // It may also have been woken because its slot was retired or moved. Then it must not begin to
@@ -403,7 +403,7 @@ impl Scheduler {
     /// longer.
     fn wait(&self, lwp: &Lwp, next: u64, nap_until: u64) -> bool {
         let _exact = (next < nap_until).then(ExactTimers::begin);
-        lwp.sleep.wait(self.clock.instant(next.min(nap_until)))
+        lwp.wait(self.clock.instant(next.min(nap_until)))
     }
 
     /// Looks at all queues once more: step 3 of the idle protocol.
@@ -460,7 +460,7 @@ impl Scheduler {
                 continue;
             }
             if !woken {
-                lwp.sleep.wait(None);
+                lwp.wait(None);
             }
             if lwp.slot.is_held() || self.end_rest(lwp) {
                 return true;

@@ -18,6 +18,7 @@ use std::sync::Arc;
 use super::{Scheduler, deref};
 use crate::fiber::Context;
 use crate::fiber::tls;
+use crate::interpose::HAS_MASKS;
 use crate::mxn::green::Green;
 use crate::mxn::lwp::Lwp;
 use crate::mxn::preempt;
@@ -237,6 +238,9 @@ impl Scheduler {
     /// Makes `next` the thread of this LWP.
     #[inline]
     fn mount(&self, lwp: &'static Lwp, next: &'static Green) {
+        if HAS_MASKS && lwp.mask.get() != Some(next.mask()) {
+            preempt::take_mask(lwp, next);
+        }
         next.fiber.mounted.set();
         next.lwp.set(Some(lwp));
         lwp.show_running(Some(next));

@@ -33,7 +33,7 @@ impl Model {
     fn sleep(&self) {
         loop {
             let mut events = Events::new();
-            let (woken, there) = self.sleep.wait_in(&self.set, None, &mut events);
+            let (woken, there) = self.sleep.wait_in(&self.set, None, &mut events, || ());
             assert!(there);
             self.events.fetch_add(events.iter().count() as u32, Ordering::Relaxed);
             if woken {
@@ -41,7 +41,7 @@ impl Model {
             }
             // It was an event.
             if !self.listed.load(Ordering::Acquire) {
-                assert!(self.sleep.wait(None));
+                assert!(self.sleep.wait(None, || ()));
                 break;
             }
         }

@@ -98,7 +98,7 @@ fn two_from_outside(found: Found) {
         scheduler.idle.enter(1, false);
         let searcher = loom::thread::spawn(move || look_and_sleep(scheduler, lwps[0], found));
         let sleeper = loom::thread::spawn(move || {
-            assert!(lwps[1].sleep.wait(None));
+            assert!(lwps[1].wait(None));
             look_and_sleep(scheduler, lwps[1], found)
         });
         scheduler.ready_elsewhere(model.green(0));
@@ -220,7 +220,7 @@ fn negative_a_nap_ends_in_silence() {
     a_nap_ends(|scheduler, lwp| {
         lwp.sleep.prepare();
         scheduler.idle.enter(lwp.index, false);
-        assert!(!lwp.sleep.wait(scheduler.clock.instant(1)));
+        assert!(!lwp.wait(scheduler.clock.instant(1)));
         assert!(scheduler.idle.leave(lwp.index));
         lwp.sleep.cancel();
     });
@@ -459,7 +459,7 @@ fn a_spare_is_retired(retire: fn(&'static Scheduler, &'static Lwp) -> bool) {
         scheduler.pool.enter_spares(spare);
         // As at the end of `wait_for_slot`.
         let waits = loom::thread::spawn(move || {
-            spare.sleep.wait(None);
+            spare.wait(None);
             (spare.slot.is_held(), spare.sleep.is_retired())
         });
         let monitor = loom::thread::spawn(move || {

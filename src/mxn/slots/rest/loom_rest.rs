@@ -62,7 +62,7 @@ fn a_thread_beside_a_rest(may_sleep: fn(&Scheduler) -> bool) {
         touch(scheduler);
         spare.sleep.prepare();
         scheduler.pool.enter_spares(spare);
-        let waits = loom::thread::spawn(move || spare.sleep.wait(None));
+        let waits = loom::thread::spawn(move || spare.wait(None));
         let monitor = loom::thread::spawn(move || {
             scheduler.rest(lwp, false);
             scheduler.watch.sleep_deeply(None, || may_sleep(scheduler));

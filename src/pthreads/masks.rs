@@ -1,0 +1,304 @@
+//! `pthread_sigmask`, `sigprocmask`; and which signals no thread of a finished program wants.
+//!
+//! **Problem.** The kernel gives a signal for the process to any kernel thread that does not block it, also
+//! to an LWP that sleeps. Such an LWP must block what all threads of the program block, for these may wait for
+//! the signal (`sigwait`). It must not block more: otherwise no kernel thread may be left to handle the
+//! signal, while the thread that wants it sleeps.
+//!
+//! **Shape.** Threads are counted by their masks. LWPs that run no thread block what is in all masks that
+//! count (`mxn/lwp/mask.rs`). Most programs have one mask for all threads. Those are counted by one number.
+//! The lock is not taken before there is another mask, or the main thread blocks more than LWPs do.
+//!
+//! **Not at once.** Where the main thread does not block a signal, the kernel prefers it. So LWPs begin to
+//! block a signal only if that blocks it, too. Otherwise a program would pay that creates a thread and joins
+//! it, again and again, or whose only thread blocks signals for short times.
+//!
+//! **The fast path.** A thread is counted in [`FIRST_ALIVE`], and then looks at [`MIXED`]. What changes the
+//! second reads the first after that. So one of the two sees the other (SeqCst).
+
+use std::ffi::c_int;
+use std::mem;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+use libc::sigset_t;
+
+use super::{record, start};
+use crate::park::backend::Spawner;
+use crate::park::current;
+use crate::park::thread::ThreadRef;
+use crate::process_default;
+use crate::sys::kthread::{self, SignalMask};
+use crate::sys::next;
+use crate::sys::once::Mutex;
+
+/// Signals that no thread blocks: the kernel's, and the C library's own.
+const NEVER: u64 = 1 << (libc::SIGKILL - 1) | 1 << (libc::SIGSTOP - 1) | 1 << 31 | 1 << 32;
+/// What a thread blocks that blocks all signals.
+const ALL: u64 = !NEVER;
+/// No mask: none has been set.
+const NONE: u64 = u64::MAX;
+
+/// The mask of the first thread.
+static FIRST: AtomicU64 = AtomicU64::new(NONE);
+/// How many threads have that mask.
+static FIRST_ALIVE: AtomicU32 = AtomicU32::new(0);
+/// There were other masks, or the main thread has blocked more.
+static MIXED: AtomicBool = AtomicBool::new(false);
+/// What the main thread blocks.
+static MAIN: AtomicU64 = AtomicU64::new(ALL);
+/// What LWPs block that run no thread.
+static IDLE: AtomicU64 = AtomicU64::new(NONE);
+
+/// How many threads have which other mask. The last entry is of all masks that have no entry: it has the
+/// signals that are in all of them.
+struct Others([(u64, u32); 16]);
+
+static OTHERS: Mutex<Others> = Mutex::new(Others([(0, 0); 16]));
+
+impl Others {
+    /// Counts a thread.
+    fn add(&mut self, mask: u64) {
+        if mask == FIRST.load(Ordering::Relaxed) {
+            FIRST_ALIVE.fetch_add(1, Ordering::SeqCst);
+            return;
+        }
+        let (last, entries) = self.0.split_last_mut().expect("there are 16");
+        let own = entries.iter().position(|it| it.0 == mask && it.1 > 0);
+        let own = own.or_else(|| entries.iter().position(|it| it.1 == 0));
+        let entry = own.map_or(last, |own| &mut entries[own]);
+        entry.0 = if entry.1 == 0 { mask } else { entry.0 & mask };
+        entry.1 += 1;
+    }
+
+    /// Counts a thread off.
+    fn remove(&mut self, mask: u64) {
+        if mask == FIRST.load(Ordering::Relaxed) {
+            FIRST_ALIVE.fetch_sub(1, Ordering::SeqCst);
+            return;
+        }
+        let (last, entries) = self.0.split_last_mut().expect("there are 16");
+        let own = entries.iter_mut().find(|it| it.0 == mask && it.1 > 0);
+        let entry = own.unwrap_or(last);
+        entry.1 = entry.1.saturating_sub(1);
+    }
+
+    /// Makes LWPs without threads block what all threads block.
+    fn settle(&self) {
+        MIXED.store(true, Ordering::SeqCst);
+        let others = self.0.iter().filter(|it| it.1 > 0).fold(ALL, |all, it| all & it.0);
+        let first = FIRST.load(Ordering::Relaxed);
+        let all = if FIRST_ALIVE.load(Ordering::SeqCst) > 0 { others & first } else { others };
+        let idle = IDLE.load(Ordering::Relaxed);
+        let wanted = all & (idle | MAIN.load(Ordering::SeqCst));
+        if wanted != idle
+            && let Ok(spawner) = process_default::spawner()
+        {
+            IDLE.store(wanted, Ordering::Relaxed);
+            spawner.set_idle_mask(wanted, wanted & !idle);
+        }
+    }
+}
+
+/// Changes which threads are counted, and then what LWPs block.
+fn change(change: impl FnOnce(&mut Others)) {
+    let mut others = OTHERS.lock(|others| *others = Others([(0, 0); 16]));
+    change(&mut others);
+    others.settle();
+}
+
+/// Returns a bit for each signal of a set, the lowest for signal 1.
+pub(super) fn bits(set: &sigset_t) -> u64 {
+    // SAFETY: the C library's type begins with the kernel's eight bytes.
+    unsafe { (&raw const *set).cast::<u64>().read() }
+}
+
+/// Returns the running thread, if it is green.
+fn green() -> Option<ThreadRef> {
+    current::try_current().filter(|me| !me.is_kernel())
+}
+
+/// Returns what the calling thread blocks.
+pub(super) fn of_caller() -> u64 {
+    green().and_then(|me| me.backend().mask_of(&me)).unwrap_or_else(|| bits(&SignalMask::of_caller().set()))
+}
+
+/// Returns `true` on the main thread.
+fn is_main() -> bool {
+    // SAFETY: no arguments.
+    kthread::gettid() == unsafe { libc::getpid() }
+}
+
+/// Counts a thread that is about to start with `mask`. `creators` is the mask of its creator.
+pub(super) fn begin(spawner: &dyn Spawner, creators: u64, mask: u64) {
+    if FIRST.load(Ordering::Acquire) == NONE {
+        let _one = OTHERS.lock(|_| ());
+        if FIRST.load(Ordering::Relaxed) == NONE {
+            // LWPs have begun with it.
+            IDLE.store(creators, Ordering::Relaxed);
+            spawner.set_idle_mask(creators, creators);
+            MAIN.store(if is_main() { creators } else { ALL }, Ordering::SeqCst);
+            // Release: what stands above is set for all that know the first mask.
+            FIRST.store(mask, Ordering::Release);
+        }
+    }
+    if [&FIRST, &IDLE].iter().any(|other| mask != other.load(Ordering::Relaxed)) {
+        return change(|others| others.add(mask));
+    }
+    FIRST_ALIVE.fetch_add(1, Ordering::SeqCst);
+    if MIXED.load(Ordering::SeqCst) {
+        change(|_| ());
+    }
+}
+
+/// Counts off a thread that has not started after all.
+pub(super) fn forget(mask: u64) {
+    change(|others| others.remove(mask));
+}
+
+/// Counts off the running thread, which is green, in its last destructor.
+pub(super) fn end() {
+    let Some(mask) = green().and_then(|me| me.backend().mask_of(&me)) else { return };
+    if !MIXED.load(Ordering::SeqCst) && mask == FIRST.load(Ordering::Relaxed) {
+        FIRST_ALIVE.fetch_sub(1, Ordering::SeqCst);
+        if MIXED.load(Ordering::SeqCst) {
+            close();
+            change(|_| ());
+        }
+        return;
+    }
+    close();
+    change(|others| others.remove(mask));
+}
+
+/// Blocks all signals in the calling thread, which is about to leave its LWP, except those that faults raise.
+fn close() {
+    let all: sigset_t = SignalMask::asynchronous().set();
+    // SAFETY: a set, and no place for the old one.
+    unsafe {
+        set_mask(next::pthread_sigmask, libc::SIG_SETMASK, &raw const all, std::ptr::null_mut(), |_, _| ())
+    };
+}
+
+/// Notes that the main thread handles no more signals.
+pub(super) fn main_ends() {
+    main_blocks(ALL);
+}
+
+fn main_blocks(mask: u64) {
+    if FIRST.load(Ordering::Acquire) == NONE {
+        return;
+    }
+    MAIN.store(mask, Ordering::SeqCst);
+    if mask & !IDLE.load(Ordering::SeqCst) != 0 {
+        change(|_| ());
+    }
+}
+
+/// A function that changes the mask of the calling kernel thread.
+type SetMask = unsafe fn(c_int, *const sigset_t, *mut sigset_t) -> c_int;
+
+/// Changes the mask of the calling thread by `set`, and notes that. If a green thread's mask has changed from
+/// one to another, calls `changed` with both.
+///
+/// # Safety
+/// As `pthread_sigmask`.
+unsafe fn set_mask(
+    set: SetMask,
+    how: c_int,
+    new: *const sigset_t,
+    old: *mut sigset_t,
+    changed: impl FnOnce(u64, u64),
+) -> c_int {
+    // SAFETY: null, or the caller's set. It may be the place for the old one, too.
+    let Some(wanted) = unsafe { new.as_ref() }.map(bits) else {
+        // SAFETY: the caller's promise.
+        return unsafe { set(how, new, old) };
+    };
+    // SAFETY: plain data.
+    let mut before: sigset_t = unsafe { mem::zeroed() };
+    // SAFETY: the caller's set, and a place for the old one.
+    let code = unsafe { set(how, new, &raw mut before) };
+    if code != 0 {
+        return code;
+    }
+    let before = bits(&before);
+    if !old.is_null() {
+        // SAFETY: the caller's place. The C library writes eight bytes, too.
+        unsafe { old.cast::<u64>().write_unaligned(before) };
+    }
+    let now = !NEVER
+        & match how {
+            libc::SIG_BLOCK => before | wanted,
+            libc::SIG_UNBLOCK => before & !wanted,
+            _ => wanted,
+        };
+    note(before, now, changed);
+    code
+}
+
+/// Notes that the calling thread blocks `now` and no longer `before`. If it is green, and that is for long,
+/// calls `changed` with both.
+fn note(before: u64, now: u64, changed: impl FnOnce(u64, u64)) {
+    if let Some(me) = green() {
+        if now != before && me.backend().mask_changed(&me, before, now) {
+            changed(before, now);
+        }
+    } else if start::is_default() && record::was_any() && is_main() {
+        main_blocks(now);
+    }
+}
+
+/// Counts the running thread under its new mask, if it is counted.
+fn count_anew(before: u64, now: u64) {
+    if start::is_default() && record::with_own(|_| ()).is_some() {
+        change(|others| {
+            others.remove(before);
+            others.add(now);
+        });
+    }
+}
+
+/// See `pthread_sigmask(3)`.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pthread_sigmask(how: c_int, new: *const sigset_t, old: *mut sigset_t) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { set_mask(next::pthread_sigmask, how, new, old, count_anew) }
+}
+
+/// See `sigprocmask(2)`.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn sigprocmask(how: c_int, new: *const sigset_t, old: *mut sigset_t) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { set_mask(next::sigprocmask, how, new, old, count_anew) }
+}
+
+/// Defines functions of the C library that change the mask as System V or BSD had it.
+macro_rules! old_ones {
+    ($($name:ident($argument:ident);)*) => {$(
+        #[doc = concat!("See `", stringify!($name), "(3)`.")]
+        ///
+        /// # Safety
+        /// As the C library's function.
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $name($argument: c_int) -> c_int {
+            let before = bits(&SignalMask::of_caller().set());
+            // SAFETY: the caller's promise.
+            let result = unsafe { next::$name($argument) };
+            note(before, bits(&SignalMask::of_caller().set()), count_anew);
+            result
+        }
+    )*};
+}
+
+old_ones! {
+    sighold(signal);
+    sigrelse(signal);
+    sigblock(mask);
+    sigsetmask(mask);
+}
