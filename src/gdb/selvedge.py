@@ -630,7 +630,7 @@ def selvedge_apply(which, commands):
             with SelvedgeShown(thread):
                 for command in commands:
                     gdb.execute(command)
-        except gdb.error as error:
+        except (gdb.error, gdb.GdbError) as error:
             if len(threads) == 1:
                 raise
             print(error)
