@@ -25,12 +25,18 @@ struct Magazines {
     loaded: Chain,
     /// Empty, or full as given back by this LWP or another.
     spare: Chain,
+    /// How many stacks are in a full one.
+    full: u32,
 }
 
 impl Cache {
-    pub(crate) const fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
-            classes: [const { Magazines { loaded: Chain::new(), spare: Chain::new() } }; SizeClass::COUNT],
+            classes: std::array::from_fn(|index| Magazines {
+                loaded: Chain::new(),
+                spare: Chain::new(),
+                full: magazine(SizeClass(index as u8)),
+            }),
         }
     }
 
@@ -52,7 +58,7 @@ impl Cache {
     pub(crate) fn give_back(&self, stack: Stack) {
         let class = stack.size_class();
         let magazines = &self.classes[class.index()];
-        if magazines.loaded.len() >= magazine(class) {
+        if magazines.loaded.len() >= magazines.full {
             magazines.unload(class);
         }
         magazines.loaded.push(stack);

@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::chain::{Chain, ChainList};
 use super::lock::Lock;
 use super::mapped::{self, Slab};
-use super::{SMALLEST, SizeClass, Stack, WITH_BLOCKS, tls};
+use super::{SizeClass, Stack, WITH_BLOCKS, tls};
 use crate::sys::mmap::Parts;
 
 /// How many stacks move at once between an LWP's cache and the pool. The cache holds two such chains at most.
@@ -199,11 +199,8 @@ impl Free {
 }
 
 /// Returns how many stacks of a class are given back at once: a magazine, or fewer large ones.
-#[inline]
 pub(super) fn magazine(class: SizeClass) -> u32 {
-    const SMALL: SizeClass = SizeClass(2 * (MAGAZINE_BYTES / MAGAZINE as usize / SMALLEST).ilog2() as u8);
-    // Without a division for small ones: this is asked at the end of each thread.
-    if class <= SMALL { MAGAZINE } else { (MAGAZINE_BYTES / class.usable()).max(1) as u32 }
+    (MAGAZINE_BYTES / class.usable()).clamp(1, MAGAZINE as usize) as u32
 }
 
 /// Returns how many warm stacks of a class to keep.
