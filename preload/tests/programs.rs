@@ -144,6 +144,15 @@ fn a_c_program_finds_what_the_manual_says() {
     assert_eq!(run(kernel, "pthreads, kernel threads"), b"ok\n");
 }
 
+/// It hung: in a child, a barrier was destroyed although threads had not left it.
+#[test]
+fn a_child_destroys_barriers_that_its_threads_have_passed() {
+    let Some(program) = compile("barrier_in_child") else { return };
+    for model in [None, Some(MODELS[0]), Some(MODELS[1])] {
+        assert_eq!(run(on(model, &program), &format!("barrier_in_child, {model:?}")), b"ok\n");
+    }
+}
+
 #[test]
 fn threads_end_each_other() {
     let Some(program) = compile("cancels") else { return };

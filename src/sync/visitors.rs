@@ -77,7 +77,7 @@ impl Visitors {
     }
 
     /// Waits until all visitors have left. Called once, by the thread that destroys the object. A forked
-    /// child does not wait: visitors may have been left in its parent.
+    /// child without another thread does not wait: visitors have been left in its parent.
     #[inline]
     pub(crate) fn until_none(&self, reason: WaitReason) {
         // Acquire: pairs with `leave`, of all visitors.
@@ -88,7 +88,7 @@ impl Visitors {
 
     #[cold]
     fn until_none_slow(&self, reason: WaitReason) {
-        if fork::is_child() {
+        if fork::is_child() && fork::is_alone() {
             return;
         }
         let options = Options::new(reason, Wait::forever());
