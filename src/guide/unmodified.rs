@@ -21,7 +21,7 @@
 //! | sockets: `recv`, `send`, `recvfrom`, `sendto`, `recvmsg`, `sendmsg`, `accept`, `accept4` | waits alone |
 //! | `connect` over the Internet | waits alone |
 //! | pipes, terminals, counters: `read`, `write`, `readv`, `writev` | waits alone |
-//! | `poll`, `ppoll`, `select`, `epoll_wait`, `epoll_pwait`, without a mask of signals | waits alone |
+//! | `poll`, `ppoll`, `select`, `pselect`, `epoll_wait`, `epoll_pwait`, without a mask of signals | waits alone |
 //! | `nanosleep`, `clock_nanosleep`, `usleep`, `sleep` | sleeps alone |
 //! | `sched_yield` | lets another green thread run |
 //! | `waitpid`, `wait4`, `waitid` for the end of one child | waits alone |
@@ -32,7 +32,7 @@
 //! | the same, of kernel threads | blocks its LWP, announced |
 //! | `sigwait`, `sigwaitinfo`, `sigtimedwait` | blocks its LWP, announced |
 //! | futexes that are shared between processes, or pass on priorities | blocks its LWP, announced |
-//! | calls with a mask of signals (`ppoll`, `epoll_pwait`) | blocks its LWP, announced |
+//! | calls with a mask of signals (`ppoll`, `pselect`, `epoll_pwait`) | blocks its LWP, announced |
 //! | `waitpid` for any child of several, or for a change other than its end | blocks its LWP, announced |
 //! | any call in a handler of a signal | blocks its LWP |
 //! | the C library's streams; its locks (`pthread_mutex_lock`), but see [below](#finished-programs) | blocks its LWP, noticed |

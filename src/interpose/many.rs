@@ -252,6 +252,39 @@ pub(super) unsafe extern "C-unwind" fn select(
     })
 }
 
+/// See `pselect(2)`. The time that is left is not written.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+pub(super) unsafe extern "C-unwind" fn pselect(
+    n: c_int,
+    read: *mut fd_set,
+    write: *mut fd_set,
+    except: *mut fd_set,
+    timeout: *const timespec,
+    mask: *const sigset_t,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let plain = || unsafe { next::pselect(n, read, write, except, timeout, mask) };
+    if green().is_none() {
+        return plain();
+    }
+    if !mask.is_null() {
+        return point(|| announced(plain));
+    }
+    let mut left = match limit(timeout).map(left) {
+        Ok(left) => left.map(|left| {
+            let micros = left.as_nanos().div_ceil(1000);
+            timeval { tv_sec: (micros / 1_000_000) as _, tv_usec: (micros % 1_000_000) as _ }
+        }),
+        Err(error) => return fail(error),
+    };
+    let left = left.as_mut().map_or(std::ptr::null_mut(), std::ptr::from_mut);
+    // SAFETY: the caller's promise, and a time.
+    unsafe { select(n, read, write, except, left) }
+}
+
 /// Returns how many bytes of a set the kernel reads and writes if `n` numbers count: whole words.
 fn bytes(n: usize) -> usize {
     n.next_multiple_of(c_long::BITS as usize) / 8

@@ -175,6 +175,10 @@ next! {
     fn select(
         n: c_int, read: *mut fd_set, write: *mut fd_set, except: *mut fd_set, timeout: *mut timeval
     ) -> c_int;
+    fn pselect(
+        n: c_int, read: *mut fd_set, write: *mut fd_set, except: *mut fd_set, timeout: *const timespec,
+        mask: *const sigset_t
+    ) -> c_int;
     fn epoll_wait(set: c_int, events: *mut epoll_event, n: c_int, millis: c_int) -> c_int;
     fn epoll_pwait(
         set: c_int, events: *mut epoll_event, n: c_int, millis: c_int, mask: *const sigset_t

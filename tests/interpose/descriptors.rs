@@ -325,6 +325,10 @@ fn poll_select_and_epoll_wait() {
         // SAFETY: the number is small.
         assert!(unsafe { libc::FD_ISSET(second.0.as_raw_fd(), &raw const set) });
         assert!(time.tv_sec < 100);
+        let (mut again, time) = (set, libc::timespec { tv_sec: 0, tv_nsec: 1 });
+        let null = std::ptr::null();
+        // SAFETY: all are valid or null.
+        assert_eq!(unsafe { libc::pselect(most, &raw mut again, none, none, &raw const time, null) }, 1);
         let mut second = (second.0, writing.join().unwrap());
         second.0.read_exact(&mut [0]).unwrap();
 

@@ -127,6 +127,16 @@ static void waits_select(void)
     select(listener + 1, &read, NULL, NULL, NULL);
 }
 
+static void waits_pselect(void)
+{
+    struct timespec hour = { 3600, 0 };
+    fd_set read;
+
+    FD_ZERO(&read);
+    FD_SET(quiet[0], &read);
+    pselect(quiet[0] + 1, &read, NULL, NULL, &hour, NULL);
+}
+
 static void waits_epoll(void)
 {
     struct epoll_event event;
@@ -170,6 +180,7 @@ static const struct {
     { "poll", waits_poll, 0 },
     { "poll of nothing", waits_poll_alone, 0 },
     { "select", waits_select, 0 },
+    { "pselect", waits_pselect, 0 },
     { "epoll_wait", waits_epoll, 0 },
     { "sleep", waits_sleep, 0 },
     { "nanosleep", waits_nanosleep, 0 },
