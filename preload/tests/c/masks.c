@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -364,6 +365,66 @@ static void toggled(void)
     set_mask(SIG_UNBLOCK, SIGUSR1, 0);
 }
 
+static void blocks_hup(int number)
+{
+    set_mask(SIG_BLOCK, SIGHUP, 0);
+    on_signal(number);
+}
+
+/* A handler changes the mask, while the thread that it interrupts changes it, too. */
+static void interrupted(void)
+{
+    struct itimerval often = { { 0, 50 }, { 0, 50 } }, never = { { 0, 0 }, { 0, 0 } };
+    pthread_t other;
+
+    signal(SIGALRM, blocks_hup);
+    over = handled = 0;
+    other = start(sleeps, NULL);
+    until_ready(1);
+    setitimer(ITIMER_REAL, &often, NULL);
+    while (handled < 2000) {
+        set_mask(SIG_BLOCK, SIGUSR2, 0);
+        set_mask(SIG_UNBLOCK, SIGUSR2, 0);
+    }
+    setitimer(ITIMER_REAL, &never, NULL);
+    end_sleeps();
+    pthread_join(other, NULL);
+    CHECK(kernel_mask() == 0);
+}
+
+static void *spins(void *argument)
+{
+    CHECK(kernel_mask() == 0);
+    __atomic_add_fetch(&ready, 1, __ATOMIC_RELAXED);
+    while (__atomic_load_n(&ready, __ATOMIC_RELAXED) < 4)
+        ;
+    return argument;
+}
+
+/* A signal is handled as soon as it is unblocked. What its handler blocks, it blocks until it returns. */
+static void *unblocks(void *argument)
+{
+    pthread_t others[4];
+
+    set_mask(SIG_BLOCK, SIGALRM, 0);
+    syscall(SYS_tgkill, getpid(), gettid(), SIGALRM);
+    handled = ready = 0;
+    set_mask(SIG_UNBLOCK, SIGALRM, 0);
+    CHECK(handled == 1);
+    for (int i = 0; i < 4; i++)
+        others[i] = start(spins, NULL);
+    for (int i = 0; i < 4; i++)
+        pthread_join(others[i], NULL);
+    return argument;
+}
+
+static void pending(void)
+{
+    signal(SIGALRM, blocks_hup);
+    pthread_join(start(unblocks, NULL), NULL);
+    ready = 0;
+}
+
 enum { CHANGERS = 8, ROUNDS = 300 };
 
 static int done;
@@ -462,7 +523,7 @@ int main(int count, char **arguments)
         void (*run)(void);
     } scenes[] = { { "late", late }, { "later", later }, { "inherited", inherited },
                    { "wanted", wanted_by_a_sleeper }, { "held", held }, { "forked", forked }, { "toggled", toggled },
-                   { "stress", stress } };
+                   { "interrupted", interrupted }, { "pending", pending }, { "stress", stress } };
 
     for (int i = 0; i < (int)(sizeof scenes / sizeof *scenes); i++)
         if (count < 2 || strcmp(arguments[1], scenes[i].name) == 0)
