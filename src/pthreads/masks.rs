@@ -13,8 +13,8 @@
 //! block a signal only if that blocks it, too. Otherwise a program would pay that creates a thread and joins
 //! it, again and again, or whose only thread blocks signals for short times.
 //!
-//! **Handlers.** They may change the mask, so none may run while its thread has the lock, or while a change is
-//! half noted. All signals are blocked meanwhile. The thread must not leave its LWP then.
+//! **Handlers.** They may change the mask, so none may run while its thread has the lock, or while a change
+//! is half noted. All signals are blocked meanwhile. The thread must not leave its LWP then.
 //!
 //! **The fast path.** A thread is counted in [`FIRST_ALIVE`], and then looks at [`MIXED`]. What changes the
 //! second reads the first after that. So one of the two sees the other (SeqCst).

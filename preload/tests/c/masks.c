@@ -280,6 +280,39 @@ static void wanted_by_a_sleeper(void)
     CHECK(handled == 21);
 }
 
+static void *computes(void *argument)
+{
+    __atomic_add_fetch(&ready, 1, __ATOMIC_RELAXED);
+    while (!handled)
+        ;
+    return argument;
+}
+
+/* The same, while all others compute, as many as there are processors, until it has handled the signal. */
+static void wanted_while_all_compute(void)
+{
+    const char *slots = getenv("SELVEDGE_CONCURRENCY");
+    int count = slots ? atoi(slots) : (int)sysconf(_SC_NPROCESSORS_ONLN);
+    pthread_t sleeper, others[count];
+
+    signal(SIGUSR1, on_signal);
+    over = handled = 0;
+    set_mask(SIG_BLOCK, SIGUSR1, 0);
+    sleeper = start(unblocks_and_sleeps, NULL);
+    until_ready(1);
+    for (int i = 0; i < count; i++)
+        others[i] = start(computes, NULL);
+    while (__atomic_load_n(&ready, __ATOMIC_RELAXED) < 1 + count)
+        rest(100);
+    rest(5000);
+    kill(getpid(), SIGUSR1);
+    for (int i = 0; i < count; i++)
+        pthread_join(others[i], NULL);
+    end_sleeps();
+    pthread_join(sleeper, NULL);
+    set_mask(SIG_UNBLOCK, SIGUSR1, 0);
+}
+
 static void *holds_none(void *argument)
 {
     for (int i = 0; i < 20; i++) {
@@ -522,7 +555,8 @@ int main(int count, char **arguments)
         const char *name;
         void (*run)(void);
     } scenes[] = { { "late", late }, { "later", later }, { "inherited", inherited },
-                   { "wanted", wanted_by_a_sleeper }, { "held", held }, { "forked", forked }, { "toggled", toggled },
+                   { "wanted", wanted_by_a_sleeper }, { "compute", wanted_while_all_compute },
+                   { "held", held }, { "forked", forked }, { "toggled", toggled },
                    { "interrupted", interrupted }, { "pending", pending }, { "stress", stress } };
 
     for (int i = 0; i < (int)(sizeof scenes / sizeof *scenes); i++)
