@@ -196,13 +196,13 @@ fn close() {
 
 /// Notes that the main thread handles no more signals.
 pub(super) fn main_ends() {
-    undisturbed(|| main_blocks(ALL));
+    if is_watched_main() {
+        undisturbed(|| main_blocks(ALL));
+    }
 }
 
+/// Notes what the main thread blocks.
 fn main_blocks(mask: u64) {
-    if FIRST.load(Ordering::Acquire) == NONE {
-        return;
-    }
     MAIN.store(mask, Ordering::SeqCst);
     if mask & !IDLE.load(Ordering::SeqCst) != 0 {
         change(|_| ());
@@ -262,9 +262,10 @@ unsafe fn set_mask(
     unsafe { set(libc::SIG_SETMASK, &raw const wanted, ptr::null_mut()) }
 }
 
-/// Returns `true` on the main thread of a program that has green threads.
+/// Returns `true` on the main thread of a program that has started green threads.
 fn is_watched_main() -> bool {
-    start::is_default() && record::was_any() && is_main()
+    // Acquire: pairs with `begin_first`.
+    FIRST.load(Ordering::Acquire) != NONE && record::was_any() && is_main()
 }
 
 /// Counts the running thread under its new mask, if it is counted.
