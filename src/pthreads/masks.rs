@@ -244,13 +244,9 @@ unsafe fn set_mask(
             libc::SIG_UNBLOCK => before & !change,
             _ => change,
         };
-    {
+    if me.is_none_or(|me| now != before && me.backend().mask_changed(&me, before, now)) {
         let _no_preempt = NoPreempt::hold();
-        match me {
-            Some(me) if now != before && me.backend().mask_changed(&me, before, now) => changed(before, now),
-            Some(_) => {}
-            None => main_blocks(now),
-        }
+        if me.is_some() { changed(before, now) } else { main_blocks(now) }
     }
     if !old.is_null() {
         // SAFETY: the caller's place. The C library writes eight bytes, too.

@@ -458,6 +458,48 @@ static void pending(void)
     ready = 0;
 }
 
+enum { TURNS = 20000 };
+
+/* Handlers run wherever a signal is unblocked, also between two threads. What they block is not noted. */
+static void *takes_turns(void *argument)
+{
+    unsigned long own = kernel_mask();
+    unsigned seed = (unsigned)(long)argument;
+
+    for (int i = 0; i < TURNS; i++) {
+        int blocks = rand_r(&seed) % 2;
+
+        set_mask(blocks ? SIG_BLOCK : SIG_UNBLOCK, SIGALRM, 0);
+        own = blocks ? own | bit(SIGALRM) : own & ~bit(SIGALRM);
+        if (i % 16 == 0)
+            sched_yield();
+        if (kernel_mask() != own)
+            fail("thread %ld, turn %d: %lx, not %lx", (long)argument, i, kernel_mask(), own);
+    }
+    __atomic_add_fetch(&ready, 1, __ATOMIC_RELAXED);
+    return argument;
+}
+
+static void switched(void)
+{
+    pthread_t threads[8];
+
+    signal(SIGALRM, blocks_hup);
+    ready = 0;
+    set_mask(SIG_BLOCK, SIGALRM, 0);
+    for (long i = 0; i < 8; i++)
+        threads[i] = start(takes_turns, (void *)(i + 1));
+    while (__atomic_load_n(&ready, __ATOMIC_RELAXED) < 8) {
+        kill(getpid(), SIGALRM);
+        rest(50);
+    }
+    for (int i = 0; i < 8; i++)
+        pthread_join(threads[i], NULL);
+    set_mask(SIG_UNBLOCK, SIGALRM, 0);
+    set_mask(SIG_SETMASK, 0, 0);
+    ready = 0;
+}
+
 enum { CHANGERS = 8, ROUNDS = 300 };
 
 static int done;
@@ -557,7 +599,8 @@ int main(int count, char **arguments)
     } scenes[] = { { "late", late }, { "later", later }, { "inherited", inherited },
                    { "wanted", wanted_by_a_sleeper }, { "compute", wanted_while_all_compute },
                    { "held", held }, { "forked", forked }, { "toggled", toggled },
-                   { "interrupted", interrupted }, { "pending", pending }, { "stress", stress } };
+                   { "interrupted", interrupted }, { "pending", pending },
+                   { "switched", switched }, { "stress", stress } };
 
     for (int i = 0; i < (int)(sizeof scenes / sizeof *scenes); i++)
         if (count < 2 || strcmp(arguments[1], scenes[i].name) == 0)
