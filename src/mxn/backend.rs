@@ -219,6 +219,10 @@ impl Backend for Scheduler {
     }
 
     fn mask_changed(&self, me: &ThreadRef, before: u64, now: u64) -> bool {
+        // A handler may have interrupted a switch, where the LWP has the next thread's mask already.
+        if self.rung.is_per_thread() && !no_preempt::is_allowed() {
+            return false;
+        }
         let _no_preempt = NoPreempt::hold();
         // SAFETY: a scheduler's thread is green.
         let green = unsafe { Green::of(*me) };

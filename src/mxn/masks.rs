@@ -29,8 +29,8 @@ impl Scheduler {
     }
 
     /// Makes LWPs that run no threads block these signals. Returns when they block `added`. Others that they
-    /// block, they unblock when they next fall asleep. (The LWP of the thread that wants such a signal is the
-    /// first. While any LWP runs, one naps.)
+    /// block, spares unblock soon, and idle LWPs when they next fall asleep. (The LWP of the thread that wants
+    /// such a signal is the first. While any LWP runs, one naps; but if all run, spares alone can handle it.)
     pub(super) fn close_idle(&'static self, mask: u64, added: u64) {
         if !self.life.is_here() {
             return;
@@ -38,15 +38,16 @@ impl Scheduler {
         let mask = self.without_ours(mask);
         mask::set_idle(mask);
         let added = added & mask.bits();
-        let open = || self.pool.lwps().filter(|lwp| !lwp.mask.blocks(added));
+        let is_open = |lwp: &Lwp| !lwp.mask.blocks(added);
+        let is_shut = |lwp: &Lwp| !lwp.slot.is_held() && lwp.mask.get() != Some(mask);
         let mut in_set = false;
-        for lwp in open() {
+        for lwp in self.pool.lwps().filter(|lwp| is_open(lwp) || is_shut(lwp)) {
             in_set |= lwp.sleep.nudge();
         }
         if in_set {
             self.ring();
         }
-        for lwp in open() {
+        for lwp in self.pool.lwps().filter(|lwp| is_open(lwp)) {
             let word = AtomicU32::new(0);
             for _ in 0..LOOKS {
                 if Self::is_closed(lwp, added) {

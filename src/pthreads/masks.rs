@@ -13,11 +13,15 @@
 //! block a signal only if that blocks it, too. Otherwise a program would pay that creates a thread and joins
 //! it, again and again, or whose only thread blocks signals for short times.
 //!
+//! **Handlers.** They may change the mask, so none may run while its thread has the lock, or while a change
+//! is half noted. All signals are blocked meanwhile. The thread must not leave its LWP then.
+//!
 //! **The fast path.** A thread is counted in [`FIRST_ALIVE`], and then looks at [`MIXED`]. What changes the
 //! second reads the first after that. So one of the two sees the other (SeqCst).
 
 use std::ffi::c_int;
 use std::mem;
+use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use libc::sigset_t;
@@ -25,9 +29,10 @@ use libc::sigset_t;
 use super::{record, start};
 use crate::park::backend::Spawner;
 use crate::park::current;
+use crate::park::no_preempt::NoPreempt;
 use crate::park::thread::ThreadRef;
 use crate::process_default;
-use crate::sys::kthread::{self, SignalMask};
+use crate::sys::kthread::{self, Mask, SignalMask};
 use crate::sys::next;
 use crate::sys::once::Mutex;
 
@@ -99,7 +104,14 @@ impl Others {
     }
 }
 
-/// Changes which threads are counted, and then what LWPs block.
+/// Calls `call` while no handler of the program runs here, and no other thread.
+fn undisturbed<R>(call: impl FnOnce() -> R) -> R {
+    let _quiet = Mask::block_asynchronous();
+    let _no_preempt = NoPreempt::hold();
+    call()
+}
+
+/// Changes which threads are counted, and then what LWPs block. Called where no handler can run.
 fn change(change: impl FnOnce(&mut Others)) {
     let mut others = OTHERS.lock(|others| *others = Others([(0, 0); 16]));
     change(&mut others);
@@ -131,28 +143,33 @@ fn is_main() -> bool {
 /// Counts a thread that is about to start with `mask`. `creators` is the mask of its creator.
 pub(super) fn begin(spawner: &dyn Spawner, creators: u64, mask: u64) {
     if FIRST.load(Ordering::Acquire) == NONE {
-        let _one = OTHERS.lock(|_| ());
-        if FIRST.load(Ordering::Relaxed) == NONE {
-            // LWPs have begun with it.
-            IDLE.store(creators, Ordering::Relaxed);
-            spawner.set_idle_mask(creators, creators);
-            MAIN.store(if is_main() { creators } else { ALL }, Ordering::SeqCst);
-            // Release: what stands above is set for all that know the first mask.
-            FIRST.store(mask, Ordering::Release);
-        }
+        undisturbed(|| begin_first(spawner, creators, mask));
     }
     if [&FIRST, &IDLE].iter().any(|other| mask != other.load(Ordering::Relaxed)) {
-        return change(|others| others.add(mask));
+        return undisturbed(|| change(|others| others.add(mask)));
     }
     FIRST_ALIVE.fetch_add(1, Ordering::SeqCst);
     if MIXED.load(Ordering::SeqCst) {
-        change(|_| ());
+        undisturbed(|| change(|_| ()));
+    }
+}
+
+/// Makes `mask` that of the first thread, unless another thread has been faster.
+fn begin_first(spawner: &dyn Spawner, creators: u64, mask: u64) {
+    let _one = OTHERS.lock(|_| ());
+    if FIRST.load(Ordering::Relaxed) == NONE {
+        // LWPs have begun with it.
+        IDLE.store(creators, Ordering::Relaxed);
+        spawner.set_idle_mask(creators, creators);
+        MAIN.store(if is_main() { creators } else { ALL }, Ordering::SeqCst);
+        // Release: what stands above is set for all that know the first mask.
+        FIRST.store(mask, Ordering::Release);
     }
 }
 
 /// Counts off a thread that has not started after all.
 pub(super) fn forget(mask: u64) {
-    change(|others| others.remove(mask));
+    undisturbed(|| change(|others| others.remove(mask)));
 }
 
 /// Counts off the running thread, which is green, in its last destructor.
@@ -174,20 +191,18 @@ pub(super) fn end() {
 fn close() {
     let all: sigset_t = SignalMask::asynchronous().set();
     // SAFETY: a set, and no place for the old one.
-    unsafe {
-        set_mask(next::pthread_sigmask, libc::SIG_SETMASK, &raw const all, std::ptr::null_mut(), |_, _| ())
-    };
+    unsafe { set_mask(next::pthread_sigmask, libc::SIG_SETMASK, &raw const all, ptr::null_mut(), |_, _| ()) };
 }
 
 /// Notes that the main thread handles no more signals.
 pub(super) fn main_ends() {
-    main_blocks(ALL);
+    if is_watched_main() {
+        undisturbed(|| main_blocks(ALL));
+    }
 }
 
+/// Notes what the main thread blocks.
 fn main_blocks(mask: u64) {
-    if FIRST.load(Ordering::Acquire) == NONE {
-        return;
-    }
     MAIN.store(mask, Ordering::SeqCst);
     if mask & !IDLE.load(Ordering::SeqCst) != 0 {
         change(|_| ());
@@ -209,43 +224,44 @@ unsafe fn set_mask(
     old: *mut sigset_t,
     changed: impl FnOnce(u64, u64),
 ) -> c_int {
-    // SAFETY: null, or the caller's set. It may be the place for the old one, too.
-    let Some(wanted) = unsafe { new.as_ref() }.map(bits) else {
+    let me = green();
+    let is_known = [libc::SIG_BLOCK, libc::SIG_UNBLOCK, libc::SIG_SETMASK].contains(&how);
+    // SAFETY: null, or the caller's set.
+    let wanted = unsafe { new.as_ref() }.filter(|_| is_known && (me.is_some() || is_watched_main()));
+    let Some(&(mut wanted)) = wanted else {
         // SAFETY: the caller's promise.
         return unsafe { set(how, new, old) };
     };
+    let all = SignalMask::asynchronous().set();
     // SAFETY: plain data.
     let mut before: sigset_t = unsafe { mem::zeroed() };
-    // SAFETY: the caller's set, and a place for the old one.
-    let code = unsafe { set(how, new, &raw mut before) };
-    if code != 0 {
-        return code;
+    // SAFETY: a set, and a place for the old one.
+    unsafe { set(libc::SIG_BLOCK, &raw const all, &raw mut before) };
+    let (before, change) = (bits(&before), bits(&wanted));
+    let now = !NEVER
+        & match how {
+            libc::SIG_BLOCK => before | change,
+            libc::SIG_UNBLOCK => before & !change,
+            _ => change,
+        };
+    if me.is_none_or(|me| now != before && me.backend().mask_changed(&me, before, now)) {
+        let _no_preempt = NoPreempt::hold();
+        if me.is_some() { changed(before, now) } else { main_blocks(now) }
     }
-    let before = bits(&before);
     if !old.is_null() {
         // SAFETY: the caller's place. The C library writes eight bytes, too.
         unsafe { old.cast::<u64>().write_unaligned(before) };
     }
-    let now = !NEVER
-        & match how {
-            libc::SIG_BLOCK => before | wanted,
-            libc::SIG_UNBLOCK => before & !wanted,
-            _ => wanted,
-        };
-    note(before, now, changed);
-    code
+    // SAFETY: a set begins with the kernel's eight bytes.
+    unsafe { (&raw mut wanted).cast::<u64>().write(now) };
+    // SAFETY: a set, and no place for the old one.
+    unsafe { set(libc::SIG_SETMASK, &raw const wanted, ptr::null_mut()) }
 }
 
-/// Notes that the calling thread blocks `now` and no longer `before`. If it is green, and that is for long,
-/// calls `changed` with both.
-fn note(before: u64, now: u64, changed: impl FnOnce(u64, u64)) {
-    if let Some(me) = green() {
-        if now != before && me.backend().mask_changed(&me, before, now) {
-            changed(before, now);
-        }
-    } else if start::is_default() && record::was_any() && is_main() {
-        main_blocks(now);
-    }
+/// Returns `true` on the main thread of a program that has started green threads.
+fn is_watched_main() -> bool {
+    // Acquire: pairs with `begin_first`.
+    FIRST.load(Ordering::Acquire) != NONE && record::was_any() && is_main()
 }
 
 /// Counts the running thread under its new mask, if it is counted.
@@ -278,27 +294,44 @@ unsafe extern "C" fn sigprocmask(how: c_int, new: *const sigset_t, old: *mut sig
     unsafe { set_mask(next::sigprocmask, how, new, old, count_anew) }
 }
 
+/// Changes the mask as System V had it, by one signal.
+fn set_one(how: c_int, signal: c_int) -> c_int {
+    // SAFETY: plain data, and empty.
+    let mut set: sigset_t = unsafe { mem::zeroed() };
+    // SAFETY: an initialized set.
+    if unsafe { libc::sigaddset(&raw mut set, signal) } != 0 {
+        return -1;
+    }
+    // SAFETY: a set, and no place for the old one.
+    unsafe { set_mask(next::sigprocmask, how, &raw const set, ptr::null_mut(), count_anew) }
+}
+
+/// Changes the mask as BSD had it, by the first 32 signals. Returns which of them were blocked.
+fn set_first(how: c_int, mask: c_int) -> c_int {
+    // SAFETY: plain data, and empty.
+    let mut set: sigset_t = unsafe { mem::zeroed() };
+    let place = &raw mut set;
+    // SAFETY: a set begins with the kernel's eight bytes.
+    unsafe { place.cast::<u64>().write(u64::from(mask.cast_unsigned())) };
+    // SAFETY: a set, which is the place for the old one, too.
+    let code = unsafe { set_mask(next::sigprocmask, how, place, place, count_anew) };
+    if code == 0 { bits(&set) as c_int } else { code }
+}
+
 /// Defines functions of the C library that change the mask as System V or BSD had it.
 macro_rules! old_ones {
-    ($($name:ident($argument:ident);)*) => {$(
+    ($($name:ident($argument:ident): $set:ident($how:ident);)*) => {$(
         #[doc = concat!("See `", stringify!($name), "(3)`.")]
-        ///
-        /// # Safety
-        /// As the C library's function.
         #[unsafe(no_mangle)]
-        unsafe extern "C" fn $name($argument: c_int) -> c_int {
-            let before = bits(&SignalMask::of_caller().set());
-            // SAFETY: the caller's promise.
-            let result = unsafe { next::$name($argument) };
-            note(before, bits(&SignalMask::of_caller().set()), count_anew);
-            result
+        extern "C" fn $name($argument: c_int) -> c_int {
+            $set(libc::$how, $argument)
         }
     )*};
 }
 
 old_ones! {
-    sighold(signal);
-    sigrelse(signal);
-    sigblock(mask);
-    sigsetmask(mask);
+    sighold(signal): set_one(SIG_BLOCK);
+    sigrelse(signal): set_one(SIG_UNBLOCK);
+    sigblock(mask): set_first(SIG_BLOCK);
+    sigsetmask(mask): set_first(SIG_SETMASK);
 }

@@ -227,11 +227,11 @@ impl fmt::Debug for SignalMask {
 }
 
 /// The calling thread's signal mask, to be restored when dropped.
-pub(super) struct Mask(SignalMask);
+pub(crate) struct Mask(SignalMask);
 
 impl Mask {
     /// Blocks [`SignalMask::asynchronous`].
-    pub(super) fn block_asynchronous() -> Self {
+    pub(crate) fn block_asynchronous() -> Self {
         let before = SignalMask::of_caller();
         SignalMask::asynchronous().adopt();
         Self(before)

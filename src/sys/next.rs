@@ -209,10 +209,6 @@ next! {
     fn sysv_signal(signal: c_int, handler: sighandler_t) -> sighandler_t;
     fn __sysv_signal(signal: c_int, handler: sighandler_t) -> sighandler_t;
 
-    fn sighold(signal: c_int) -> c_int;
-    fn sigrelse(signal: c_int) -> c_int;
-    fn sigblock(mask: c_int) -> c_int;
-    fn sigsetmask(mask: c_int) -> c_int;
     fn pthread_setattr_default_np(attributes: *const pthread_attr_t) -> c_int;
     fn pthread_sigmask(how: c_int, new: *const sigset_t, old: *mut sigset_t) -> c_int;
     fn sigprocmask(how: c_int, new: *const sigset_t, old: *mut sigset_t) -> c_int;

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -279,6 +280,39 @@ static void wanted_by_a_sleeper(void)
     CHECK(handled == 21);
 }
 
+static void *computes(void *argument)
+{
+    __atomic_add_fetch(&ready, 1, __ATOMIC_RELAXED);
+    while (!handled)
+        ;
+    return argument;
+}
+
+/* The same, while all others compute, as many as there are processors, until it has handled the signal. */
+static void wanted_while_all_compute(void)
+{
+    const char *slots = getenv("SELVEDGE_CONCURRENCY");
+    int count = slots ? atoi(slots) : (int)sysconf(_SC_NPROCESSORS_ONLN);
+    pthread_t sleeper, others[count];
+
+    signal(SIGUSR1, on_signal);
+    over = handled = 0;
+    set_mask(SIG_BLOCK, SIGUSR1, 0);
+    sleeper = start(unblocks_and_sleeps, NULL);
+    until_ready(1);
+    for (int i = 0; i < count; i++)
+        others[i] = start(computes, NULL);
+    while (__atomic_load_n(&ready, __ATOMIC_RELAXED) < 1 + count)
+        rest(100);
+    rest(5000);
+    kill(getpid(), SIGUSR1);
+    for (int i = 0; i < count; i++)
+        pthread_join(others[i], NULL);
+    end_sleeps();
+    pthread_join(sleeper, NULL);
+    set_mask(SIG_UNBLOCK, SIGUSR1, 0);
+}
+
 static void *holds_none(void *argument)
 {
     for (int i = 0; i < 20; i++) {
@@ -362,6 +396,108 @@ static void toggled(void)
     set_mask(SIG_BLOCK, SIGUSR1, 0);
     pthread_join(start(toggles, NULL), NULL);
     set_mask(SIG_UNBLOCK, SIGUSR1, 0);
+}
+
+static void blocks_hup(int number)
+{
+    set_mask(SIG_BLOCK, SIGHUP, 0);
+    on_signal(number);
+}
+
+/* A handler changes the mask, while the thread that it interrupts changes it, too. */
+static void interrupted(void)
+{
+    struct itimerval often = { { 0, 50 }, { 0, 50 } }, never = { { 0, 0 }, { 0, 0 } };
+    pthread_t other;
+
+    signal(SIGALRM, blocks_hup);
+    over = handled = 0;
+    other = start(sleeps, NULL);
+    until_ready(1);
+    setitimer(ITIMER_REAL, &often, NULL);
+    while (handled < 2000) {
+        set_mask(SIG_BLOCK, SIGUSR2, 0);
+        set_mask(SIG_UNBLOCK, SIGUSR2, 0);
+    }
+    setitimer(ITIMER_REAL, &never, NULL);
+    end_sleeps();
+    pthread_join(other, NULL);
+    CHECK(kernel_mask() == 0);
+}
+
+static void *spins(void *argument)
+{
+    CHECK(kernel_mask() == 0);
+    __atomic_add_fetch(&ready, 1, __ATOMIC_RELAXED);
+    while (__atomic_load_n(&ready, __ATOMIC_RELAXED) < 4)
+        ;
+    return argument;
+}
+
+/* A signal is handled as soon as it is unblocked. What its handler blocks, it blocks until it returns. */
+static void *unblocks(void *argument)
+{
+    pthread_t others[4];
+
+    set_mask(SIG_BLOCK, SIGALRM, 0);
+    syscall(SYS_tgkill, getpid(), gettid(), SIGALRM);
+    handled = ready = 0;
+    set_mask(SIG_UNBLOCK, SIGALRM, 0);
+    CHECK(handled == 1);
+    for (int i = 0; i < 4; i++)
+        others[i] = start(spins, NULL);
+    for (int i = 0; i < 4; i++)
+        pthread_join(others[i], NULL);
+    return argument;
+}
+
+static void pending(void)
+{
+    signal(SIGALRM, blocks_hup);
+    pthread_join(start(unblocks, NULL), NULL);
+    ready = 0;
+}
+
+enum { TURNS = 20000 };
+
+/* Handlers run wherever a signal is unblocked, also between two threads. What they block is not noted. */
+static void *takes_turns(void *argument)
+{
+    unsigned long own = kernel_mask();
+    unsigned seed = (unsigned)(long)argument;
+
+    for (int i = 0; i < TURNS; i++) {
+        int blocks = rand_r(&seed) % 2;
+
+        set_mask(blocks ? SIG_BLOCK : SIG_UNBLOCK, SIGALRM, 0);
+        own = blocks ? own | bit(SIGALRM) : own & ~bit(SIGALRM);
+        if (i % 16 == 0)
+            sched_yield();
+        if (kernel_mask() != own)
+            fail("thread %ld, turn %d: %lx, not %lx", (long)argument, i, kernel_mask(), own);
+    }
+    __atomic_add_fetch(&ready, 1, __ATOMIC_RELAXED);
+    return argument;
+}
+
+static void switched(void)
+{
+    pthread_t threads[8];
+
+    signal(SIGALRM, blocks_hup);
+    ready = 0;
+    set_mask(SIG_BLOCK, SIGALRM, 0);
+    for (long i = 0; i < 8; i++)
+        threads[i] = start(takes_turns, (void *)(i + 1));
+    while (__atomic_load_n(&ready, __ATOMIC_RELAXED) < 8) {
+        kill(getpid(), SIGALRM);
+        rest(50);
+    }
+    for (int i = 0; i < 8; i++)
+        pthread_join(threads[i], NULL);
+    set_mask(SIG_UNBLOCK, SIGALRM, 0);
+    set_mask(SIG_SETMASK, 0, 0);
+    ready = 0;
 }
 
 enum { CHANGERS = 8, ROUNDS = 300 };
@@ -461,8 +597,10 @@ int main(int count, char **arguments)
         const char *name;
         void (*run)(void);
     } scenes[] = { { "late", late }, { "later", later }, { "inherited", inherited },
-                   { "wanted", wanted_by_a_sleeper }, { "held", held }, { "forked", forked }, { "toggled", toggled },
-                   { "stress", stress } };
+                   { "wanted", wanted_by_a_sleeper }, { "compute", wanted_while_all_compute },
+                   { "held", held }, { "forked", forked }, { "toggled", toggled },
+                   { "interrupted", interrupted }, { "pending", pending },
+                   { "switched", switched }, { "stress", stress } };
 
     for (int i = 0; i < (int)(sizeof scenes / sizeof *scenes); i++)
         if (count < 2 || strcmp(arguments[1], scenes[i].name) == 0)

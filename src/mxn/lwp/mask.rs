@@ -56,7 +56,7 @@ impl LwpMask {
     /// Returns the mask, or `None` if no thread can run yet.
     #[inline]
     pub(crate) fn get(&self) -> Option<Mask> {
-        // Relaxed: the owner's.
+        // Relaxed: the owner's. Other threads only nudge the LWP then.
         let bits = self.0.load(Ordering::Relaxed);
         (bits != NONE).then_some(Mask::from_bits(bits))
     }
