@@ -8,7 +8,7 @@ use libc::{clockid_t, pthread_t, timespec};
 use super::masks;
 use super::record::{self, Record};
 use super::start;
-use crate::interpose::cancel::{self, point};
+use crate::interpose::cancel::{self, point, point_of_code};
 use crate::interpose::{announced, duration, instant};
 use crate::park::wait::{Wait, WaitError};
 use crate::sys::kthread::{self, SignalMask};
@@ -65,7 +65,7 @@ unsafe extern "C-unwind" fn pthread_join(thread: pthread_t, value: *mut *mut c_v
     // SAFETY: the caller's promise.
     match unsafe { Record::of(thread) } {
         // SAFETY: the caller's promise.
-        Some(record) => point(|| unsafe { join(record, value, Wait::forever()) }),
+        Some(record) => point_of_code(|| unsafe { join(record, value, Wait::forever()) }),
         // SAFETY: the caller's promise.
         None => point(|| announced(|| unsafe { next::pthread_join(thread, value) })),
     }
@@ -103,7 +103,7 @@ unsafe extern "C-unwind" fn pthread_timedjoin_np(
     // SAFETY: the caller's promise.
     match unsafe { Record::of(thread) } {
         // SAFETY: the caller's promise.
-        Some(record) => point(|| unsafe { join_by(record, value, libc::CLOCK_REALTIME, end) }),
+        Some(record) => point_of_code(|| unsafe { join_by(record, value, libc::CLOCK_REALTIME, end) }),
         // SAFETY: the caller's promise.
         None => point(|| announced(|| unsafe { next::pthread_timedjoin_np(thread, value, end) })),
     }
@@ -123,7 +123,7 @@ unsafe extern "C-unwind" fn pthread_clockjoin_np(
     // SAFETY: the caller's promise.
     match unsafe { Record::of(thread) } {
         // SAFETY: the caller's promise.
-        Some(record) => point(|| unsafe { join_by(record, value, clock, end) }),
+        Some(record) => point_of_code(|| unsafe { join_by(record, value, clock, end) }),
         // SAFETY: the caller's promise.
         None => point(|| announced(|| unsafe { next::pthread_clockjoin_np(thread, value, clock, end) })),
     }
