@@ -149,7 +149,7 @@ unsafe fn join_by(record: &Record, value: *mut *mut c_void, clock: clockid_t, en
 }
 
 /// Returns `true` on the main thread of a finished program that has started threads.
-fn is_main() -> bool {
+pub(super) fn is_main() -> bool {
     // SAFETY: no arguments.
     record::was_any() && start::is_default() && kthread::gettid() == unsafe { libc::getpid() }
 }
@@ -164,6 +164,21 @@ fn end_with_the_last(mask: SignalMask) {
     unsafe { libc::exit(0) }
 }
 
+/// Lets the program end with its last thread, which may be the running one, the main thread. LWPs are none of
+/// the program's.
+pub(super) fn main_ends() {
+    if !record::is_counted() {
+        record::count();
+        record::begin_kernel();
+    }
+    let mask = SignalMask::of_caller();
+    masks::main_ends();
+    if start::start_helper("selvedge-end", None, move || end_with_the_last(mask)).is_err() {
+        record::count_off();
+        end_with_the_last(mask);
+    }
+}
+
 /// See `pthread_exit(3)`. The C library unwinds the stack, and runs what the thread has pushed by
 /// `pthread_cleanup_push`. Then it jumps to where the thread's function was called (`start.rs`).
 ///
@@ -173,17 +188,7 @@ fn end_with_the_last(mask: SignalMask) {
 unsafe extern "C-unwind" fn pthread_exit(value: *mut c_void) -> ! {
     cancel::leave();
     if record::with_own(|own| own.exit.set(value)).is_none() && is_main() {
-        // The program ends with its last thread, which may be this one. LWPs are none of the program's.
-        if !record::is_counted() {
-            record::count();
-            record::begin_kernel();
-        }
-        let mask = SignalMask::of_caller();
-        masks::main_ends();
-        if start::start_helper("selvedge-end", None, move || end_with_the_last(mask)).is_err() {
-            record::count_off();
-            end_with_the_last(mask);
-        }
+        main_ends();
     }
     // SAFETY: the caller's promise.
     unsafe { next::pthread_exit(value) }
