@@ -250,8 +250,8 @@ pub fn point<R>(call: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Makes a call as [`point`] does, in which a request ends the wait by `ECANCELED`. If the thread ends already,
-/// and this is in its cleanup, no request ends the wait: the call is made again.
+/// Makes a call as [`point`] does, in which a request ends the wait by `ECANCELED`. In the cleanup of a
+/// thread that ends already, no request does: the call is made again.
 pub fn point_of_code(mut call: impl FnMut() -> c_int) -> c_int {
     loop {
         let code = point(&mut call);
