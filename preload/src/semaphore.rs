@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_uint};
 
 use libc::{clockid_t, sem_t, timespec};
-use selvedge::pthreads::{self, point};
+use selvedge::pthreads::{self, point, point_of_code};
 
 use crate::clock::{self, Until};
 use crate::next::{next, wait_next};
@@ -35,9 +35,9 @@ impl Semaphore {
 }
 
 fn wait(semaphore: &pthreads::Semaphore, until: Until) -> c_int {
-    match semaphore.wait(until.end()) {
-        Ok(()) => 0,
-        Err(code) => fail(code),
+    match point_of_code(|| semaphore.wait(until.end()).err().unwrap_or(0)) {
+        0 => 0,
+        code => fail(code),
     }
 }
 
@@ -95,7 +95,7 @@ unsafe extern "C" fn sem_destroy(semaphore: *mut sem_t) -> c_int {
 unsafe extern "C-unwind" fn sem_wait(semaphore: *mut sem_t) -> c_int {
     // SAFETY: the caller's promise.
     match unsafe { Semaphore::of(semaphore) } {
-        Some(this) => point(|| wait(this, Until::Forever)),
+        Some(this) => wait(this, Until::Forever),
         None => wait_next!(sem_wait(semaphore: *mut sem_t) -> c_int),
     }
 }

@@ -173,6 +173,19 @@ fn a_program_ends_with_its_last_thread() {
 }
 
 #[test]
+fn a_program_ends_with_its_last_thread_if_the_main_thread_is_ended() {
+    let Some(program) = compile_with("ends_main", &["-rdynamic"]) else { return };
+    for model in [None, Some(MODELS[0]), Some(MODELS[1])] {
+        for wait in ["0", "1", "2"] {
+            let mut command = on(model, &program);
+            command.arg(wait);
+            let said = run(command, &format!("ends_main {wait}, {model:?}"));
+            assert_eq!(String::from_utf8_lossy(&said), "posts\ncleaned\nended\n", "{wait}, {model:?}");
+        }
+    }
+}
+
+#[test]
 fn a_child_ends_with_its_last_thread() {
     let Some(program) = compile("forks_on") else { return };
     for model in [None, Some(MODELS[0]), Some(MODELS[1])] {

@@ -164,8 +164,13 @@ impl Cancel {
     #[cold]
     fn act(&self) {
         if self.kernel.is_some() {
+            let is_due = self.is_due();
             // SAFETY: no arguments. The callers have nothing to drop.
             unsafe { next::pthread_testcancel() };
+            if is_due {
+                // The thread ends already: the C library began that elsewhere, and unwinds.
+                self.change(ENDS, true);
+            }
         } else {
             // SAFETY: as above.
             unsafe { pthread_exit(CANCELED) };
@@ -220,11 +225,8 @@ pub(crate) fn end() {
 #[inline]
 pub(crate) fn test() {
     match own() {
-        Some(own) if own.kernel.is_none() => {
-            if own.is_due() {
-                own.act();
-            }
-        }
+        Some(own) if own.is_due() => own.act(),
+        Some(Cancel { kernel: None, .. }) => {}
         // SAFETY: no arguments. The callers have nothing to drop.
         _ => unsafe { next::pthread_testcancel() },
     }
@@ -246,6 +248,17 @@ pub fn point<R>(call: impl FnOnce() -> R) -> R {
         own.act();
     }
     result
+}
+
+/// Makes a call as [`point`] does, in which a request ends the wait by `ECANCELED`. In the cleanup of a
+/// thread that ends already, no request does: the call is made again.
+pub fn point_of_code(mut call: impl FnMut() -> c_int) -> c_int {
+    loop {
+        let code = point(&mut call);
+        if code != libc::ECANCELED {
+            return code;
+        }
+    }
 }
 
 /// Returns `true` if a request has ended a wait of this call. It makes no other wait, and returns.

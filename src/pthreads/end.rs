@@ -8,7 +8,7 @@ use libc::{clockid_t, pthread_t, timespec};
 use super::masks;
 use super::record::{self, Record};
 use super::start;
-use crate::interpose::cancel::{self, point};
+use crate::interpose::cancel::{self, point, point_of_code};
 use crate::interpose::{announced, duration, instant};
 use crate::park::wait::{Wait, WaitError};
 use crate::sys::kthread::{self, SignalMask};
@@ -65,7 +65,7 @@ unsafe extern "C-unwind" fn pthread_join(thread: pthread_t, value: *mut *mut c_v
     // SAFETY: the caller's promise.
     match unsafe { Record::of(thread) } {
         // SAFETY: the caller's promise.
-        Some(record) => point(|| unsafe { join(record, value, Wait::forever()) }),
+        Some(record) => point_of_code(|| unsafe { join(record, value, Wait::forever()) }),
         // SAFETY: the caller's promise.
         None => point(|| announced(|| unsafe { next::pthread_join(thread, value) })),
     }
@@ -103,7 +103,7 @@ unsafe extern "C-unwind" fn pthread_timedjoin_np(
     // SAFETY: the caller's promise.
     match unsafe { Record::of(thread) } {
         // SAFETY: the caller's promise.
-        Some(record) => point(|| unsafe { join_by(record, value, libc::CLOCK_REALTIME, end) }),
+        Some(record) => point_of_code(|| unsafe { join_by(record, value, libc::CLOCK_REALTIME, end) }),
         // SAFETY: the caller's promise.
         None => point(|| announced(|| unsafe { next::pthread_timedjoin_np(thread, value, end) })),
     }
@@ -123,7 +123,7 @@ unsafe extern "C-unwind" fn pthread_clockjoin_np(
     // SAFETY: the caller's promise.
     match unsafe { Record::of(thread) } {
         // SAFETY: the caller's promise.
-        Some(record) => point(|| unsafe { join_by(record, value, clock, end) }),
+        Some(record) => point_of_code(|| unsafe { join_by(record, value, clock, end) }),
         // SAFETY: the caller's promise.
         None => point(|| announced(|| unsafe { next::pthread_clockjoin_np(thread, value, clock, end) })),
     }
@@ -149,7 +149,7 @@ unsafe fn join_by(record: &Record, value: *mut *mut c_void, clock: clockid_t, en
 }
 
 /// Returns `true` on the main thread of a finished program that has started threads.
-fn is_main() -> bool {
+pub(super) fn is_main() -> bool {
     // SAFETY: no arguments.
     record::was_any() && start::is_default() && kthread::gettid() == unsafe { libc::getpid() }
 }
@@ -164,6 +164,21 @@ fn end_with_the_last(mask: SignalMask) {
     unsafe { libc::exit(0) }
 }
 
+/// Lets the program end with its last thread, which may be the running one, the main thread. LWPs are none of
+/// the program's.
+pub(super) fn main_ends() {
+    if !record::is_counted() {
+        record::count();
+        record::begin_kernel();
+    }
+    let mask = SignalMask::of_caller();
+    masks::main_ends();
+    if start::start_helper("selvedge-end", None, move || end_with_the_last(mask)).is_err() {
+        record::count_off();
+        end_with_the_last(mask);
+    }
+}
+
 /// See `pthread_exit(3)`. The C library unwinds the stack, and runs what the thread has pushed by
 /// `pthread_cleanup_push`. Then it jumps to where the thread's function was called (`start.rs`).
 ///
@@ -173,17 +188,7 @@ fn end_with_the_last(mask: SignalMask) {
 unsafe extern "C-unwind" fn pthread_exit(value: *mut c_void) -> ! {
     cancel::leave();
     if record::with_own(|own| own.exit.set(value)).is_none() && is_main() {
-        // The program ends with its last thread, which may be this one. LWPs are none of the program's.
-        if !record::is_counted() {
-            record::count();
-            record::begin_kernel();
-        }
-        let mask = SignalMask::of_caller();
-        masks::main_ends();
-        if start::start_helper("selvedge-end", None, move || end_with_the_last(mask)).is_err() {
-            record::count_off();
-            end_with_the_last(mask);
-        }
+        main_ends();
     }
     // SAFETY: the caller's promise.
     unsafe { next::pthread_exit(value) }

@@ -172,14 +172,28 @@ pub(super) fn count() {
     if PROCESS.swap(here, Ordering::Relaxed) != here {
         fork::children_end_after(until_none_is_alive);
         ALIVE.store(u32::from(is_counted()), Ordering::Relaxed);
+        if value().is_null() && super::end::is_main() {
+            set_value(MAIN);
+        }
     }
     ALIVE.fetch_add(1, Ordering::Relaxed);
 }
 
 /// Returns `true` if the running thread was counted, and not counted off, in this process or in the parent.
 pub(super) fn is_counted() -> bool {
+    !value().is_null() && value() != MAIN
+}
+
+/// Returns what the running thread has under the key.
+fn value() -> *const c_void {
     // SAFETY: the key exists.
-    key().is_some_and(|key| !unsafe { libc::pthread_getspecific(key) }.is_null())
+    key().map_or(ptr::null(), |key| unsafe { libc::pthread_getspecific(key) })
+}
+
+/// Returns `false` if the C library has no key, or no memory.
+fn set_value(value: *const c_void) -> bool {
+    // SAFETY: the key exists, and its destructor knows all values.
+    key().is_some_and(|key| unsafe { libc::pthread_setspecific(key, value) } == 0)
 }
 
 /// Counts a thread off.
@@ -228,9 +242,7 @@ pub(super) fn begin(record: Arc<Record>) {
 
 /// Notes that the running thread, which is a kernel thread, was counted.
 pub(super) fn begin_kernel() {
-    if let Some(key) = key() {
-        // SAFETY: the key exists, and its destructor knows this value.
-        unsafe { libc::pthread_setspecific(key, KERNEL) };
+    if set_value(KERNEL) {
         kernel::begin();
     }
 }
@@ -239,13 +251,13 @@ pub(super) fn begin_kernel() {
 /// which its keys are destroyed next. No share is at an address like these.
 const KERNEL: *const c_void = ptr::without_provenance(1);
 
+/// What the main thread has there until it calls `pthread_exit`. If it ends without that, another thread has
+/// ended it.
+const MAIN: *const c_void = ptr::without_provenance(ROUNDS as usize + 1);
+
 /// Counts off the running thread, which is a kernel thread, in the last round. The program may end then.
 fn end_kernel(round: usize) {
-    if round < ROUNDS as usize
-        && let Some(key) = key()
-        // SAFETY: the key exists, and its destructor knows this value.
-        && unsafe { libc::pthread_setspecific(key, ptr::without_provenance(round + 1)) } == 0
-    {
+    if round < ROUNDS as usize && set_value(ptr::without_provenance(round + 1)) {
         return;
     }
     kernel::end();
@@ -268,6 +280,10 @@ const ROUNDS: u32 = 4;
 /// The destructor of the key. The C library calls destructors again, a few times, while there are values. So
 /// this one stores the value again until the last time.
 unsafe extern "C" fn end(share: *mut c_void) {
+    if share.cast_const() == MAIN {
+        super::end::main_ends();
+        return end_kernel(1);
+    }
     if share.addr() <= ROUNDS as usize {
         return end_kernel(share.addr());
     }

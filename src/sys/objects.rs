@@ -63,7 +63,8 @@ impl Object<'_> {
     }
 
     /// Returns `true` if it defines a symbol of this name, or uses one of another object. Looks at the names of
-    /// all dynamic symbols, so an object may also have a library or a version of this name.
+    /// all dynamic symbols. So an object may also have a library or a version of this name, or a name that
+    /// ends with it.
     pub(crate) fn mentions(&self, name: &CStr) -> bool {
         let Some(part) = self.headers().iter().find(|part| part.p_type == libc::PT_DYNAMIC) else {
             return false;
@@ -78,7 +79,8 @@ impl Object<'_> {
         let at = if at < self.base() { at + self.base() } else { at };
         // SAFETY: the table of names of an object that is shown.
         let names = unsafe { slice::from_raw_parts(std::ptr::with_exposed_provenance::<u8>(at), len) };
-        names.split(|&byte| byte == 0).any(|it| it == name.to_bytes())
+        // A name that another one ends with may be stored as its end.
+        names.split(|&byte| byte == 0).any(|it| it.ends_with(name.to_bytes()))
     }
 
     /// Returns `true` if it has code that the compiler wants to put on stacks.
