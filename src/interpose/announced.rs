@@ -14,7 +14,7 @@ macro_rules! announce {
         /// # Safety
         /// As the C library's function.
         #[unsafe(no_mangle)]
-        pub(super) unsafe extern "C" fn $name($($argument: $type),*) -> $result {
+        pub(super) unsafe extern "C-unwind" fn $name($($argument: $type),*) -> $result {
             // SAFETY: the caller's promise.
             announced(|| unsafe { next::$name($($argument),*) })
         }
