@@ -591,6 +591,32 @@ static void stress(void)
     CHECK(terms == sent);
 }
 
+static void *raises(void *argument)
+{
+    sigset_t all;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, NULL);
+    pthread_kill(pthread_self(), SIGVTALRM);
+    raise(SIGVTALRM);
+    return argument;
+}
+
+/* What a thread has raised, and blocks, ends with it. Signals for the process stay. */
+static void raised(void)
+{
+    sigset_t term = set_of(SIGTERM, 0);
+    struct timespec now = { 0, 0 };
+
+    set_mask(SIG_BLOCK, SIGTERM, 0);
+    for (int i = 0; i < 20; i++) {
+        kill(getpid(), SIGTERM);
+        pthread_join(start(raises, NULL), NULL);
+        CHECK(sigtimedwait(&term, NULL, &now) == SIGTERM);
+    }
+    set_mask(SIG_UNBLOCK, SIGTERM, 0);
+}
+
 int main(int count, char **arguments)
 {
     static const struct {
@@ -600,7 +626,7 @@ int main(int count, char **arguments)
                    { "wanted", wanted_by_a_sleeper }, { "compute", wanted_while_all_compute },
                    { "held", held }, { "forked", forked }, { "toggled", toggled },
                    { "interrupted", interrupted }, { "pending", pending },
-                   { "switched", switched }, { "stress", stress } };
+                   { "switched", switched }, { "raised", raised }, { "stress", stress } };
 
     for (int i = 0; i < (int)(sizeof scenes / sizeof *scenes); i++)
         if (count < 2 || strcmp(arguments[1], scenes[i].name) == 0)
