@@ -82,12 +82,17 @@ impl Condvar {
     /// # Safety
     /// As there.
     unsafe fn wait_with_other(&self, mutex: *mut pthread_mutex_t, until: Until) -> c_int {
-        let unlock = || {
+        let mut is_held = true;
+        let mut unlock = || {
+            // A wait that an interrupt has ended, which was no request to end the thread, begins again.
+            if !std::mem::take(&mut is_held) {
+                return Ok(());
+            }
             // SAFETY: the caller's promise.
             let code = unsafe { mutex::pthread_mutex_unlock(mutex) };
             if code == 0 { Ok(()) } else { Err(code) }
         };
-        let wait = |wait| self.gate.wait(&self.inner, wait, unlock);
+        let wait = |wait| self.gate.wait(&self.inner, wait, &mut unlock);
         let waited =
             match pthreads::wait(until.wait(), wait, |waited| waited.as_ref().is_ok_and(is_interrupted)) {
                 Ok(waited) => waited,
