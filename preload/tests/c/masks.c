@@ -140,7 +140,7 @@ static void late(void)
         /* No other thread is there. */
         kill(getpid(), SIGTERM);
         CHECK(sigtimedwait(&term, NULL, &now) == SIGTERM);
-        over = 0;
+        over = ready = 0;
         for (int k = 0; k < OTHERS; k++)
             others[k] = start(sleeps, NULL);
         waiter = start(waits_for, (void *)SIGTERM);
@@ -168,7 +168,7 @@ static void later(void)
     pthread_t others[OTHERS], waiter;
     void *signal;
 
-    over = 0;
+    over = ready = 0;
     for (int i = 0; i < OTHERS; i++)
         others[i] = start(blocks_term_and_sleeps, NULL);
     until_ready(OTHERS);
