@@ -28,7 +28,8 @@ impl Until {
     }
 }
 
-/// Returns `EINVAL` if the C library does not wait by `clock`. It says so even if there is nothing to wait for.
+/// Returns `EINVAL` if the C library does not wait by `clock`. It says so even if there is nothing to wait
+/// for.
 pub(crate) fn check(clock: clockid_t) -> Result<(), c_int> {
     if matches!(clock, libc::CLOCK_REALTIME | libc::CLOCK_MONOTONIC) { Ok(()) } else { Err(libc::EINVAL) }
 }

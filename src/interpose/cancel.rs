@@ -4,8 +4,8 @@
 //! wait. If it waits already, the wait ends. Then the C library unwinds the stack, and runs what the program
 //! has pushed by `pthread_cleanup_push`.
 //!
-//! **Rejected.** *To leave it to the C library*, as for kernel threads. It sends a signal to the kernel thread,
-//! and its handler unwinds the stack from where the thread is. A green thread may be elsewhere by then. And
+//! **Rejected.** *To leave it to the C library*, as for kernel threads. It sends a signal to the kernel
+//! thread, and its handler unwinds the stack from where the thread is. A green thread may be elsewhere by then. And
 //! the frames of this crate would be left as they are.
 //!
 //! **Shape.** Each thread has a [`Cancel`], with the request and what the thread says of requests. A function
@@ -184,8 +184,8 @@ pub(crate) fn set_disabled(disabled: bool) -> Option<bool> {
     set(DISABLED, disabled)
 }
 
-/// Lets the running thread be ended anywhere (`PTHREAD_CANCEL_ASYNCHRONOUS`), or in calls that are cancellation
-/// points. Returns as [`set_disabled`] does.
+/// Lets the running thread be ended anywhere (`PTHREAD_CANCEL_ASYNCHRONOUS`), or in calls that are
+/// cancellation points. Returns as [`set_disabled`] does.
 pub(crate) fn set_anywhere(anywhere: bool) -> Option<bool> {
     set(ANYWHERE, anywhere)
 }
@@ -232,8 +232,8 @@ pub(crate) fn test() {
     }
 }
 
-/// Makes a call that is a cancellation point of the running thread. Unwinds if the thread ends. The caller and
-/// `call` have nothing to drop then.
+/// Makes a call that is a cancellation point of the running thread. Unwinds if the thread ends. The caller
+/// and `call` have nothing to drop then.
 #[inline]
 pub fn point<R>(call: impl FnOnce() -> R) -> R {
     if !is_used() {
@@ -281,8 +281,8 @@ pub fn wait<R>(wait: Wait, mut call: impl FnMut(Wait) -> R, is_interrupted: impl
     call(wait)
 }
 
-/// Sleeps by `sleep` at a futex, in the kernel, until that returns, or a request ends the sleep (`ECANCELED`).
-/// Only used in a [`point`].
+/// Sleeps by `sleep` at a futex, in the kernel, until that returns, or a request ends the sleep
+/// (`ECANCELED`). Only used in a [`point`].
 pub(crate) fn sleep_at(futex: *const u32, sleep: impl FnOnce() -> Result<(), c_int>) -> Result<(), c_int> {
     match own() {
         Some(own @ Cancel { kernel: Some(cut), .. }) if is_used() && own.listens() => {

@@ -29,8 +29,9 @@ impl Scheduler {
     }
 
     /// Makes LWPs that run no threads block these signals. Returns when they block `added`. Others that they
-    /// block, spares unblock soon, and idle LWPs when they next fall asleep. (The LWP of the thread that wants
-    /// such a signal is the first. While any LWP runs, one naps; but if all run, spares alone can handle it.)
+    /// block, spares unblock soon, and idle LWPs when they next fall asleep. (The LWP of the thread that
+    /// wants such a signal is the first. While any LWP runs, one naps; but if all run, spares alone can
+    /// handle it.)
     pub(super) fn close_idle(&'static self, mask: u64, added: u64) {
         if !self.life.is_here() {
             return;

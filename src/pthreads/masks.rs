@@ -1,8 +1,8 @@
 //! `pthread_sigmask`, `sigprocmask`; and which signals no thread of a finished program wants.
 //!
 //! **Problem.** The kernel gives a signal for the process to any kernel thread that does not block it, also
-//! to an LWP that sleeps. Such an LWP must block what all threads of the program block, for these may wait for
-//! the signal (`sigwait`). It must not block more: otherwise no kernel thread may be left to handle the
+//! to an LWP that sleeps. Such an LWP must block what all threads of the program block, for these may wait
+//! for the signal (`sigwait`). It must not block more: otherwise no kernel thread may be left to handle the
 //! signal, while the thread that wants it sleeps.
 //!
 //! **Shape.** Threads are counted by their masks. LWPs that run no thread block what is in all masks that

@@ -62,8 +62,8 @@ impl Object<'_> {
         Some((index, within))
     }
 
-    /// Returns `true` if it defines a symbol of this name, or uses one of another object. Looks at the names of
-    /// all dynamic symbols. So an object may also have a library or a version of this name, or a name that
+    /// Returns `true` if it defines a symbol of this name, or uses one of another object. Looks at the names
+    /// of all dynamic symbols. So an object may also have a library or a version of this name, or a name that
     /// ends with it.
     pub(crate) fn mentions(&self, name: &CStr) -> bool {
         let Some(part) = self.headers().iter().find(|part| part.p_type == libc::PT_DYNAMIC) else {

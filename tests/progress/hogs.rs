@@ -117,8 +117,8 @@ fn a_thread_that_yields_to_hogs_gets_its_turn_back() {
     });
 }
 
-/// Returns `true` if a slot went to a spare, whatever for. One may also have been lent, beside an LWP that the
-/// kernel kept from running. That is not counted, but the spare has run threads.
+/// Returns `true` if a slot went to a spare, whatever for. One may also have been lent, beside an LWP that
+/// the kernel kept from running. That is not counted, but the spare has run threads.
 fn moved(stats: &RuntimeStats) -> bool {
     let is_beside = |lwp: &LwpStats| lwp.number >= stats.concurrency && lwp.dispatches > 0;
     stats.handed_off + stats.compensated > 0 || stats.lwps.iter().any(is_beside)

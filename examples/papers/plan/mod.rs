@@ -52,7 +52,8 @@ impl Experiment {
         Self { rounds, ..self }
     }
 
-    /// The same, in enough rounds for a verdict, also if the run is quick: the front page has one of its claims.
+    /// The same, in enough rounds for a verdict, also if the run is quick: the front page has one of its
+    /// claims.
     fn for_the_front(self, size: Size) -> Self {
         self.rounds(size.pick(1, 3, 5))
     }

@@ -1,6 +1,6 @@
 /*
- * A forked child has threads of its own, and one that has passed a barrier destroys it, makes it anew, and goes
- * on. The others may not have left it by then. Prints "ok".
+ * A forked child has threads of its own, and one that has passed a barrier destroys it, makes it anew, and
+ * goes on. The others may not have left it by then. Prints "ok".
  */
 #include <pthread.h>
 #include <stdio.h>

@@ -25,8 +25,8 @@
 //! lies in `struct pthread`.
 //!
 //! **Few fields are known** (`shape.rs`): the id, the values of keys, the vector of modules, and what a
-//! thread may leave of requests to end, of detachment and of robust mutexes. They are found in two real blocks
-//! and checked there. If anything does not fit, there is no rung.
+//! thread may leave of requests to end, of detachment and of robust mutexes. They are found in two real
+//! blocks and checked there. If anything does not fit, there is no rung.
 //!
 //! **Limits** besides those of the parent module: `docs/musl.md`.
 
