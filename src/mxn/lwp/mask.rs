@@ -20,28 +20,32 @@
 //! Nothing of this is compiled without the feature `interpose`: no call that changes a mask is seen there.
 //!
 //! **No LWP is missed.** [`IDLE`] is changed before LWPs are looked at. An LWP shows what it is about to
-//! block before it looks at [`IDLE`] once more, and unblocks nothing if that has changed (SeqCst, all four).
-//! So it is seen with too little blocked, or sees the change. An LWP that is about to sleep is nudged
+//! block before it looks at [`IDLE`] once more, and unblocks nothing if that has changed. A fence stands
+//! between the two steps on both sides. So it is seen with too little blocked, or sees the change. An LWP that is about to sleep is nudged
 //! (`idle_sleep`, with models).
 
-use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::time::Instant;
 
 use super::Lwp;
 use crate::interpose::HAS_MASKS;
+use crate::shim::atomic::{AtomicU64, Ordering, fence};
+use crate::shim::global;
 use crate::shim::poll_set::{Events, PollSet};
 use crate::sys::preempt::{self, Mask};
 
 /// No mask: it is not known, or none was set. (Nothing blocks SIGKILL.)
 const NONE: u64 = u64::MAX;
 
-/// What LWPs block that run no thread; [`NONE`]: what they happen to.
-static IDLE: AtomicU64 = AtomicU64::new(NONE);
+global! {
+    // What LWPs block that run no thread; `NONE`: what they happen to.
+    static IDLE: AtomicU64 = AtomicU64::new(NONE);
+}
 
 /// Makes this the mask of LWPs that sleep. They are to be nudged.
 pub(in crate::mxn) fn set_idle(mask: Mask) {
-    // SeqCst: before a look at what LWPs block. Pairs with `adopt_idle`.
-    IDLE.store(mask.bits(), Ordering::SeqCst);
+    // Relaxed: the fence comes before a look at what LWPs block, and pairs with that of `adopt_idle_by`.
+    IDLE.store(mask.bits(), Ordering::Relaxed);
+    fence(Ordering::SeqCst);
 }
 
 /// The mask of an LWP's kernel thread. Its owner changes it.
@@ -63,8 +67,8 @@ impl LwpMask {
 
     /// Returns `true` if all of these signals are blocked. For looks from outside.
     pub(in crate::mxn) fn blocks(&self, signals: u64) -> bool {
-        // SeqCst: after what LWPs are to adopt was set.
-        signals & !self.0.load(Ordering::SeqCst) == 0
+        // Acquire: pairs with `note`.
+        signals & !self.0.load(Ordering::Acquire) == 0
     }
 
     /// Notes what the kernel thread blocks, or will when a thread runs there.
@@ -88,24 +92,30 @@ impl LwpMask {
 
     /// Shows, before a change, what is blocked all the time.
     fn announce(&self, mask: Mask) {
-        // SeqCst: before a look at what to adopt.
-        self.0.store(self.0.load(Ordering::Relaxed) & mask.bits(), Ordering::SeqCst);
+        // Relaxed, both: the owner's. A fence follows where another thread must see it.
+        self.0.store(self.0.load(Ordering::Relaxed) & mask.bits(), Ordering::Relaxed);
     }
 
     /// Makes the kernel thread block what LWPs without a thread block, if that is set. Returns `true` then.
     /// Owner only.
     pub(crate) fn adopt_idle(&self) -> bool {
+        self.adopt_idle_by(preempt::set_mask)
+    }
+
+    /// Does so by `set`.
+    fn adopt_idle_by(&self, set: impl Fn(Mask)) -> bool {
         loop {
-            // Pairs with the fence of `IdleSleep::nudge`.
+            // Pairs with the fence of `IdleSleep::nudge`. Relaxed, here and below: the fences order it.
             fence(Ordering::SeqCst);
-            let idle = IDLE.load(Ordering::SeqCst);
+            let idle = IDLE.load(Ordering::Relaxed);
             if idle == NONE || idle == self.0.load(Ordering::Relaxed) {
                 return idle != NONE;
             }
             self.announce(Mask::from_bits(idle));
-            // Otherwise it has changed, and the thread that did that may not have seen the line above.
-            if IDLE.load(Ordering::SeqCst) == idle {
-                preempt::set_mask(Mask::from_bits(idle));
+            fence(Ordering::SeqCst);
+            // Otherwise it has changed, and the thread that did that may not have seen what is announced.
+            if IDLE.load(Ordering::Relaxed) == idle {
+                set(Mask::from_bits(idle));
                 self.note(Mask::from_bits(idle));
             }
         }
@@ -134,3 +144,6 @@ impl Lwp {
         }
     }
 }
+
+#[cfg(all(test, loom))]
+mod loom_mask;
