@@ -42,6 +42,7 @@ pub(crate) mod wait;
 pub(crate) mod wait_queue;
 pub(crate) mod wait_state;
 mod waiter;
+pub(crate) mod watched_count;
 pub(crate) mod word_queues;
 
 #[cfg(test)]

@@ -16,14 +16,14 @@
 //! **Handlers.** They may change the mask, so none may run while its thread has the lock, or while a change
 //! is half noted. All signals are blocked meanwhile. The thread must not leave its LWP then.
 //!
-//! **The fast path.** A thread is counted in [`FIRST_ALIVE`], and then looks at [`MIXED`]. What changes the
-//! second reads the first after that. So one of the two sees the other (SeqCst).
+//! **The fast path.** Threads with the first mask are counted without the lock until there is another mask
+//! (`park/watched_count.rs`, with models).
 
 use std::ffi::c_int;
 use std::fs;
 use std::mem;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use libc::{sigset_t, timespec};
 
@@ -32,6 +32,7 @@ use crate::park::backend::Spawner;
 use crate::park::current;
 use crate::park::no_preempt::NoPreempt;
 use crate::park::thread::ThreadRef;
+use crate::park::watched_count::WatchedCount;
 use crate::process_default;
 use crate::sys::kthread::{self, Mask, SignalMask};
 use crate::sys::next;
@@ -46,10 +47,9 @@ const NONE: u64 = u64::MAX;
 
 /// The mask of the first thread.
 static FIRST: AtomicU64 = AtomicU64::new(NONE);
-/// How many threads have that mask.
-static FIRST_ALIVE: AtomicU32 = AtomicU32::new(0);
-/// There were other masks, or the main thread has blocked more.
-static MIXED: AtomicBool = AtomicBool::new(false);
+/// How many threads have that mask. It is watched once there were other masks, or the main thread has blocked
+/// more.
+static FIRST_ALIVE: WatchedCount = WatchedCount::new();
 /// What the main thread blocks.
 static MAIN: AtomicU64 = AtomicU64::new(ALL);
 /// What LWPs block that run no thread.
@@ -65,7 +65,7 @@ impl Others {
     /// Counts a thread.
     fn add(&mut self, mask: u64) {
         if mask == FIRST.load(Ordering::Relaxed) {
-            FIRST_ALIVE.fetch_add(1, Ordering::SeqCst);
+            let _ = FIRST_ALIVE.add();
             return;
         }
         let (last, entries) = self.0.split_last_mut().expect("there are 16");
@@ -79,7 +79,7 @@ impl Others {
     /// Counts a thread off.
     fn remove(&mut self, mask: u64) {
         if mask == FIRST.load(Ordering::Relaxed) {
-            FIRST_ALIVE.fetch_sub(1, Ordering::SeqCst);
+            let _ = FIRST_ALIVE.remove();
             return;
         }
         let (last, entries) = self.0.split_last_mut().expect("there are 16");
@@ -90,10 +90,9 @@ impl Others {
 
     /// Makes LWPs without threads block what all threads block.
     fn settle(&self) {
-        MIXED.store(true, Ordering::SeqCst);
         let others = self.0.iter().filter(|it| it.1 > 0).fold(ALL, |all, it| all & it.0);
         let first = FIRST.load(Ordering::Relaxed);
-        let all = if FIRST_ALIVE.load(Ordering::SeqCst) > 0 { others & first } else { others };
+        let all = if FIRST_ALIVE.watch() > 0 { others & first } else { others };
         let idle = IDLE.load(Ordering::Relaxed);
         let wanted = all & (idle | MAIN.load(Ordering::SeqCst));
         if wanted != idle
@@ -149,8 +148,7 @@ pub(super) fn begin(spawner: &dyn Spawner, creators: u64, mask: u64) {
     if [&FIRST, &IDLE].iter().any(|other| mask != other.load(Ordering::Relaxed)) {
         return undisturbed(|| change(|others| others.add(mask)));
     }
-    FIRST_ALIVE.fetch_add(1, Ordering::SeqCst);
-    if MIXED.load(Ordering::SeqCst) {
+    if FIRST_ALIVE.add() {
         undisturbed(|| change(|_| ()));
     }
 }
@@ -176,9 +174,8 @@ pub(super) fn forget(mask: u64) {
 /// Counts off the running thread, which is green, in its last destructor.
 pub(super) fn end() {
     let Some(mask) = green().and_then(|me| me.backend().mask_of(&me)) else { return };
-    if !MIXED.load(Ordering::SeqCst) && mask == FIRST.load(Ordering::Relaxed) {
-        FIRST_ALIVE.fetch_sub(1, Ordering::SeqCst);
-        if MIXED.load(Ordering::SeqCst) {
+    if !FIRST_ALIVE.is_watched() && mask == FIRST.load(Ordering::Relaxed) {
+        if FIRST_ALIVE.remove() {
             close();
             change(|_| ());
         }
