@@ -123,7 +123,7 @@ unsafe extern "C-unwind" fn sem_timedwait(semaphore: *mut sem_t, end: *const tim
     // SAFETY: the caller's promise.
     match unsafe { Semaphore::of(semaphore) } {
         // SAFETY: the caller's promise.
-        Some(this) => point(|| unsafe { wait_until(this, libc::CLOCK_REALTIME, end) }),
+        Some(this) => unsafe { wait_until(this, libc::CLOCK_REALTIME, end) },
         None => wait_next!(sem_timedwait(semaphore: *mut sem_t, end: *const timespec) -> c_int),
     }
 }
@@ -141,7 +141,7 @@ unsafe extern "C-unwind" fn sem_clockwait(
     // SAFETY: the caller's promise.
     match unsafe { Semaphore::of(semaphore) } {
         // SAFETY: the caller's promise.
-        Some(this) => point(|| unsafe { wait_until(this, clock, end) }),
+        Some(this) => unsafe { wait_until(this, clock, end) },
         None => {
             wait_next!(sem_clockwait(semaphore: *mut sem_t, clock: clockid_t, end: *const timespec) -> c_int)
         }
@@ -154,7 +154,7 @@ unsafe fn wait_until(semaphore: &pthreads::Semaphore, clock: clockid_t, end: *co
     if let Err(code) = clock::check(clock) {
         return fail(code);
     }
-    if semaphore.try_wait() {
+    if point(|| semaphore.try_wait()) {
         return 0;
     }
     // SAFETY: the caller's promise.
