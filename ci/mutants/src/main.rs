@@ -157,12 +157,13 @@ fn in_parallel(options: &Options, sites: &[&Site], judge: impl Fn(&Site) -> Verd
 
 fn run_table(options: &Options, root: &Path, table: &Table) -> Result<usize, String> {
     let sites = table.sites(root)?;
+    // Before they are listed: the list also says that they can be planted.
+    let planted = site::planted(root, &sites)?;
     let selected = select(options, &sites);
     if selected.is_empty() {
         return Ok(0);
     }
     let work: PathBuf = root.join("target/mutants");
-    let planted = site::planted(root, &sites)?;
     let suite = Suite::build(root, &work, &planted, sites.len(), &table.programs, options)?;
     announce(&selected, sites.len(), &suite);
 
