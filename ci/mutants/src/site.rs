@@ -1,6 +1,7 @@
 //! The sites of mutations, as spans of the sources: the table's entries, and the orderings of the
 //! model-checked files.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fs;
 use std::ops::Range;
@@ -162,25 +163,36 @@ pub(crate) fn planted(root: &Path, sites: &[Site]) -> Result<BTreeMap<String, St
     for site in sites {
         by_file.entry(&site.file).or_default().push(site);
     }
-    let mut texts = BTreeMap::new();
-    for (file, mut sites) in by_file {
-        sites.sort_by_key(|site| (site.start, site.end));
+    let plant = |(file, mut sites): (&str, Vec<&Site>)| {
+        sites.sort_by_key(|site| (site.start, Reverse(site.end)));
         let text = read(root, file)?;
-        let mut out = String::new();
-        let mut at = 0;
-        for same in sites.chunk_by(|a, b| (a.start, a.end) == (b.start, b.end)) {
-            let (start, end) = (same[0].start, same[0].end);
-            if start < at {
-                return Err(format!("{file}: two mutations overlap at {:?}", &text[start..end]));
-            }
-            out.push_str(&text[at..start]);
-            out.push_str(&switched(&text[start..end], same));
-            at = end;
+        let planted = planted_in(&text, 0..text.len(), &sites)
+            .map_err(|old| format!("{file}: two mutations overlap at {old:?}"))?;
+        Ok((file.to_owned(), planted))
+    };
+    by_file.into_iter().map(plant).collect()
+}
+
+/// Returns a part of the `text` with `sites`, which lie in it. A site may lie in another one, and changes what
+/// that is without its own mutation. If two overlap otherwise, returns the text of one as an error.
+fn planted_in<'a>(text: &'a str, part: Range<usize>, mut sites: &[&Site]) -> Result<String, &'a str> {
+    let mut out = String::new();
+    let mut at = part.start;
+    while let Some(&outer) = sites.first() {
+        let begin_before = |end| sites.partition_point(|site| site.start < end);
+        let same = sites
+            .partition_point(|site| (site.start, Reverse(site.end)) <= (outer.start, Reverse(outer.end)));
+        let (within, rest) = sites.split_at(begin_before(outer.end).max(same));
+        if let Some(crossing) = within.iter().find(|site| site.end > outer.end) {
+            return Err(&text[crossing.start..crossing.end]);
         }
-        out.push_str(&text[at..]);
-        texts.insert(file.to_owned(), out);
+        out.push_str(&text[at..outer.start]);
+        let old = planted_in(text, outer.start..outer.end, &within[same..])?;
+        out.push_str(&switched(&old, &within[..same]));
+        (at, sites) = (outer.end, rest);
     }
-    Ok(texts)
+    out.push_str(&text[at..part.end]);
+    Ok(out)
 }
 
 /// Returns `old` behind a switch: a statement stays a statement, an expression an expression.
@@ -255,7 +267,9 @@ fn collect(root: &Path, place: &str, files: &mut Vec<String>) -> Result<(), Stri
     for entry in entries {
         let entry = entry.map_err(|error| format!("{place}: {error}"))?;
         let name = entry.file_name().into_string().map_err(|name| format!("{place}: {name:?}"))?;
-        let is_test = name == "tests" || name == "tests.rs" || name.ends_with("_tests.rs");
+        let is_test = ["tests", "tests.rs"].contains(&&*name)
+            || name.ends_with("_tests.rs")
+            || name.starts_with("loom_");
         if !is_test && (entry.path().is_dir() || name.ends_with(".rs")) {
             collect(root, &format!("{place}/{name}"), files)?;
         }
