@@ -1,5 +1,4 @@
-//! Dumps with backtraces: what they show of threads that park, compute, and block in the kernel, and of those
-//! that come and go meanwhile.
+//! Dumps with backtraces: what they show of threads that park, compute, and block in the kernel.
 
 use std::fs::File;
 use std::hint::black_box;
@@ -44,7 +43,7 @@ fn innermost(f: &dyn Fn()) {
 }
 
 /// Tries something on each rung that this machine has.
-fn on_rungs(builder: &Builder, scenario: impl Fn(&Mxn, ThreadRegister)) {
+pub(super) fn on_rungs(builder: &Builder, scenario: impl Fn(&Mxn, ThreadRegister)) {
     for rung in [ThreadRegister::Switched, ThreadRegister::Syscall, ThreadRegister::Pinned] {
         let builder = match rung {
             // SAFETY: the threads of these tests keep nothing in thread-locals.
@@ -230,86 +229,6 @@ fn a_thread_in_the_kernel_shows_the_callers_of_its_call() {
     run_here("blocking");
 }
 
-#[inline(never)]
-fn even_walk(depth: u32, f: &dyn Fn()) {
-    if depth == 0 {
-        f()
-    } else {
-        even_walk(depth - 1, f)
-    }
-    black_box(());
-}
-
-#[inline(never)]
-fn odd_walk(depth: u32, f: &dyn Fn()) {
-    if depth == 0 {
-        f()
-    } else {
-        odd_walk(depth - 1, f)
-    }
-    black_box(());
-}
-
-/// How deep the threads of the storm are, at most.
-const DEPTH: u32 = 9;
-
-pub(super) fn storm() {
-    on_rungs(&Mxn::builder().concurrency(2), |rt, _| storm_on(rt));
-    storm_on(&OneToOne::new().unwrap());
-}
-
-fn storm_on(rt: &impl Runtime) {
-    type Walk = fn(u32, &dyn Fn());
-    static STOP: AtomicBool = AtomicBool::new(false);
-    STOP.store(false, Relaxed);
-    // Threads that yield and wait at changing depths, and make others that end.
-    let threads: Vec<_> = (0..8_u32)
-        .map(|number| {
-            let (name, walk): (_, Walk) =
-                if number % 2 == 0 { ("even_walk", even_walk) } else { ("odd_walk", odd_walk) };
-            let body = move || {
-                let mut depth = number;
-                while !STOP.load(Relaxed) {
-                    walk(depth % DEPTH, &|| match depth % 3 {
-                        0 => thread::yield_now(),
-                        1 => thread::spawn(thread::yield_now).join().unwrap(),
-                        _ => thread::sleep(Duration::from_micros(20)),
-                    });
-                    depth += 1;
-                }
-            };
-            rt.spawn_with(named(name), body).unwrap()
-        })
-        .collect();
-    let mut whole = 0;
-    for _ in 0..if rt.info().thread_register.is_some() { 70 } else { 30 } {
-        let dump = json(&Dump::take());
-        for thread in dump["threads"].as_array().unwrap() {
-            let Some(name) = thread["name"].as_str() else { continue };
-            let seen = Seen::of(&dump, thread);
-            let own = seen.own();
-            // However it was met: it is in its own functions, and in no more of them than it can be.
-            assert!(own.len() <= DEPTH as usize, "{name}, {:?}: {:#?}", seen.note, seen.functions);
-            assert!(own.iter().all(|it| *it == name), "{name}, {:?}: {:#?}", seen.note, seen.functions);
-            if seen.was_saved() {
-                seen.expect_complete();
-                assert!(!own.is_empty(), "{name}: {:#?}", seen.functions);
-                whole += 1;
-            }
-        }
-    }
-    STOP.store(true, Relaxed);
-    threads.into_iter().for_each(|thread| thread.join().unwrap());
-    if rt.info().thread_register.is_some() {
-        assert!(whole > 50, "only {whole} threads were met while they waited");
-    }
-}
-
-#[test]
-fn threads_that_come_and_go_are_seen_as_they_are_or_not_at_all() {
-    run_here("storm");
-}
-
 pub(super) fn many() {
     const THREADS: usize = 10_000;
     let rt = Mxn::builder().concurrency(2).build().unwrap();
@@ -463,7 +382,7 @@ fn a_quit_signal_prints_backtraces() {
 }
 
 /// Runs a role, if this build has backtraces.
-fn run_here(role: &str) {
+pub(super) fn run_here(role: &str) {
     if HERE {
         run(role);
     } else {

@@ -11,6 +11,7 @@ mod many;
 #[allow(dead_code, reason = "frames are drawn as they are sent, and do not shrink")]
 mod random;
 mod seen;
+mod storm;
 mod views;
 #[path = "../support/watchdog.rs"]
 mod watchdog;
@@ -150,7 +151,7 @@ fn child() {
         ("computing", dumps::computing),
         ("preempted", dumps::preempted),
         ("blocking", dumps::blocking),
-        ("storm", dumps::storm),
+        ("storm", storm::storm),
         ("many", dumps::many),
         ("forms", dumps::forms),
         ("quit_deep", dumps::quit_deep),
