@@ -7,7 +7,7 @@
 use std::cell::Cell;
 use std::ffi::c_int;
 
-use libc::{clockid_t, pthread_mutex_t, timespec};
+use libc::{clockid_t, pthread_mutex_t, pthread_mutexattr_t, timespec};
 use lock_api::{RawMutex as _, RawMutexTimed as _};
 use selvedge::sync::{self, RawMutex};
 
@@ -32,6 +32,11 @@ pub(crate) struct Mutex {
 const _: () =
     assert!(size_of::<Mutex>() <= size_of::<pthread_mutex_t>() && size_of::<sync::Mutex<()>>() == 4);
 
+/// In a kind: robust, or shared between processes. Those may raise the priority of their owner, too.
+const OTHER: c_int = 16 | 128;
+/// In a kind: the owner gets the priority of waiters (`PTHREAD_PRIO_INHERIT`).
+const INHERITS: c_int = 32;
+
 /// What the owner may do with a mutex.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -53,10 +58,8 @@ impl Mutex {
     pub(crate) fn kind(&self) -> Kind {
         /// Says whether processors may elide it.
         const ELISION: c_int = 256 | 512;
-        /// It passes on priorities. Green threads have none of the kernel's.
-        const PRIORITY: c_int = 32 | 64;
-        /// It is robust, or shared between processes. Those may pass on priorities, too.
-        const OTHER: c_int = 16 | 128;
+        /// It raises the priority of its owner. Green threads have none of the kernel's.
+        const PRIORITY: c_int = INHERITS | 64;
         if self.kind & OTHER != 0 {
             return Kind::Other;
         }
@@ -153,6 +156,29 @@ impl Mutex {
             self.count.set(count);
         }
     }
+}
+
+/// See `pthread_mutex_init(3)`.
+///
+/// If the owner of a mutex is to get the priority of waiters, the kernel looks for it by its number. It does
+/// not find a green thread. So where there may be such, it gets none. All processes see that in the mutex.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pthread_mutex_init(
+    mutex: *mut pthread_mutex_t,
+    attributes: *const pthread_mutexattr_t,
+) -> c_int {
+    let code = next!(pthread_mutex_init(mutex: *mut pthread_mutex_t, attributes: *const pthread_mutexattr_t) -> c_int);
+    if code == 0 {
+        // SAFETY: the caller's mutex, which no other thread uses yet.
+        let kind = unsafe { &mut (*mutex.cast::<Mutex>()).kind };
+        if *kind & OTHER != 0 && *kind & INHERITS != 0 && selvedge::pthreads::may_be_green() {
+            *kind &= !INHERITS;
+        }
+    }
+    code
 }
 
 /// Waits for a mutex.

@@ -170,6 +170,12 @@ pub(super) fn is_default() -> bool {
     BY_DEFAULT.load(Ordering::Relaxed)
 }
 
+/// Returns `true` if threads of the program may become green, as far as its settings say.
+pub fn may_be_green() -> bool {
+    let green = settings::green_std_threads(&settings::process);
+    green.is_ok_and(|green| green.unwrap_or_else(is_default)) && process_default::is_mxn()
+}
+
 /// Returns `true` if the running thread can wait without taking memory for that.
 pub fn can_wait() -> bool {
     current::try_current().is_some()

@@ -91,7 +91,8 @@ unsafe fn walk(head: usize, tid: u32) {
     }
 }
 
-/// Marks the lock at an address if thread `tid` holds it, and wakes a waiter. Returns `false` if there is none.
+/// Marks the lock at an address if thread `tid` holds it, and wakes a waiter. Returns `false` if there is no
+/// lock.
 fn leave(address: usize, tid: u32) -> bool {
     if !is_there(address) {
         return false;
