@@ -116,6 +116,8 @@ static void clean_and_ask(void *argument)
 static void make(void)
 {
     made++;
+    /* The program has no key 0 before it has made one. */
+    EXPECT(pthread_setspecific(key, &made) != 0);
     EXPECT(pthread_key_create(&key, clean_and_ask) == 0);
 }
 
