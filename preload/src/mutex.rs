@@ -24,8 +24,9 @@ pub(crate) struct Mutex {
     count: Cell<u32>,
     /// The owner's number, if it matters. Only the owner can find its own there.
     owner: std::sync::atomic::AtomicU32,
-    /// The C library's, which must stay zero.
-    _users: u32,
+    /// How many threads wait at condition variables, and will lock it again. The owner changes it. The C
+    /// library refuses to destroy a mutex that has any.
+    waiters: std::sync::atomic::AtomicU32,
     kind: c_int,
 }
 
@@ -132,6 +133,13 @@ impl Mutex {
         })
     }
 
+    /// Counts waiters at condition variables. Called by the owner.
+    fn count_waiters(&self, count: impl FnOnce(u32) -> u32) {
+        // Relaxed, both: the lock orders them.
+        let waiters = self.waiters.load(std::sync::atomic::Ordering::Relaxed);
+        self.waiters.store(count(waiters), std::sync::atomic::Ordering::Relaxed);
+    }
+
     /// Gives the mutex up for a wait at a condition variable, whatever the count. Returns the count, or an
     /// error if the running thread does not own it.
     pub(crate) fn leave_for_wait(&self) -> Result<u32, c_int> {
@@ -140,17 +148,21 @@ impl Mutex {
                 // A mistake: see `pthread_mutex_unlock`. The wait begins with the mutex locked.
                 let _ = self.raw().try_lock();
             }
+            self.count_waiters(|waiters| waiters + 1);
             return Ok(0);
         }
         if !self.is_own() {
             return Err(libc::EPERM);
         }
+        self.count_waiters(|waiters| waiters + 1);
         self.set_owner(0);
         Ok(self.count.get())
     }
 
     /// Notes that the running thread owns the mutex again.
     pub(crate) fn come_back(&self, count: u32) {
+        // The program may have initialized it anew.
+        self.count_waiters(|waiters| waiters.saturating_sub(1));
         if self.kind() != Kind::Normal {
             self.set_owner(owner::own());
             self.count.set(count);

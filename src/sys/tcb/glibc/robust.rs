@@ -9,8 +9,12 @@
 //! so does this. It has the kernel look at each address before it is used. A list may be a circle; so both
 //! give up after [`MOST`] mutexes.
 //!
-//! **Not here**: mutexes that pass on priorities. The kernel does not find their owner, so no thread can wait
-//! for one that a green thread holds. They are marked like all others.
+//! **Not here**:
+//!
+//! - Mutexes that pass on priorities. The kernel does not find their owner, so no thread can wait for one that
+//!   a green thread holds. They are marked like all others.
+//! - Threads without a block (the rung `Pinned`). Their mutexes are the kernel thread's.
+//! - The end of the process. The kernel knows the lists of kernel threads alone.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
