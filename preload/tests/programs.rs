@@ -196,6 +196,19 @@ fn a_program_ends_with_its_last_thread_if_the_main_thread_is_ended() {
 }
 
 #[test]
+fn threads_wait_for_the_end_of_the_main_thread() {
+    let Some(program) = compile("joins_main") else { return };
+    for model in [None, Some(MODELS[0]), Some(MODELS[1])] {
+        for how in ["0", "1", "2"] {
+            let mut command = on(model, &program);
+            command.arg(how);
+            let said = run(command, &format!("joins_main {how}, {model:?}"));
+            assert_eq!(String::from_utf8_lossy(&said), "cleaned\njoined\n", "{how}, {model:?}");
+        }
+    }
+}
+
+#[test]
 fn a_child_ends_with_its_last_thread() {
     let Some(program) = compile("forks_on") else { return };
     for model in [None, Some(MODELS[0]), Some(MODELS[1])] {

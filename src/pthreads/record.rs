@@ -262,6 +262,7 @@ fn end_kernel(round: usize) {
         return;
     }
     kernel::end();
+    super::end::kernel_ends();
     count_off();
 }
 

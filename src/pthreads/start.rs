@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use libc::{pthread_attr_t, pthread_t};
 
 use super::record::{self, Record, Value};
-use super::{kernel, masks};
+use super::{end, kernel, masks};
 use crate::arch::{self, Landing, LandingBuffer};
 use crate::fiber::stack;
 use crate::interpose::{self, cancel};
@@ -162,6 +162,7 @@ pub fn are_green() {
     // See `start_kernel`.
     current::current();
     kernel::begin();
+    end::main_begins();
     cancel::listen_if_used();
 }
 
