@@ -182,7 +182,9 @@ unsafe extern "C" fn pthread_mutex_init(
     mutex: *mut pthread_mutex_t,
     attributes: *const pthread_mutexattr_t,
 ) -> c_int {
-    let code = next!(pthread_mutex_init(mutex: *mut pthread_mutex_t, attributes: *const pthread_mutexattr_t) -> c_int);
+    let code = next!(
+        pthread_mutex_init(mutex: *mut pthread_mutex_t, attributes: *const pthread_mutexattr_t) -> c_int
+    );
     if code == 0 {
         // SAFETY: the caller's mutex, which no other thread uses yet.
         let kind = unsafe { &mut (*mutex.cast::<Mutex>()).kind };

@@ -12,12 +12,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#define EXPECT(that)                                                                                                   \
-    do {                                                                                                               \
-        if (!(that)) {                                                                                                 \
-            fprintf(stderr, "line %d: %s\n", __LINE__, #that);                                                         \
-            abort();                                                                                                   \
-        }                                                                                                              \
+#define EXPECT(that)                                                                               \
+    do {                                                                                           \
+        if (!(that)) {                                                                             \
+            fprintf(stderr, "line %d: %s\n", __LINE__, #that);                                     \
+            abort();                                                                               \
+        }                                                                                          \
     } while (0)
 
 static pthread_t main_thread;

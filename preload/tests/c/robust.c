@@ -13,12 +13,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#define EXPECT(that)                                                                                                   \
-    do {                                                                                                               \
-        if (!(that)) {                                                                                                 \
-            fprintf(stderr, "line %d: %s: %s\n", __LINE__, #that, strerror(errno));                                    \
-            abort();                                                                                                   \
-        }                                                                                                              \
+#define EXPECT(that)                                                                               \
+    do {                                                                                           \
+        if (!(that)) {                                                                             \
+            fprintf(stderr, "line %d: %s: %s\n", __LINE__, #that, strerror(errno));                \
+            abort();                                                                               \
+        }                                                                                          \
     } while (0)
 
 static const int types[] = {PTHREAD_MUTEX_NORMAL, PTHREAD_MUTEX_RECURSIVE, PTHREAD_MUTEX_ERRORCHECK};

@@ -11,8 +11,8 @@
 //!
 //! **Not here**:
 //!
-//! - Mutexes that pass on priorities. The kernel does not find their owner, so no thread can wait for one that
-//!   a green thread holds. They are marked like all others.
+//! - Mutexes that pass on priorities. The kernel does not find their owner, so no thread can wait for one
+//!   that a green thread holds. They are marked like all others.
 //! - Threads without a block (the rung `Pinned`). Their mutexes are the kernel thread's.
 //! - The end of the process. The kernel knows the lists of kernel threads alone.
 
