@@ -58,6 +58,12 @@ pub(crate) fn spawner() -> io::Result<&'static dyn Spawner> {
     Ok(&**DEFAULT.get_or_init(|| fresh))
 }
 
+/// Returns `true` if the process default has green threads, or would have them.
+#[allow(dead_code, reason = "asked by `pthreads`, which not all builds have")]
+pub(crate) fn is_mxn() -> bool {
+    matches!(Model::from_env(&settings::process, tcb::DEFAULT), Ok(Model::Mxn))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -46,4 +46,4 @@ pub use crate::interpose::cancel::{point, point_of_code, wait};
 pub use barrier::Barrier;
 pub use gate::Gate;
 pub use semaphore::Semaphore;
-pub use start::{announced, are_green, can_wait};
+pub use start::{announced, are_green, can_wait, may_be_green};

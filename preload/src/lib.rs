@@ -35,8 +35,8 @@
 //!   stands in `sync/checked/raw.rs`, under a model.)
 //! - The spin lock. It is swapped, and no thread sleeps there.
 //!
-//! **What stays the C library's**: locks that are shared between processes, robust, or pass on priorities.
-//! There, a green thread blocks its LWP, and says so.
+//! **What stays the C library's**: locks that are shared between processes, or robust. There, a green thread
+//! blocks its LWP, and says so.
 //!
 //! **Taken together.** The C library's condition variables call its own mutex functions, past any library in
 //! front of it. So either both are here, or neither.

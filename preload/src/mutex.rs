@@ -7,7 +7,7 @@
 use std::cell::Cell;
 use std::ffi::c_int;
 
-use libc::{clockid_t, pthread_mutex_t, timespec};
+use libc::{clockid_t, pthread_mutex_t, pthread_mutexattr_t, timespec};
 use lock_api::{RawMutex as _, RawMutexTimed as _};
 use selvedge::sync::{self, RawMutex};
 
@@ -24,13 +24,19 @@ pub(crate) struct Mutex {
     count: Cell<u32>,
     /// The owner's number, if it matters. Only the owner can find its own there.
     owner: std::sync::atomic::AtomicU32,
-    /// The C library's, which must stay zero.
-    _users: u32,
+    /// How many threads wait at condition variables, and will lock it again. The owner changes it. The C
+    /// library refuses to destroy a mutex that has any.
+    waiters: std::sync::atomic::AtomicU32,
     kind: c_int,
 }
 
 const _: () =
     assert!(size_of::<Mutex>() <= size_of::<pthread_mutex_t>() && size_of::<sync::Mutex<()>>() == 4);
+
+/// In a kind: robust, or shared between processes. Those may raise the priority of their owner, too.
+const OTHER: c_int = 16 | 128;
+/// In a kind: the owner gets the priority of waiters (`PTHREAD_PRIO_INHERIT`).
+const INHERITS: c_int = 32;
 
 /// What the owner may do with a mutex.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -53,10 +59,8 @@ impl Mutex {
     pub(crate) fn kind(&self) -> Kind {
         /// Says whether processors may elide it.
         const ELISION: c_int = 256 | 512;
-        /// It passes on priorities. Green threads have none of the kernel's.
-        const PRIORITY: c_int = 32 | 64;
-        /// It is robust, or shared between processes. Those may pass on priorities, too.
-        const OTHER: c_int = 16 | 128;
+        /// It raises the priority of its owner. Green threads have none of the kernel's.
+        const PRIORITY: c_int = INHERITS | 64;
         if self.kind & OTHER != 0 {
             return Kind::Other;
         }
@@ -129,6 +133,13 @@ impl Mutex {
         })
     }
 
+    /// Counts waiters at condition variables. Called by the owner.
+    fn count_waiters(&self, count: impl FnOnce(u32) -> u32) {
+        // Relaxed, both: the lock orders them.
+        let waiters = self.waiters.load(std::sync::atomic::Ordering::Relaxed);
+        self.waiters.store(count(waiters), std::sync::atomic::Ordering::Relaxed);
+    }
+
     /// Gives the mutex up for a wait at a condition variable, whatever the count. Returns the count, or an
     /// error if the running thread does not own it.
     pub(crate) fn leave_for_wait(&self) -> Result<u32, c_int> {
@@ -137,22 +148,51 @@ impl Mutex {
                 // A mistake: see `pthread_mutex_unlock`. The wait begins with the mutex locked.
                 let _ = self.raw().try_lock();
             }
+            self.count_waiters(|waiters| waiters + 1);
             return Ok(0);
         }
         if !self.is_own() {
             return Err(libc::EPERM);
         }
+        self.count_waiters(|waiters| waiters + 1);
         self.set_owner(0);
         Ok(self.count.get())
     }
 
     /// Notes that the running thread owns the mutex again.
     pub(crate) fn come_back(&self, count: u32) {
+        // The program may have initialized it anew.
+        self.count_waiters(|waiters| waiters.saturating_sub(1));
         if self.kind() != Kind::Normal {
             self.set_owner(owner::own());
             self.count.set(count);
         }
     }
+}
+
+/// See `pthread_mutex_init(3)`.
+///
+/// If the owner of a mutex is to get the priority of waiters, the kernel looks for it by its number. It does
+/// not find a green thread. So where there may be such, it gets none. All processes see that in the mutex.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pthread_mutex_init(
+    mutex: *mut pthread_mutex_t,
+    attributes: *const pthread_mutexattr_t,
+) -> c_int {
+    let code = next!(
+        pthread_mutex_init(mutex: *mut pthread_mutex_t, attributes: *const pthread_mutexattr_t) -> c_int
+    );
+    if code == 0 {
+        // SAFETY: the caller's mutex, which no other thread uses yet.
+        let kind = unsafe { &mut (*mutex.cast::<Mutex>()).kind };
+        if *kind & OTHER != 0 && *kind & INHERITS != 0 && selvedge::pthreads::may_be_green() {
+            *kind &= !INHERITS;
+        }
+    }
+    code
 }
 
 /// Waits for a mutex.

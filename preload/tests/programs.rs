@@ -164,6 +164,16 @@ fn threads_end_each_other() {
 }
 
 #[test]
+fn the_next_owner_of_a_robust_mutex_is_told() {
+    let Some(program) = compile("robust") else { return };
+    for (model, slots) in [(None, "2"), (Some("mxn"), "1"), (Some("mxn"), "3"), (Some("onetoone"), "2")] {
+        let mut command = on(model, &program);
+        command.env("SELVEDGE_CONCURRENCY", slots);
+        assert_eq!(run(command, &format!("robust, {model:?}, {slots} slots")), b"ok\n");
+    }
+}
+
+#[test]
 fn a_program_ends_with_its_last_thread() {
     let Some(program) = compile("leaves_main") else { return };
     for model in [None, Some(MODELS[0]), Some(MODELS[1])] {
@@ -181,6 +191,19 @@ fn a_program_ends_with_its_last_thread_if_the_main_thread_is_ended() {
             command.arg(wait);
             let said = run(command, &format!("ends_main {wait}, {model:?}"));
             assert_eq!(String::from_utf8_lossy(&said), "posts\ncleaned\nended\n", "{wait}, {model:?}");
+        }
+    }
+}
+
+#[test]
+fn threads_wait_for_the_end_of_the_main_thread() {
+    let Some(program) = compile("joins_main") else { return };
+    for model in [None, Some(MODELS[0]), Some(MODELS[1])] {
+        for how in ["0", "1", "2"] {
+            let mut command = on(model, &program);
+            command.arg(how);
+            let said = run(command, &format!("joins_main {how}, {model:?}"));
+            assert_eq!(String::from_utf8_lossy(&said), "cleaned\njoined\n", "{how}, {model:?}");
         }
     }
 }

@@ -118,8 +118,10 @@
 //! With `SELVEDGE_RUNTIME=onetoone`, the program has kernel threads, and these locks.
 //!
 //! Locks that are shared between processes, or robust, stay the C library's. A green thread blocks its LWP
-//! there, announced. If it ends with a robust lock held, the next owner is not told. Locks that pass on
-//! priorities are as all others. A wait with a private mutex at a shared condition variable is `EINVAL`.
+//! there, announced. If it ends with a robust mutex held, the next owner is told (`EOWNERDEAD`). If the whole
+//! process ends, the other processes are not told of the mutexes that its green threads hold. Mutexes that
+//! pass on priorities are as all others. A wait with a private mutex at a shared condition variable is
+//! `EINVAL`.
 //!
 //! Sanitizers bring functions of these names themselves. Under one, building a runtime of green threads
 //! returns an error.

@@ -2,14 +2,17 @@
 //! it.
 
 use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Instant;
 
 use libc::{clockid_t, pthread_t, timespec};
 
 use super::masks;
 use super::record::{self, Record};
-use super::start;
-use crate::interpose::cancel::{self, point, point_of_code};
-use crate::interpose::{announced, duration, instant};
+use super::{semaphore, start};
+use crate::interpose::cancel::{self, point_of_code};
+use crate::interpose::{self, announced, duration, instant};
+use crate::park::futex::{self, NotWoken};
 use crate::park::wait::{Wait, WaitError};
 use crate::sys::kthread::{self, SignalMask};
 use crate::sys::next;
@@ -66,8 +69,12 @@ unsafe extern "C-unwind" fn pthread_join(thread: pthread_t, value: *mut *mut c_v
     match unsafe { Record::of(thread) } {
         // SAFETY: the caller's promise.
         Some(record) => point_of_code(|| unsafe { join(record, value, Wait::forever()) }),
-        // SAFETY: the caller's promise.
-        None => point(|| announced(|| unsafe { next::pthread_join(thread, value) })),
+        None => {
+            // SAFETY: the caller's promise.
+            let join = || unsafe { next::pthread_join(thread, value) };
+            // SAFETY: the caller's promise.
+            unsafe { join_kernel(thread, value, || Ok(None), join) }
+        }
     }
 }
 
@@ -104,8 +111,14 @@ unsafe extern "C-unwind" fn pthread_timedjoin_np(
     match unsafe { Record::of(thread) } {
         // SAFETY: the caller's promise.
         Some(record) => point_of_code(|| unsafe { join_by(record, value, libc::CLOCK_REALTIME, end) }),
-        // SAFETY: the caller's promise.
-        None => point(|| announced(|| unsafe { next::pthread_timedjoin_np(thread, value, end) })),
+        None => {
+            // SAFETY: the caller's promise.
+            let limit = || unsafe { limit(libc::CLOCK_REALTIME, end) };
+            // SAFETY: the caller's promise.
+            let join = || unsafe { next::pthread_timedjoin_np(thread, value, end) };
+            // SAFETY: the caller's promise.
+            unsafe { join_kernel(thread, value, limit, join) }
+        }
     }
 }
 
@@ -124,28 +137,109 @@ unsafe extern "C-unwind" fn pthread_clockjoin_np(
     match unsafe { Record::of(thread) } {
         // SAFETY: the caller's promise.
         Some(record) => point_of_code(|| unsafe { join_by(record, value, clock, end) }),
-        // SAFETY: the caller's promise.
-        None => point(|| announced(|| unsafe { next::pthread_clockjoin_np(thread, value, clock, end) })),
+        None => {
+            // SAFETY: the caller's promise.
+            let limit = || unsafe { limit(clock, end) };
+            // SAFETY: the caller's promise.
+            let join = || unsafe { next::pthread_clockjoin_np(thread, value, clock, end) };
+            // SAFETY: the caller's promise.
+            unsafe { join_kernel(thread, value, limit, join) }
+        }
     }
 }
 
-/// Joins the thread of `record`, unless `clock` shows `end` before; null: without a limit. What was before
-/// the clock's zero is over, as for the C library.
+/// Joins the thread of `record`, unless `clock` shows `end` before; null: without a limit.
 ///
 /// # Safety
 /// As for [`join`], and `end` is null or a time.
 unsafe fn join_by(record: &Record, value: *mut *mut c_void, clock: clockid_t, end: *const timespec) -> c_int {
     // SAFETY: the caller's promise.
-    let wait = match unsafe { end.as_ref() } {
-        None => Wait::forever(),
-        Some(_) if !matches!(clock, libc::CLOCK_REALTIME | libc::CLOCK_MONOTONIC) => return libc::EINVAL,
-        Some(&end) => match duration(timespec { tv_sec: end.tv_sec.max(0), ..end }) {
-            Some(end) => Wait::by(instant(clock, end)),
-            None => return libc::EINVAL,
-        },
-    };
+    match unsafe { limit(clock, end) } {
+        // SAFETY: the caller's promise.
+        Ok(end) => unsafe { join(record, value, Wait::by(end)) },
+        Err(code) => code,
+    }
+}
+
+/// Returns when `clock` shows `end`; null: never. What was before the clock's zero is over, as for the C
+/// library.
+///
+/// # Safety
+/// `end` is null or a time.
+unsafe fn limit(clock: clockid_t, end: *const timespec) -> Result<Option<Instant>, c_int> {
     // SAFETY: the caller's promise.
-    unsafe { join(record, value, wait) }
+    let Some(&end) = (unsafe { end.as_ref() }) else { return Ok(None) };
+    if !matches!(clock, libc::CLOCK_REALTIME | libc::CLOCK_MONOTONIC) {
+        return Err(libc::EINVAL);
+    }
+    let end = duration(timespec { tv_sec: end.tv_sec.max(0), ..end }).ok_or(libc::EINVAL)?;
+    Ok(instant(clock, end))
+}
+
+/// The main thread of a finished program, as the C library names it.
+static MAIN: AtomicU64 = AtomicU64::new(0);
+/// 1: that thread has run all that it will. A futex.
+static MAIN_HAS_ENDED: AtomicU32 = AtomicU32::new(0);
+
+/// Notes that the running thread is the main thread. Called before the program starts.
+pub(super) fn main_begins() {
+    // Relaxed: there is no other thread.
+    // SAFETY: no arguments.
+    MAIN.store(unsafe { next::pthread_self() }, Ordering::Relaxed);
+}
+
+/// Notes that the running thread, which is a kernel thread, has run all that it will.
+pub(super) fn kernel_ends() {
+    // SAFETY: no arguments.
+    if MAIN.load(Ordering::Relaxed) == unsafe { next::pthread_self() } {
+        // Relaxed: who waits for it joins it then.
+        MAIN_HAS_ENDED.store(1, Ordering::Relaxed);
+        semaphore::wake(MAIN_HAS_ENDED.as_ptr(), c_int::MAX);
+    }
+}
+
+/// Waits for the end of the main thread. Called by a green thread.
+fn until_main_has_ended(deadline: Option<Instant>) -> Result<(), c_int> {
+    let runs = || MAIN_HAS_ENDED.load(Ordering::Relaxed) == 0;
+    let queued = |wait| futex::wait(MAIN_HAS_ENDED.as_ptr().addr(), futex::ANY, wait, runs);
+    while runs() {
+        let waited = cancel::wait(Wait::by(deadline), queued, |waited| *waited == Err(NotWoken::Interrupted));
+        match waited {
+            Ok(()) | Err(NotWoken::Differs) => {}
+            Err(NotWoken::TimedOut) => return Err(libc::ETIMEDOUT),
+            Err(NotWoken::Interrupted) => return Err(libc::ECANCELED),
+        }
+    }
+    Ok(())
+}
+
+/// Joins a kernel thread by `join`. If that waits, it blocks the LWP, and no request ends it. So a green
+/// thread waits here for the main thread, at most until `limit`. Other kernel threads are rare.
+///
+/// # Safety
+/// `value` is null, or a place. `thread` has been neither joined nor detached.
+unsafe fn join_kernel(
+    thread: pthread_t,
+    value: *mut *mut c_void,
+    limit: impl Fn() -> Result<Option<Instant>, c_int>,
+    join: impl Fn() -> c_int,
+) -> c_int {
+    point_of_code(|| {
+        // Relaxed: before the program started.
+        if MAIN.load(Ordering::Relaxed) == thread && interpose::green().is_some() {
+            // The C library knows if it cannot be joined.
+            let over = timespec { tv_sec: 0, tv_nsec: 0 };
+            // SAFETY: the caller's promise, and a time.
+            let code = unsafe { next::pthread_timedjoin_np(thread, value, &raw const over) };
+            if code != libc::ETIMEDOUT {
+                return code;
+            }
+            if let Err(code) = limit().and_then(until_main_has_ended) {
+                return code;
+            }
+        }
+        announced(&join)
+    })
 }
 
 /// Returns `true` on the main thread of a finished program that has started threads.

@@ -15,6 +15,7 @@ use crate::park::thread::ThreadRef;
 use crate::sync::Mutex;
 use crate::sys::fork;
 use crate::sys::once::OnceLock;
+use crate::sys::thread_end;
 use crate::thread::current::Thread;
 use crate::thread::handle::JoinHandle;
 
@@ -261,17 +262,15 @@ fn end_kernel(round: usize) {
         return;
     }
     kernel::end();
+    super::end::kernel_ends();
     count_off();
 }
 
 /// Returns the key under which each thread keeps its share of its record.
 fn key() -> Option<libc::pthread_key_t> {
     static KEY: OnceLock<Option<libc::pthread_key_t>> = OnceLock::new();
-    *KEY.get_or_init(|| {
-        let mut key = 0;
-        // SAFETY: a place for the key, and a destructor.
-        (unsafe { libc::pthread_key_create(&raw mut key, Some(end)) } == 0).then_some(key)
-    })
+    // SAFETY: the destructor of what `begin` and `set_value` store.
+    *KEY.get_or_init(|| unsafe { thread_end::new_key(end) })
 }
 
 /// `PTHREAD_DESTRUCTOR_ITERATIONS`.

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use libc::{pthread_attr_t, pthread_t};
 
 use super::record::{self, Record, Value};
-use super::{kernel, masks};
+use super::{end, kernel, masks};
 use crate::arch::{self, Landing, LandingBuffer};
 use crate::fiber::stack;
 use crate::interpose::{self, cancel};
@@ -162,12 +162,19 @@ pub fn are_green() {
     // See `start_kernel`.
     current::current();
     kernel::begin();
+    end::main_begins();
     cancel::listen_if_used();
 }
 
 /// Returns `true` if `are_green` was called: this is `libselvedge_preload.so`.
 pub(super) fn is_default() -> bool {
     BY_DEFAULT.load(Ordering::Relaxed)
+}
+
+/// Returns `true` if threads of the program may become green, as far as its settings say.
+pub fn may_be_green() -> bool {
+    let green = settings::green_std_threads(&settings::process);
+    green.is_ok_and(|green| green.unwrap_or_else(is_default)) && process_default::is_mxn()
 }
 
 /// Returns `true` if the running thread can wait without taking memory for that.

@@ -34,9 +34,10 @@
 //!
 //! **Limits**, each because the kernel thread is not the block's own:
 //! - The thread's id, as the library sees it, is one that no kernel thread can have. These need bound
-//!   threads: locks that the kernel takes part in (priority-inheriting, robust and process-shared pthread
-//!   mutexes), and calls that pass the id to the kernel (`pthread_getattr_np`, `pthread_setname_np`,
-//!   `pthread_getschedparam` of oneself).
+//!   threads: pthread mutexes that pass on priorities, and calls that pass the id to the kernel
+//!   (`pthread_getattr_np`, `pthread_setname_np`, `pthread_getschedparam` of oneself).
+//! - If the process ends while green threads hold robust mutexes, those of other processes do not learn it.
+//!   At the end of a thread, `robust.rs` tells the next owner, in the kernel's place.
 //! - If a module with *static* thread-locals is loaded while green threads live, it reads zeros in them until
 //!   they end. Load such modules before the runtime starts, or use them from bound threads. A block made or
 //!   renewed later has them right.

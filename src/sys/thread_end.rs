@@ -29,14 +29,33 @@ static LAST: OnceLock<Option<Last>> = OnceLock::new();
 pub(crate) fn call_last(call: fn(*const ()), about: *const (), soon: bool) -> bool {
     debug_assert!(!about.is_null() && about.addr() & COUNT == 0);
     let last = LAST.get_or_init(|| {
-        let mut key = 0;
-        // SAFETY: a place for the key, and a destructor for what is stored under it here.
-        let made = unsafe { libc::pthread_key_create(&raw mut key, Some(put_off)) } == 0;
-        made.then_some(Last { key, call })
+        // SAFETY: a destructor for what is stored under the key here.
+        unsafe { new_key(put_off) }.map(|key| Last { key, call })
     });
     let value = about.map_addr(|about| about + if soon { ROUNDS } else { 0 });
     // SAFETY: the key is never deleted.
     last.as_ref().is_some_and(|last| unsafe { libc::pthread_setspecific(last.key, value.cast()) } == 0)
+}
+
+/// Makes a pthread key. It is never 0: a program that uses a key before it has made one finds that there is
+/// none. Returns `None` if the C library has no key left.
+///
+/// # Safety
+/// `destructor` destroys what is stored under the key.
+pub(crate) unsafe fn new_key(destructor: unsafe extern "C" fn(*mut c_void)) -> Option<libc::pthread_key_t> {
+    let make = || {
+        let mut key = 0;
+        // SAFETY: a place for the key, and the caller's promise.
+        (unsafe { libc::pthread_key_create(&raw mut key, Some(destructor)) } == 0).then_some(key)
+    };
+    let first = make()?;
+    if first != 0 {
+        return Some(first);
+    }
+    let second = make();
+    // SAFETY: made above, and nothing is stored there.
+    unsafe { libc::pthread_key_delete(first) };
+    second
 }
 
 unsafe extern "C" fn put_off(value: *mut c_void) {

@@ -116,6 +116,8 @@ static void clean_and_ask(void *argument)
 static void make(void)
 {
     made++;
+    /* The program has no key 0 before it has made one. */
+    EXPECT(pthread_setspecific(key, &made) != 0);
     EXPECT(pthread_key_create(&key, clean_and_ask) == 0);
 }
 
@@ -436,6 +438,43 @@ static void box_game(struct box *box, int waiters)
         finish(threads[i]);
 }
 
+static void *waits_until_full(void *argument)
+{
+    struct box *box = argument;
+
+    EXPECT(pthread_mutex_lock(&box->lock) == 0);
+    box->left++;
+    EXPECT(pthread_cond_signal(&box->empty) == 0);
+    while (!box->value)
+        EXPECT(pthread_cond_wait(&box->full, &box->lock) == 0);
+    EXPECT(pthread_mutex_unlock(&box->lock) == 0);
+    return argument;
+}
+
+/* A thread that waits will lock the mutex again, so it is not destroyed. */
+static void waiters_keep_a_mutex(int type)
+{
+    struct box box = { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0 };
+    pthread_mutexattr_t attributes;
+    pthread_t threads[2];
+
+    pthread_mutexattr_init(&attributes);
+    EXPECT(pthread_mutexattr_settype(&attributes, type) == 0);
+    EXPECT(pthread_mutex_init(&box.lock, &attributes) == 0);
+    EXPECT(pthread_mutex_lock(&box.lock) == 0);
+    for (int at = 0; at < 2; at++)
+        threads[at] = start(waits_until_full, &box);
+    while (box.left < 2)
+        EXPECT(pthread_cond_wait(&box.empty, &box.lock) == 0);
+    EXPECT(pthread_mutex_unlock(&box.lock) == 0 && pthread_mutex_destroy(&box.lock) == EBUSY);
+    EXPECT(pthread_mutex_lock(&box.lock) == 0);
+    box.value = 1;
+    EXPECT(pthread_cond_broadcast(&box.full) == 0 && pthread_mutex_unlock(&box.lock) == 0);
+    finish(threads[0]);
+    finish(threads[1]);
+    EXPECT(pthread_mutex_destroy(&box.lock) == 0);
+}
+
 static void condition_variables(void)
 {
     struct box box = { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0 };
@@ -461,6 +500,9 @@ static void condition_variables(void)
     EXPECT(pthread_cond_timedwait(&box.full, &box.lock, &then) == ETIMEDOUT);
     EXPECT(pthread_mutex_unlock(&box.lock) == 0);
 
+    waiters_keep_a_mutex(PTHREAD_MUTEX_NORMAL);
+    waiters_keep_a_mutex(PTHREAD_MUTEX_RECURSIVE);
+    waiters_keep_a_mutex(PTHREAD_MUTEX_ERRORCHECK);
     /* With a recursive mutex, and with a robust one. */
     pthread_mutexattr_init(&type);
     EXPECT(pthread_mutexattr_settype(&type, PTHREAD_MUTEX_RECURSIVE) == 0);

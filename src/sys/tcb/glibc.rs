@@ -8,6 +8,7 @@ mod kept;
 mod keys;
 mod layout;
 mod modules;
+mod robust;
 mod setxid;
 mod symbols;
 mod unexported;
@@ -165,8 +166,8 @@ impl Library {
         // Without it the destructors of the first keys would not be found.
         // SAFETY: a field of the descriptor.
         unsafe { poke(descriptor + shape.keys.blocks, descriptor + shape.keys.first_block) };
-        // SAFETY: the descriptor is that of the caller's block.
-        unsafe { self.clear_robust(descriptor) };
+        // SAFETY: fields of the caller's block.
+        unsafe { robust::clear(descriptor + shape.robust) };
         // SAFETY: a field of the descriptor.
         unsafe { poke(descriptor + shape.robust + 8, shape.robust_futex_offset) };
         let resolver = descriptor + shape.resolver;
@@ -187,18 +188,6 @@ impl Library {
             // SAFETY: calibration has checked that it lies in the block.
             unsafe { poke(tp.wrapping_add_signed(cpu_id), -2_i32) };
         }
-    }
-
-    /// Empties the list of robust mutexes that a thread holds.
-    ///
-    /// # Safety
-    /// `descriptor` is that of a block that the caller alone uses.
-    unsafe fn clear_robust(&self, descriptor: usize) {
-        let head = descriptor + self.shape.robust;
-        // SAFETY: a field of the descriptor: `robust_prev`.
-        unsafe { poke(head - 8, head) };
-        // SAFETY: a field of the descriptor: `robust_head.list`.
-        unsafe { poke(head, head) };
     }
 
     /// Makes a thread joinable, as it was before it detached itself.
@@ -341,9 +330,14 @@ impl Library {
         // The next thread was not asked to end.
         // SAFETY: a field of the calling thread's own descriptor.
         unsafe { poke(descriptor + self.shape.cancelling, 0_u32) };
-        // The next thread must not write through a robust mutex that this one's owner frees.
-        // SAFETY: the descriptor is the calling thread's own.
-        unsafe { self.clear_robust(descriptor) };
+        let robust = descriptor + self.shape.robust;
+        // SAFETY: fields of the calling thread's own descriptor.
+        if !unsafe { robust::is_empty(robust) } {
+            // SAFETY: a field of the calling thread's own descriptor.
+            let tid = unsafe { peek(descriptor + self.shape.tid) };
+            // SAFETY: fields of the calling thread's own descriptor.
+            unsafe { robust::give_up(robust, tid) };
+        }
         let resolver = at::<ResolverState>(descriptor + self.shape.resolver);
         // SAFETY: a field of the calling thread's own descriptor.
         if unsafe { (*resolver).options } != 0 {

@@ -12,6 +12,11 @@ use super::super::super::once::{Guard, Mutex};
 /// futex.
 const TIDS: std::ops::Range<u32> = 1 << 22 | 1..1 << 30;
 
+/// A process begins this far behind the one with the process id before. Mutexes that processes share have
+/// owners by these ids. So the first blocks of two programs have no ids in common. (A forked child goes on
+/// with the ids of its parent.)
+const OWN: u32 = 255;
+
 /// What one block leaves.
 #[derive(Debug)]
 pub(super) struct Estate {
@@ -20,23 +25,44 @@ pub(super) struct Estate {
     pub(super) library: Option<Box<[u8]>>,
 }
 
+/// Which ids have been given out.
+#[derive(Debug)]
+struct Ids {
+    /// The process that took the first one, or 0.
+    process: u32,
+    given: u32,
+}
+
+impl Ids {
+    /// Returns one that no other block of this process has; `None` if all are given out.
+    fn next(&mut self) -> Option<u32> {
+        let all = TIDS.end - TIDS.start;
+        if self.given == all {
+            return None;
+        }
+        if self.process == 0 {
+            self.process = std::process::id();
+        }
+        let at = self.process % (all / OWN) * OWN;
+        let id = TIDS.start + (at + self.given) % all;
+        self.given += 1;
+        Some(id)
+    }
+}
+
 /// What destroyed blocks have left.
 #[derive(Debug)]
-pub(super) struct Estates(Mutex<(u32, Vec<Estate>)>);
+pub(super) struct Estates(Mutex<(Ids, Vec<Estate>)>);
 
 impl Estates {
     pub(super) const fn new() -> Self {
-        Self(Mutex::new((TIDS.start, Vec::new())))
+        Self(Mutex::new((Ids { process: 0, given: 0 }, Vec::new())))
     }
 
     /// Returns the estate for a new block; `None` if a thousand million blocks exist.
     pub(super) fn take(&self) -> Option<Estate> {
-        let (next, left) = &mut *self.lock();
-        left.pop().or_else(|| {
-            let tid = *next;
-            *next += u32::from(TIDS.contains(&tid));
-            TIDS.contains(&tid).then_some(Estate { tid, library: None })
-        })
+        let (ids, left) = &mut *self.lock();
+        left.pop().or_else(|| ids.next().map(|tid| Estate { tid, library: None }))
     }
 
     /// Keeps the estate of a block that goes away.
@@ -44,9 +70,28 @@ impl Estates {
         self.lock().1.push(estate);
     }
 
-    fn lock(&self) -> Guard<'_, (u32, Vec<Estate>)> {
+    fn lock(&self) -> Guard<'_, (Ids, Vec<Estate>)> {
         // In a forked child the list may be half changed, so its contents are given up. No id is given out
         // twice.
         self.0.lock(|(_, left)| std::mem::forget(std::mem::take(left)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processes_begin_apart_and_all_ids_are_given_out_once() {
+        let all = TIDS.end - TIDS.start;
+        for process in [1, 2, 3, 4_194_302, 4_194_303, u32::MAX] {
+            let next = |given| Ids { process, given }.next();
+            let first = next(0).unwrap();
+            assert!(TIDS.contains(&first) && (0..OWN).all(|at| next(at) == Some(first + at)));
+            assert_ne!(Ids { process: process - 1, given: OWN - 1 }.next(), Some(first));
+            let last = next(all - 1).unwrap();
+            assert_eq!(if last + 1 == TIDS.end { TIDS.start } else { last + 1 }, first);
+            assert_eq!(next(all), None);
+        }
     }
 }

@@ -14,6 +14,7 @@ use std::ffi::c_void;
 mod calibration;
 mod holes;
 mod modules;
+mod robust;
 mod unexported;
 
 /// glibc needs no context aside.

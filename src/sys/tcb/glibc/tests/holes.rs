@@ -431,42 +431,6 @@ fn the_library_knows_how_small_a_stack_is() {
     }
 }
 
-/// A thread leaves a robust mutex locked. The mutex is gone when the next thread of the block locks another
-/// one.
-#[test]
-fn a_robust_mutex_does_not_outlive_its_thread() {
-    let slot = Slot::new();
-    let mut attributes = std::mem::MaybeUninit::uninit();
-    // SAFETY: local attributes, to be initialised.
-    assert_eq!(unsafe { libc::pthread_mutexattr_init(attributes.as_mut_ptr()) }, 0);
-    let robust = libc::PTHREAD_MUTEX_ROBUST;
-    // SAFETY: initialised attributes.
-    assert_eq!(unsafe { libc::pthread_mutexattr_setrobust(attributes.as_mut_ptr(), robust) }, 0);
-    let mutex = || {
-        let mutex: Box<std::cell::UnsafeCell<libc::pthread_mutex_t>> =
-            Box::new(std::cell::UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER));
-        // SAFETY: a local mutex, and initialised attributes.
-        assert_eq!(unsafe { libc::pthread_mutex_init(mutex.get(), attributes.as_ptr()) }, 0);
-        mutex
-    };
-    let (first, second) = (mutex(), mutex());
-    // SAFETY: a mutex.
-    slot.life(|| assert_eq!(unsafe { libc::pthread_mutex_lock(first.get()) }, 0));
-    let bytes = first.get().cast::<[u8; size_of::<libc::pthread_mutex_t>()]>();
-    const GONE: [u8; size_of::<libc::pthread_mutex_t>()] = [0xab; _];
-    // SAFETY: plain memory from here on.
-    unsafe { bytes.write(GONE) };
-    slot.renew();
-    slot.life(|| {
-        // SAFETY: a mutex.
-        assert_eq!(unsafe { libc::pthread_mutex_lock(second.get()) }, 0);
-        // SAFETY: a mutex that this thread has locked.
-        assert_eq!(unsafe { libc::pthread_mutex_unlock(second.get()) }, 0);
-    });
-    // SAFETY: a mutex.
-    assert_eq!(unsafe { bytes.read() }, GONE, "the next thread has written there");
-}
-
 /// C functions leave errors behind for the next caller of their query.
 #[test]
 fn errors_do_not_outlive_their_thread() {
