@@ -50,9 +50,9 @@ use crate::sys::socket;
 /// # std::io::Result::Ok(())
 /// ```
 pub struct Async<T> {
-    // Before the source: the descriptor is closed first.
-    inner: T,
+    // Before the descriptor.
     source: Source,
+    inner: T,
     /// The descriptor's mode was to block.
     blocked: bool,
 }
