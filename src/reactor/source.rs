@@ -18,7 +18,7 @@ use crate::park::reason::WaitReason;
 use crate::park::thread::ThreadRef;
 use crate::park::wait::{Wait, WaitError};
 use crate::shim::atomic::{AtomicPtr, AtomicU32, Ordering};
-use crate::sys::socket;
+use crate::sys::{poll, socket};
 use crate::time;
 
 /// What a thread waits to do with a descriptor.
@@ -129,7 +129,8 @@ impl Source {
             let seen = seen.filter(|_| watched.is_some());
             if seen.is_none_or(|seen| seen.is_ready()) {
                 let mut result = attempt(false);
-                if seen.is_some_and(Seen::is_closed) && would_block(&result) {
+                let has_ended = || seen.is_some_and(Seen::is_closed) && is_ready(descriptor, direction);
+                if would_block(&result) && has_ended() {
                     result = attempt(true);
                 }
                 let readiness = watched.map(|entry| direction.of(entry)).zip(seen);
@@ -220,6 +221,13 @@ impl Drop for Source {
             entry.leave();
         }
     }
+}
+
+/// Asks the kernel: what events have told may be of an earlier descriptor of that number.
+#[cold]
+fn is_ready(descriptor: BorrowedFd<'_>, direction: Direction) -> bool {
+    let at_once = Some(Duration::ZERO);
+    poll::until_ready(descriptor.as_raw_fd(), direction == Direction::Write, None, at_once).unwrap_or(false)
 }
 
 fn would_block<T>(result: &io::Result<T>) -> bool {
