@@ -18,7 +18,7 @@ use crate::sys::socket;
 /// It reads and writes as the value inside does. If that would block, the calling thread waits: a green
 /// thread alone, any other with its kernel thread. The descriptor is set not to block. That mode belongs to
 /// all its copies, in other processes too. [`into_inner`](Self::into_inner) sets it back, and dropping does
-/// not.
+/// not. If another value waits for the same descriptor then, its calls block the kernel thread.
 ///
 /// # Blocks
 ///
@@ -50,9 +50,9 @@ use crate::sys::socket;
 /// # std::io::Result::Ok(())
 /// ```
 pub struct Async<T> {
-    // Before the source: the descriptor is closed first.
-    inner: T,
+    // Before the descriptor.
     source: Source,
+    inner: T,
     /// The descriptor's mode was to block.
     blocked: bool,
 }

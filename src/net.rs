@@ -16,6 +16,8 @@
 //!
 //! - `set_nonblocking` sets what calls of that value do. The mode of a [`TcpListener`]'s descriptor is always
 //!   not to block, also for its copies. Other descriptors block.
+//! - If a copy of a listener becomes one of std, that mode changes for all copies. From then on, `accept` by
+//!   the others blocks the kernel thread, whatever their settings and their `Wait` say.
 //! - If there are no descriptors or no memory for a connection, `accept` waits for 10 ms before it returns
 //!   the error. A loop that goes on after an error then leaves the CPU to the threads that close connections.
 //! - A timeout of a call, as in std, is an error of the kind `WouldBlock`. The error of a deadline in a

@@ -26,6 +26,8 @@ pub(crate) mod by_number;
 pub(crate) mod entries;
 #[cfg(unix)]
 pub(crate) mod kernel_wait;
+#[cfg(unix)]
+mod numbers;
 pub(crate) mod poller;
 pub(crate) mod readiness;
 #[cfg(unix)]

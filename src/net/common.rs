@@ -295,6 +295,10 @@ macro_rules! listener {
                 wait: Option<crate::park::wait::Wait>,
             ) -> std::io::Result<($stream, SocketAddr)> {
                 let (stream, peer) = $crate::net::socket::accept(&self.0, wait, <$std>::accept)?;
+                if cfg!(target_vendor = "apple") {
+                    // There it has the listener's mode.
+                    $crate::sys::socket::set_nonblocking(std::os::fd::AsFd::as_fd(&stream), false)?;
+                }
                 Ok(($stream::new(stream), peer))
             }
 

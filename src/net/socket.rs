@@ -30,8 +30,9 @@ use crate::thread;
 /// See the header. `T` is a socket of std.
 #[derive(Debug)]
 pub(crate) struct Socket<T> {
-    inner: T,
+    // Before the descriptor.
     source: Source,
+    inner: T,
     /// The program has asked for errors instead of waits.
     nonblocking: AtomicBool,
     timeouts: [Timeout; 2],

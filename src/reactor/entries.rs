@@ -3,12 +3,15 @@
 //! **Problem.** An event names a descriptor that may be closed by now, and its number may belong to another.
 //! What the event leads to must be there all the same.
 //!
-//! **Rejected.** The address of the socket as the token: it would have to outlive the last event. A table by
-//! the descriptor's number: the number is used again at once, and the runtime is not told.
+//! **Rejected.** The address of the socket as the token: it would have to outlive the last event. The
+//! descriptor's number alone: it is used again at once, and the runtime is not told.
 //!
 //! **Shape.** Entries are type-stable: they lie in pages that are never freed, each twice as large as the one
 //! before. An entry is used again, with the next number of its life. A token is the entry's number and its
 //! life, and a word that an event is to change has its life, too (`readiness.rs`).
+//!
+//! A set keeps one token for a descriptor. So all sources of one descriptor at one time share an entry, and
+//! its life ([`join`](Entry::join)). They find it by the descriptor's number (`numbers.rs`).
 
 use std::ptr;
 
@@ -30,10 +33,11 @@ const PAGES: usize = 26;
 pub(crate) struct Entry {
     pub(crate) read: Readiness,
     pub(crate) write: Readiness,
-    /// The number of the poller that reports here; 0 for none. The last one, if several do.
-    pub(crate) watched_by: AtomicU32,
-    /// The number of its life. Changed by the thread that takes or gives back the entry.
+    /// The number of its life. Changed by the thread that takes or gives back the entry, or with the lock of
+    /// [`FREE`] held.
     life: AtomicU32,
+    /// How many sources share it, and [`KEPT`]. Changed with the lock of [`FREE`] held.
+    sources: AtomicU32,
     number: u32,
     /// The next free entry. Guarded by the lock of [`FREE`].
     next: UnsafeCell<*const Entry>,
@@ -58,6 +62,9 @@ global! {
 global! {
     static TABLE: [AtomicPtr<Entry>; PAGES] = [const { AtomicPtr::new(ptr::null_mut()) }; PAGES];
 }
+
+/// The entry is used without sources, so its life does not end.
+const KEPT: u32 = 1 << 31;
 
 /// Returns the page of an entry, and its place there.
 fn place(number: usize) -> (usize, usize) {
@@ -95,23 +102,65 @@ impl Entry {
                 None => make(),
             }
         };
-        // Relaxed: the caller has it to itself.
-        let life = entry.life.load(Ordering::Relaxed).wrapping_add(1);
-        entry.life.store(life, Ordering::Relaxed);
-        entry.watched_by.store(0, Ordering::Relaxed);
-        entry.read.begin(life);
-        entry.write.begin(life);
+        entry.begin();
         entry
     }
 
     /// Ends its life. No thread waits for it. Events that come from now on have no effect.
     pub(crate) fn give_back(&'static self) {
+        self.begin();
+        FREE.with(|free| self.link(free));
+    }
+
+    /// Begins the next life. No thread waits for it, and the caller has it to itself.
+    fn begin(&self) {
         // Relaxed: the caller has it to itself.
         let life = self.life.load(Ordering::Relaxed).wrapping_add(1);
         self.life.store(life, Ordering::Relaxed);
         self.read.begin(life);
         self.write.begin(life);
-        FREE.with(|free| self.link(free));
+    }
+
+    /// Counts a source of its descriptor. The first begins a life, in which it calls `first` before others
+    /// come. What others have found out is tried again. The caller adds the descriptor to a set next.
+    pub(crate) fn join(&self, first: impl FnOnce()) {
+        FREE.with(|_| {
+            // Relaxed, here and below: the lock orders it.
+            let sources = self.sources.load(Ordering::Relaxed);
+            self.sources.store(sources + 1, Ordering::Relaxed);
+            if sources == 0 {
+                self.begin();
+                first();
+            } else {
+                self.read.try_again();
+                self.write.try_again();
+            }
+        });
+    }
+
+    /// Counts a source off. With the last one, its life ends.
+    pub(crate) fn leave(&self) {
+        FREE.with(|_| {
+            let sources = self.sources.load(Ordering::Relaxed) - 1;
+            self.sources.store(sources, Ordering::Relaxed);
+            if sources == 0 {
+                self.begin();
+            }
+        });
+    }
+
+    /// [`leave`](Self::leave) that does not look if others are left: a model must find the bug.
+    #[cfg(all(test, loom))]
+    pub(super) fn end_at_once(&self) {
+        FREE.with(|_| self.begin());
+    }
+
+    /// Keeps the life of now for good, for waits without a source.
+    pub(crate) fn keep(&self) {
+        // Relaxed: only this sets it.
+        if self.sources.load(Ordering::Relaxed) & KEPT == 0 {
+            FREE.with(|_| self.sources.fetch_or(KEPT, Ordering::Relaxed));
+        }
     }
 
     fn link(&self, free: &mut Free) {
@@ -170,8 +219,8 @@ fn make() {
         .map(|at| Entry {
             read: Readiness::new(),
             write: Readiness::new(),
-            watched_by: AtomicU32::new(0),
             life: AtomicU32::new(0),
+            sources: AtomicU32::new(0),
             number: number(at),
             next: UnsafeCell::new(ptr::null()),
         })

@@ -2,10 +2,12 @@
 //!
 //! A call that simply blocks needs none of this. It is for waits with a deadline or an interrupt, and for
 //! descriptors that must not block. An interrupt rings a bell, which is a pipe: there is nothing else that a
-//! thread in `poll` would notice.
+//! thread in `poll` would notice. If there are no descriptors for a pipe, the thread looks for interrupts from
+//! time to time.
 
 use std::io::{self, PipeWriter, Write};
 use std::os::fd::{AsRawFd, BorrowedFd};
+use std::time::Duration;
 
 use super::source::Direction;
 use crate::park::backend::Sleep;
@@ -14,10 +16,13 @@ use crate::park::kernel_park;
 use crate::park::thread::ThreadRef;
 use crate::park::wait::{Wait, WaitError};
 use crate::shim::atomic::{AtomicU32, Ordering};
-use crate::sys::poll;
+use crate::sys::{poll, socket};
 use crate::time;
 
-/// Blocks the kernel thread of `me` until `descriptor` is ready, or as `wait` says.
+/// How long a thread without a bell sleeps before it looks for interrupts again.
+const DEAF: Duration = Duration::from_millis(10);
+
+/// Blocks the kernel thread of `me` until `descriptor` is ready, or as `wait` says. May return before.
 ///
 /// # Errors
 ///
@@ -29,11 +34,12 @@ pub(crate) fn until_ready(
     direction: Direction,
     wait: Wait,
 ) -> io::Result<()> {
-    let once = |bell: Option<i32>| {
+    let once = |bell: Option<i32>, most: Option<Duration>| {
         let timeout = wait.deadline.map(|deadline| deadline.saturating_duration_since(time::now()));
         if timeout.is_some_and(|timeout| timeout.is_zero()) {
             return Err(WaitError::TimedOut.into());
         }
+        let timeout = timeout.into_iter().chain(most).min();
         let poll = || poll::until_ready(descriptor.as_raw_fd(), direction == Direction::Write, bell, timeout);
         if me.is_kernel() {
             kernel_park::in_call(me, direction.reason(), timeout.is_some(), poll)?;
@@ -43,11 +49,19 @@ pub(crate) fn until_ready(
         Ok(())
     };
     if !wait.interruptible {
-        return once(None);
+        return once(None, None);
     }
-    let (reader, writer) = io::pipe()?;
+    let (reader, writer) = match io::pipe() {
+        Err(error) if socket::is_shortage(&error) => {
+            if interrupt::take() {
+                return Err(WaitError::Interrupted.into());
+            }
+            return once(None, Some(DEAF));
+        }
+        ends => ends?,
+    };
     let sleep = InPoll { word: AtomicU32::new(ASLEEP), bell: writer };
-    let result = interrupt::block_in(&me, &sleep, || once(Some(reader.as_raw_fd())));
+    let result = interrupt::block_in(&me, &sleep, || once(Some(reader.as_raw_fd()), None));
     if !sleep.is_asleep() {
         return Err(WaitError::Interrupted.reported().into());
     }

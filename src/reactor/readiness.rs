@@ -114,6 +114,12 @@ impl Readiness {
         let _ = self.0.compare_exchange(seen.0, clear, Ordering::Relaxed, Ordering::Relaxed);
     }
 
+    /// Lets the next call be tried, whatever others have found out.
+    pub(super) fn try_again(&self) {
+        // Relaxed: it publishes nothing.
+        self.0.fetch_or(READY, Ordering::Relaxed);
+    }
+
     /// Begins to fetch what [`notify`](Self::notify) needs.
     #[inline]
     pub(super) fn fetch(&self) {

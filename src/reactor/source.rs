@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::entries::Entry;
 use super::kernel_wait;
+use super::numbers;
 use super::readiness::{Readiness, Seen};
 use crate::park::backend::blocking;
 use crate::park::current::current;
@@ -16,8 +17,8 @@ use crate::park::permit;
 use crate::park::reason::WaitReason;
 use crate::park::thread::ThreadRef;
 use crate::park::wait::{Wait, WaitError};
-use crate::shim::atomic::{AtomicPtr, Ordering};
-use crate::sys::socket;
+use crate::shim::atomic::{AtomicPtr, AtomicU32, Ordering};
+use crate::sys::{poll, socket};
 use crate::time;
 
 /// What a thread waits to do with a descriptor.
@@ -51,38 +52,50 @@ pub(crate) struct Done<T> {
     pub(crate) all: bool,
 }
 
-/// What belongs to a descriptor from its first wait to its end.
+/// What belongs to a descriptor from its first wait to its end. A descriptor may have several. It is closed
+/// after its sources are dropped: the next descriptor of that number then begins with an entry of its own.
 #[derive(Debug)]
-pub(crate) struct Source(AtomicPtr<Entry>);
+pub(crate) struct Source {
+    entry: AtomicPtr<Entry>,
+    /// The number of the poller that this source has added the descriptor to; 0 for none. The last one, if
+    /// there are several.
+    watched_by: AtomicU32,
+}
 
 impl Source {
     pub(crate) const fn new() -> Self {
-        Self(AtomicPtr::new(ptr::null_mut()))
+        Self { entry: AtomicPtr::new(ptr::null_mut()), watched_by: AtomicU32::new(0) }
     }
 
     fn entry(&self) -> Option<&'static Entry> {
         // Acquire: pairs with `enter`.
-        // SAFETY: null, or taken for this source, and type-stable.
-        unsafe { self.0.load(Ordering::Acquire).as_ref() }
+        // SAFETY: null, or joined by this source, and type-stable.
+        unsafe { self.entry.load(Ordering::Acquire).as_ref() }
     }
 
-    /// Returns the entry, after a call in this direction that would have blocked.
+    /// Finds the entry, after a call in this direction that would have blocked. Returns `false` if there is
+    /// none.
     #[cold]
-    fn enter(&self, direction: Direction) -> &'static Entry {
-        let entry = Entry::take();
+    fn enter(&self, descriptor: BorrowedFd<'_>, direction: Direction) -> bool {
+        let entry = numbers::entry(descriptor.as_raw_fd());
+        entry.is_some_and(|entry| {
+            self.join(entry, direction);
+            true
+        })
+    }
+
+    /// Joins the entry of the descriptor's number.
+    fn join(&self, entry: &'static Entry, direction: Direction) {
         // What happens from the call on is reported. So this comes before other threads can find the entry,
         // and have a set report to it.
         let readiness = direction.of(entry);
-        readiness.would_block(readiness.look());
+        entry.join(|| readiness.would_block(readiness.look()));
         let new = ptr::from_ref(entry).cast_mut();
-        // Release: pairs with `entry`. Acquire: as there.
-        match self.0.compare_exchange(ptr::null_mut(), new, Ordering::Release, Ordering::Acquire) {
-            Ok(_) => entry,
-            Err(other) => {
-                entry.give_back();
-                // SAFETY: another thread has taken it for this source.
-                unsafe { &*other }
-            }
+        // Release: pairs with `entry`. Relaxed on failure: nothing is read.
+        let (done, other) = (Ordering::Release, Ordering::Relaxed);
+        if self.entry.compare_exchange(ptr::null_mut(), new, done, other).is_err() {
+            // Another thread has joined it for this source.
+            entry.leave();
         }
     }
 
@@ -112,11 +125,12 @@ impl Source {
         loop {
             // The look comes first: a loss of the set is reported to all words (`poller.rs`).
             let seen = entry.map(|entry| direction.of(entry).look());
-            let watched = entry.filter(|entry| is_watched(me, descriptor, entry));
+            let watched = entry.filter(|entry| self.is_watched(me, descriptor, entry));
             let seen = seen.filter(|_| watched.is_some());
             if seen.is_none_or(|seen| seen.is_ready()) {
                 let mut result = attempt(false);
-                if seen.is_some_and(Seen::is_closed) && would_block(&result) {
+                let has_ended = || seen.is_some_and(Seen::is_closed) && is_ready(descriptor, direction);
+                if would_block(&result) && has_ended() {
                     result = attempt(true);
                 }
                 let readiness = watched.map(|entry| direction.of(entry)).zip(seen);
@@ -136,7 +150,9 @@ impl Source {
             let wait = *wait.get_or_insert_with(|| first.take().expect("it is called once")());
             match watched {
                 Some(entry) => direction.of(entry).wait(direction.reason(), wait)?,
-                None if !me.is_kernel() && entry.is_none() => entry = Some(self.enter(direction)),
+                None if !me.is_kernel() && entry.is_none() && self.enter(descriptor, direction) => {
+                    entry = self.entry();
+                }
                 None => blocking(me, || kernel_wait::until_ready(me, descriptor, direction, wait))?,
             }
         }
@@ -162,6 +178,14 @@ impl Source {
             }
         };
         self.call(descriptor, direction, || wait, attempt)
+    }
+
+    /// Has the runtime of `me` watch the descriptor. Returns `false` if it cannot.
+    #[inline]
+    fn is_watched(&self, me: ThreadRef, descriptor: BorrowedFd<'_>, entry: &Entry) -> bool {
+        // The set may be made in this call, and other threads wait for that.
+        let _no_preempt = NoPreempt::hold();
+        me.backend().watch(descriptor.as_raw_fd(), entry.token(), &self.watched_by).unwrap_or(false)
     }
 }
 
@@ -194,21 +218,20 @@ impl UnwindSafe for Source {}
 impl Drop for Source {
     fn drop(&mut self) {
         if let Some(entry) = self.entry() {
-            entry.give_back();
+            entry.leave();
         }
     }
 }
 
-fn would_block<T>(result: &io::Result<T>) -> bool {
-    result.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+/// Asks the kernel: what events have told may be of an earlier descriptor of that number.
+#[cold]
+fn is_ready(descriptor: BorrowedFd<'_>, direction: Direction) -> bool {
+    let at_once = Some(Duration::ZERO);
+    poll::until_ready(descriptor.as_raw_fd(), direction == Direction::Write, None, at_once).unwrap_or(false)
 }
 
-/// Has the runtime of `me` watch the descriptor. Returns `false` if it cannot.
-#[inline]
-fn is_watched(me: ThreadRef, descriptor: BorrowedFd<'_>, entry: &Entry) -> bool {
-    // The set may be made in this call, and other threads wait for that.
-    let _no_preempt = NoPreempt::hold();
-    me.backend().watch(descriptor.as_raw_fd(), entry.token(), &entry.watched_by).unwrap_or(false)
+fn would_block<T>(result: &io::Result<T>) -> bool {
+    result.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
 }
 
 #[cfg(all(test, loom))]

@@ -16,7 +16,8 @@ use selvedge::io::Async;
 use selvedge::{Runtime, Wait, thread};
 
 use crate::legs::Leg;
-use crate::net::{LONG, SHORT, is};
+use crate::net::{LONG, SHORT, is, pair};
+use crate::waiting::until_waits;
 
 both! {
     a_pipe_is_read_by_a_thread_that_waits,
@@ -29,6 +30,8 @@ both! {
     a_closed_end_ends_both_waits,
     a_pipe_with_a_name_is_written_to_again,
     a_socket_without_a_peer_waits_for_room_at_a_receiver,
+    threads_wait_for_one_descriptor_by_values_of_their_own,
+    a_stream_is_waited_for_by_other_means,
 }
 
 fn ends() -> (Async<PipeReader>, Async<PipeWriter>) {
@@ -259,4 +262,46 @@ fn a_socket_without_a_peer_waits_for_room_at_a_receiver<L: Leg>() {
             assert_eq!(sent.join().unwrap().unwrap(), 1);
         }
     });
+}
+
+/// Such as handles to the standard input.
+fn threads_wait_for_one_descriptor_by_values_of_their_own<L: Leg>() {
+    let rt = L::new();
+    let (reader, mut writer) = pipe().unwrap();
+    let reader = Arc::new(reader);
+    let reads = || {
+        let reader = Async::new(Arc::clone(&reader)).unwrap();
+        let reads = rt.spawn(move || reader.when_readable(|pipe| (&**pipe).read(&mut [0])).unwrap());
+        until_waits(&rt, &reads);
+        reads
+    };
+    for _ in 0..2 {
+        let readers = [reads(), reads(), reads()];
+        writer.write_all(b"xyz").unwrap();
+        readers.into_iter().for_each(|reader| assert_eq!(reader.join().unwrap(), 1));
+    }
+}
+
+/// By a value that comes and goes, before the stream is waited for by itself, and meanwhile.
+fn a_stream_is_waited_for_by_other_means<L: Leg>() {
+    let rt = L::new();
+    let (mut one, other) = rt.run(pair);
+    let other = Arc::new(other);
+    for first in [false, true] {
+        let stream = Arc::clone(&other);
+        let waits = move || {
+            let stream = Async::new(&*stream).unwrap();
+            is(stream.readable_with(Wait::timeout(SHORT)), ErrorKind::TimedOut);
+            stream.into_inner().unwrap();
+        };
+        if first {
+            rt.run(waits.clone());
+        }
+        let stream = Arc::clone(&other);
+        let reads = rt.spawn(move || (&*stream).read(&mut [0]).unwrap());
+        until_waits(&rt, &reads);
+        rt.run(waits);
+        one.write_all(b"x").unwrap();
+        assert_eq!(reads.join().unwrap(), 1);
+    }
 }

@@ -2,7 +2,8 @@
 //! descriptors, times of nothing and of years.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::fd::{AsRawFd, IntoRawFd};
+use std::net::UdpSocket;
+use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::Command;
 use std::sync::atomic::Ordering::SeqCst;
@@ -10,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize};
 use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
-use selvedge::{Mxn, Runtime, thread};
+use selvedge::{Mxn, Runtime, Wait, thread};
 
 use crate::waiting::until_waits;
 use crate::{all, child, green};
@@ -325,5 +326,26 @@ fn times_of_nothing_and_of_years() {
         until_waits(rt, &reading);
         other.write_all(b"x").unwrap();
         assert_eq!(reading.join().unwrap(), 1);
+    });
+}
+
+/// A number of which it is known that its connection has ended belongs to a socket of messages next.
+#[test]
+fn an_end_is_not_that_of_the_next_descriptor() {
+    green("an end is not that of the next descriptor", |rt| {
+        let (mut one, other) = UnixStream::pair().unwrap();
+        let reads = thread::spawn(move || {
+            assert_eq!(one.read(&mut [0]).unwrap(), 0);
+            one
+        });
+        until_waits(rt, &reads);
+        drop(other);
+        let one = OwnedFd::from(reads.join().unwrap());
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        // SAFETY: the program has both, and no thread uses them.
+        assert!(unsafe { libc::dup2(socket.as_raw_fd(), one.as_raw_fd()) } >= 0);
+        let socket = selvedge::net::UdpSocket::from(one);
+        let soon = Wait::timeout(Duration::from_millis(5));
+        assert_eq!(socket.recv_with(&mut [0], soon).unwrap_err().kind(), ErrorKind::TimedOut);
     });
 }

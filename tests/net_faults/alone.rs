@@ -120,6 +120,21 @@ pub(crate) fn no_set() {
         let refused = reader.join().unwrap().unwrap_err();
         let said = refused.raw_os_error() == Some(libc::EMFILE) || refused.kind() == ErrorKind::TimedOut;
         assert!(said, "{refused:?}");
+        // Nor is there one for the bell of a wait that may be interrupted.
+        for interrupts in [false, true] {
+            let theirs = Arc::clone(&other);
+            let wait = Wait::timeout(Duration::from_secs(100)).interruptible();
+            let reader = rt.spawn(move || theirs.read_with(&mut [0; 2], wait));
+            // It waits by then, as a rule.
+            std::thread::sleep(Duration::from_millis(20));
+            if interrupts {
+                reader.thread().interrupt();
+                assert_eq!(reader.join().unwrap().unwrap_err().kind(), ErrorKind::Interrupted);
+            } else {
+                one.write_with(b"x", Wait::forever()).unwrap();
+                assert_eq!(reader.join().unwrap().unwrap(), 1);
+            }
+        }
         drop(taken);
         let reader = rt.spawn(move || other.read_with(&mut [0; 2], Wait::forever()));
         one.write_with(b"x", Wait::forever()).unwrap();

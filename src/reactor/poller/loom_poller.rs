@@ -7,21 +7,22 @@ use super::Poller;
 use crate::park::tests::loom_model::{body, model, together};
 use crate::reactor::entries::{Entry, all_are_ready};
 use crate::reactor::readiness::Seen;
-use crate::shim::atomic::Ordering;
+use crate::shim::atomic::{AtomicU32, Ordering};
 
 struct Model {
     poller: Poller,
     entry: &'static Entry,
+    watched_by: AtomicU32,
 }
 
 impl Model {
     fn watch(&self) {
-        self.poller.watch(0, self.entry.token(), &self.entry.watched_by).unwrap();
+        self.poller.watch(0, self.entry.token(), &self.watched_by).unwrap();
     }
 
     /// Returns `true` if the set that there is, or will be, reports to the entry.
     fn is_watched(&self) -> bool {
-        self.entry.watched_by.load(Ordering::Relaxed) == self.poller.number.load(Ordering::Relaxed)
+        self.watched_by.load(Ordering::Relaxed) == self.poller.number.load(Ordering::Relaxed)
     }
 }
 
@@ -29,7 +30,8 @@ impl Model {
 /// descriptor.
 fn a_set_is_lost(look: fn(&Model) -> Seen) {
     model(move || {
-        let this = Arc::new(Model { poller: Poller::new(), entry: Entry::take() });
+        let this =
+            Arc::new(Model { poller: Poller::new(), entry: Entry::take(), watched_by: AtomicU32::new(0) });
         this.watch();
         this.entry.read.would_block(this.entry.read.look());
         let waiter = body(&this, move |it: &Model| {

@@ -29,37 +29,67 @@ impl Socket {
 }
 
 /// One thread has found the socket full, and is about to wait. Another wants to read from it.
-fn a_first_wait(enter: fn(&Source) -> &'static Entry) {
+fn a_first_wait(enter: fn(&Source, &'static Entry)) {
     model(move || {
-        // The table is made before the threads start.
-        Entry::take().give_back();
+        // That of the descriptor's number.
+        let entry = Entry::take();
         let socket = Arc::new(Socket { source: Source::new(), watched: AtomicBool::new(false) });
         assert!(socket.source.entry().is_none() && !socket.watched.load(Ordering::Relaxed));
-        let writer = body(&socket, move |it: &Socket| it.watch(enter(&it.source)));
+        let writer = body(&socket, move |it: &Socket| {
+            enter(&it.source, entry);
+            it.watch(entry);
+        });
         let reader = body(&socket, |it: &Socket| {
             if let Some(entry) = it.source.entry() {
                 it.watch(entry);
             }
         });
         together([writer, reader]);
-        let entry = socket.source.entry().expect("the writer has made it");
+        assert!(socket.source.entry().is_some(), "the writer has joined it");
         assert!(entry.write.look().is_ready(), "the event is lost");
     });
 }
 
 #[test]
 fn what_is_reported_before_a_first_wait_is_kept() {
-    a_first_wait(|source| source.enter(Direction::Write));
+    a_first_wait(|source, entry| source.join(entry, Direction::Write));
 }
 
 #[test]
 #[should_panic(expected = "the event is lost")]
 fn negative_a_first_wait_is_noted_late() {
-    a_first_wait(|source| {
-        let entry = Entry::take();
-        let new = ptr::from_ref(entry).cast_mut();
-        source.0.store(new, Ordering::Release);
+    a_first_wait(|source, entry| {
+        entry.join(|| ());
+        source.entry.store(ptr::from_ref(entry).cast_mut(), Ordering::Release);
         entry.write.would_block(entry.write.look());
-        entry
     });
+}
+
+/// One of two sources of a descriptor is dropped, while a set begins to report to the other.
+fn one_of_two_is_dropped(leave: fn(&Entry)) {
+    model(move || {
+        let entry = Entry::take();
+        entry.join(|| ());
+        let other = Arc::new(Source::new());
+        let first = body(&other, move |_: &Source| leave(entry));
+        let second = body(&other, move |it: &Source| {
+            it.join(entry, Direction::Write);
+            let token = entry.token();
+            let seen = entry.write.look();
+            Entry::event(Event { token, read: None, write: Some(Report::Ready) }, |_| panic!("none waits"));
+            assert_ne!(entry.write.look(), seen, "the event is for another life");
+        });
+        together([first, second]);
+    });
+}
+
+#[test]
+fn a_source_that_is_left_keeps_its_life() {
+    one_of_two_is_dropped(Entry::leave);
+}
+
+#[test]
+#[should_panic(expected = "the event is for another life")]
+fn negative_any_source_ends_the_life() {
+    one_of_two_is_dropped(Entry::end_at_once);
 }
