@@ -8,7 +8,7 @@ use libc::{clockid_t, pthread_t, timespec};
 use super::masks;
 use super::record::{self, Record};
 use super::start;
-use crate::interpose::cancel::{self, point, point_of_code};
+use crate::interpose::cancel::{self, in_marked_call, point, point_of_code};
 use crate::interpose::{announced, duration, instant};
 use crate::park::wait::{Wait, WaitError};
 use crate::sys::kthread::{self, SignalMask};
@@ -56,6 +56,11 @@ unsafe fn join(record: &Record, value: *mut *mut c_void, wait: Wait) -> c_int {
     code
 }
 
+/// Joins a kernel thread by `call`.
+fn join_kernel(call: impl FnOnce() -> c_int) -> c_int {
+    point(|| announced(|| in_marked_call(call)))
+}
+
 /// See `pthread_join(3)`.
 ///
 /// # Safety
@@ -67,7 +72,7 @@ unsafe extern "C-unwind" fn pthread_join(thread: pthread_t, value: *mut *mut c_v
         // SAFETY: the caller's promise.
         Some(record) => point_of_code(|| unsafe { join(record, value, Wait::forever()) }),
         // SAFETY: the caller's promise.
-        None => point(|| announced(|| unsafe { next::pthread_join(thread, value) })),
+        None => join_kernel(|| unsafe { next::pthread_join(thread, value) }),
     }
 }
 
@@ -105,7 +110,7 @@ unsafe extern "C-unwind" fn pthread_timedjoin_np(
         // SAFETY: the caller's promise.
         Some(record) => point_of_code(|| unsafe { join_by(record, value, libc::CLOCK_REALTIME, end) }),
         // SAFETY: the caller's promise.
-        None => point(|| announced(|| unsafe { next::pthread_timedjoin_np(thread, value, end) })),
+        None => join_kernel(|| unsafe { next::pthread_timedjoin_np(thread, value, end) }),
     }
 }
 
@@ -125,7 +130,7 @@ unsafe extern "C-unwind" fn pthread_clockjoin_np(
         // SAFETY: the caller's promise.
         Some(record) => point_of_code(|| unsafe { join_by(record, value, clock, end) }),
         // SAFETY: the caller's promise.
-        None => point(|| announced(|| unsafe { next::pthread_clockjoin_np(thread, value, clock, end) })),
+        None => join_kernel(|| unsafe { next::pthread_clockjoin_np(thread, value, clock, end) }),
     }
 }
 
