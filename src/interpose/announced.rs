@@ -43,7 +43,7 @@ fn marked_point<R: From<i8> + PartialEq>(call: impl FnOnce() -> R) -> R {
 /// Makes a call that is a cancellation point.
 #[inline]
 fn quiet_point<R: From<i8> + PartialEq>(call: impl FnOnce() -> R) -> R {
-    if cancel::is_used() && green().is_some() { point(|| in_call(call)) } else { call() }
+    if cancel::is_outside() && green().is_some() { point(|| in_call(call)) } else { call() }
 }
 
 calls! {

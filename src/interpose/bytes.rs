@@ -8,7 +8,7 @@ use std::ffi::{c_int, c_void};
 use libc::{iovec, size_t, ssize_t};
 
 use super::caller::green;
-use super::cancel::{announced_call, in_call, point};
+use super::cancel::{self, announced_call, in_call, point};
 use super::descriptor::{self, Direction, Kind, Outcome};
 use super::sockets;
 use crate::park::no_preempt;
@@ -231,18 +231,9 @@ fn note_closed(descriptor: c_int) {
 /// As the C library's function.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C-unwind" fn close(fd: c_int) -> c_int {
-    if green().is_some() {
+    if cancel::is_outside() && green().is_some() {
         point(|| ());
     }
-    // SAFETY: the caller's promise.
-    unsafe { close_quietly(fd) }
-}
-
-/// Closes a descriptor as [`close`] does, and is no cancellation point.
-///
-/// # Safety
-/// As the C library's function.
-pub(super) unsafe fn close_quietly(fd: c_int) -> c_int {
     // SAFETY: the caller's promise.
     let result = unsafe { next::close(fd) };
     note_closed(fd);

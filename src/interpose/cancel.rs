@@ -395,6 +395,14 @@ pub fn point<R>(call: impl FnOnce() -> R) -> R {
     result
 }
 
+/// Returns `true` if calls that seldom wait are cancellation points here. They are none where this crate calls
+/// them in another call, such as `close` where a value is dropped.
+#[inline]
+pub(super) fn is_outside() -> bool {
+    // Relaxed: the thread's own.
+    is_used() && !own().is_some_and(|own| own.within.load(Ordering::Relaxed))
+}
+
 /// Calls `call`, in which the running thread is ended nowhere but in calls of the C library.
 #[inline]
 pub(crate) fn undisturbed<R>(call: impl FnOnce() -> R) -> R {

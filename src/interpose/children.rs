@@ -23,7 +23,7 @@ fn until_ended(me: ThreadRef, pid: pid_t) -> bool {
     }
     let ready = until_ready(me, descriptor);
     // SAFETY: opened above.
-    unsafe { super::bytes::close_quietly(descriptor) };
+    unsafe { super::bytes::close(descriptor) };
     ready
 }
 
