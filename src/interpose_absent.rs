@@ -10,10 +10,20 @@ pub(crate) fn is_on() -> bool {
 
 /// No thread is asked to end.
 pub(crate) mod cancel {
-    #[inline]
-    pub(crate) fn is_due_anywhere() -> bool {
+    pub(crate) fn is_used() -> bool {
         false
     }
+
+    #[inline]
+    pub(crate) fn due_at<T>(_is_library: bool, _is_own: bool) -> Option<(T, bool)> {
+        None
+    }
+
+    pub(crate) fn is_due_here() -> bool {
+        false
+    }
+
+    pub(crate) fn test() {}
 
     #[inline]
     pub(crate) fn test_anywhere() {}

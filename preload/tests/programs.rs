@@ -174,6 +174,16 @@ fn the_next_owner_of_a_robust_mutex_is_told() {
 }
 
 #[test]
+fn threads_end_in_calls_that_block() {
+    let Some(program) = compile("ends_in_calls") else { return };
+    for (model, slots) in [(None, "2"), (Some("mxn"), "1"), (Some("mxn"), "3"), (Some("onetoone"), "2")] {
+        let mut command = on(model, &program);
+        command.env("SELVEDGE_CONCURRENCY", slots);
+        assert_eq!(run(command, &format!("ends_in_calls, {model:?}, {slots} slots")), b"ok\n");
+    }
+}
+
+#[test]
 fn a_program_ends_with_its_last_thread() {
     let Some(program) = compile("leaves_main") else { return };
     for model in [None, Some(MODELS[0]), Some(MODELS[1])] {

@@ -36,7 +36,7 @@ pub(crate) const SLACK: usize = if cfg!(debug_assertions) { 16 << 10 } else { 4 
 /// code is in the middle of something. It may switch to other contexts, and return on another kernel thread.
 pub(crate) trait Injected {
     /// If it unwinds, it unwinds the interrupted code. That may have stopped where no unwinding was expected,
-    /// so only a request to end the thread anywhere does it (`interpose/cancel.rs`).
+    /// so only a request to end the thread does it (`interpose/cancel.rs`).
     extern "C-unwind" fn call();
 }
 

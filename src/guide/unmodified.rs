@@ -30,10 +30,11 @@
 //! | `connect` of a Unix socket; an `accept` where another thread was faster | blocks its LWP, announced |
 //! | `pthread_join`, and with it `join` of std's threads: of green ones | waits alone |
 //! | the same, of kernel threads | blocks its LWP, announced |
-//! | `sigwait`, `sigwaitinfo`, `sigtimedwait` | blocks its LWP, announced |
+//! | `sigwait`, `sigwaitinfo`, `sigtimedwait`, `pause`, `sigsuspend`, `sigpause` | blocks its LWP, announced |
+//! | `msgrcv`, `msgsnd`, `lockf`, `fcntl` with `F_SETLKW`, `tcdrain`, `system` | blocks its LWP, announced |
 //! | futexes that are shared between processes, or pass on priorities | blocks its LWP, announced |
 //! | calls with a mask of signals (`ppoll`, `pselect`, `epoll_pwait`) | blocks its LWP, announced |
-//! | `waitpid` for any child of several, or for a change other than its end | blocks its LWP, announced |
+//! | `wait`, `wait3`; `waitpid` for any child of several, or for a change other than its end | blocks its LWP, announced |
 //! | any call in a handler of a signal | blocks its LWP |
 //! | the C library's streams; its locks (`pthread_mutex_lock`), but see [below](#finished-programs) | blocks its LWP, noticed |
 //! | system calls as instructions, such as those of `rustix` | blocks its LWP, noticed |
@@ -95,14 +96,21 @@
 //! runs what it has pushed by `pthread_cleanup_push`, and destructors of C++. `pthread_setcancelstate`,
 //! `pthread_setcanceltype` and `pthread_testcancel` work as always.
 //!
-//! Cancellation points are the calls of the [first table](#what-waits-how) that wait alone, but for futexes,
-//! and `pthread_join`, `pthread_cond_wait`, `sem_wait` and their like. In a call that blocks its LWP, the
-//! request is seen before the call, or in the next one. Other calls are no cancellation points: `close`,
-//! `pause`, those of the C library's streams.
+//! | cancellation point | a request |
+//! |---|---|
+//! | what waits alone in the [first table](#what-waits-how), but for futexes; `pthread_cond_wait`, `sem_wait` and their like | ends the wait |
+//! | what blocks its LWP, announced, but for futexes, `getaddrinfo`, `getnameinfo`, `flock` | ends the thread in the call |
+//! | `open`, `openat`, `creat`, `close`, `pread`, `pwrite` and their like, `msync` | the same; `close`: before the call |
+//! | `system`, `pthread_join` of a kernel thread | the same, with glibc up to 2.40, but for 2.34 and 2.35; otherwise before the call |
+//! | other calls of the C library that wait (its streams, `aio_suspend`) | ends the thread if it waits there already, with the same versions |
+//! | system calls of the program's own, as instructions or by `syscall` | none |
 //!
-//! A thread may allow to be ended anywhere (`PTHREAD_CANCEL_ASYNCHRONOUS`). In a program that is linked with
-//! this crate, the preemption signal then ends it while it computes. In a finished program, it ends at its
-//! next cancellation point.
+//! In a call, the preemption signal ends the thread. While that signal is blocked, the thread goes on: the
+//! mask of `ppoll` and its like may block it. In finished programs that ask threads to end, other masks of
+//! green threads do not. A thread that handles a signal goes on, too.
+//!
+//! A thread may allow to be ended anywhere (`PTHREAD_CANCEL_ASYNCHRONOUS`). The preemption signal then ends
+//! it while it computes, or is in a system call. In a lock of pthread it waits on.
 //!
 //! # Finished programs
 //!

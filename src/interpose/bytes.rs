@@ -7,8 +7,8 @@ use std::ffi::{c_int, c_void};
 
 use libc::{iovec, size_t, ssize_t};
 
-use super::caller::{announced, green};
-use super::cancel::point;
+use super::caller::green;
+use super::cancel::{self, announced_call, in_call, point};
 use super::descriptor::{self, Direction, Kind, Outcome};
 use super::sockets;
 use crate::park::no_preempt;
@@ -38,7 +38,7 @@ fn stream(
         }
         // Another thread may be faster, so even then the call may block.
         if descriptor::is_ready(descriptor, direction) {
-            crate::park::backend::blocking(me, &plain)
+            crate::park::backend::blocking(me, || in_call(&plain))
         } else {
             fail(libc::EAGAIN)
         }
@@ -64,7 +64,7 @@ pub(super) unsafe extern "C-unwind" fn read(fd: c_int, to: *mut c_void, n: size_
                 let flagged = || unsafe { next::preadv2(fd, &raw const part, 1, CURRENT, libc::RWF_NOWAIT) };
                 stream(me, fd, Direction::Read, &mut None, flagged, plain).or_block(me, plain)
             }
-            Kind::Other => announced(plain),
+            Kind::Other => announced_call(plain),
         }
     })
 }
@@ -85,7 +85,7 @@ pub(super) unsafe extern "C-unwind" fn readv(fd: c_int, to: *const iovec, n: c_i
                 let flagged = || unsafe { next::preadv2(fd, to, n, CURRENT, libc::RWF_NOWAIT) };
                 stream(me, fd, Direction::Read, &mut None, flagged, plain).or_block(me, plain)
             }
-            Kind::Other => announced(plain),
+            Kind::Other => announced_call(plain),
         }
     })
 }
@@ -111,7 +111,7 @@ pub(super) unsafe extern "C-unwind" fn write(fd: c_int, from: *const c_void, n: 
                 let plain = || unsafe { next::write(fd, part.iov_base, part.iov_len) };
                 stream(me, fd, Direction::Write, &mut wait, flagged, plain).or_block(me, plain)
             }),
-            Kind::Other => announced(plain),
+            Kind::Other => announced_call(plain),
         }
     })
 }
@@ -127,7 +127,7 @@ pub(super) unsafe extern "C-unwind" fn writev(fd: c_int, from: *const iovec, n: 
     let Some(me) = green() else { return plain() };
     point(|| {
         if descriptor::kind(fd) == Kind::Other || !descriptor::blocks(fd) {
-            return announced(plain);
+            return announced_call(plain);
         }
         let mut wait = None;
         all_parts(from, n, |_, parts, count| {
@@ -230,7 +230,10 @@ fn note_closed(descriptor: c_int) {
 /// # Safety
 /// As the C library's function.
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn close(fd: c_int) -> c_int {
+pub(super) unsafe extern "C-unwind" fn close(fd: c_int) -> c_int {
+    if cancel::is_outside() && green().is_some() {
+        point(|| ());
+    }
     // SAFETY: the caller's promise.
     let result = unsafe { next::close(fd) };
     note_closed(fd);

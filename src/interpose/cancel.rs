@@ -14,8 +14,23 @@
 //! failed, all frames of this crate but the function's are gone, and the point ends the thread. A call that
 //! has done what it was asked for returns that; then the next point ends the thread.
 //!
-//! A thread may allow to be ended *anywhere*, for code that only computes. If it runs, it gets the preemption
-//! signal, leaves its LWP, and ends when it comes back (`mxn/preempt.rs`).
+//! **Calls that block the LWP.** The thread that asks sends the preemption signal to the LWP. If the signal
+//! finds the C library's code, the thread ends there ([`in_call`]; `mxn/preempt.rs`). The C library does so
+//! itself. Such a call is little more than a system call, and holds no lock. The thread says that it is in
+//! the call, then looks for a request. The other one asks, and then looks if the thread is there
+//! (`park/futex/cut.rs`). The signal may find this crate's code, so it is sent again.
+//!
+//! **Anywhere.** A thread may allow that, for code that only computes. The same signal ends it, but in no
+//! call of this crate.
+//!
+//! **Streams**, `system` and the like. The C library itself marks where they may be left, up to 2.40. If the
+//! signal finds the thread there, it ends. If the thread comes there later, it does not look for a request.
+//! For calls that have functions here, the signal is sent until it does ([`in_marked_call`]). Rejected: to
+//! tell the C library of the request. Then it would also leave this crate's own calls.
+//!
+//! **The handler** may not use thread-locals by their names, in a library that is loaded (`sys/preempt.rs`).
+//! The one of this file lies at the same distance from each thread register ([`DISTANCE`]): the loader has
+//! it so for what is there when the program starts. It leads to all else.
 //!
 //! A kernel thread's request is the C library's, which judges it. What is here lets it wake from the waits
 //! that are this crate's. In all other calls the C library ends it, so their functions may be unwound.
@@ -23,12 +38,18 @@
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
+use super::caller::announced;
+use crate::arch;
 use crate::park::current;
 use crate::park::futex::cut::Cut;
+use crate::park::no_preempt::Count;
+use crate::park::thread::ThreadRef;
 use crate::park::wait::Wait;
-use crate::sys::{next, objects};
+use crate::sys::next::{self, errno, fail};
+use crate::sys::{objects, tcb};
 
 unsafe extern "C-unwind" {
     /// This crate's (`pthreads/end.rs`).
@@ -67,8 +88,9 @@ pub(crate) fn listen_if_used() {
     USED.store(used, Ordering::Relaxed);
 }
 
+/// Returns `true` if waits listen.
 #[inline]
-fn is_used() -> bool {
+pub(crate) fn is_used() -> bool {
     // Relaxed: a thread that asks another sets it first, and its request is seen or not.
     USED.load(Ordering::Relaxed)
 }
@@ -78,13 +100,84 @@ fn is_used() -> bool {
 pub(crate) struct Cancel {
     /// Other threads set [`REQUESTED`] alone. All else is the thread's own.
     word: AtomicU32,
-    /// Where a kernel thread waits for a semaphore; `None`: it is a green thread's.
-    kernel: Option<Cut>,
+    /// Where a kernel thread waits for a semaphore; a green thread's calls that block its LWP.
+    cut: Cut,
+    is_kernel: bool,
+    /// It is in a call of this crate. The thread's own.
+    within: AtomicBool,
+    /// What a handler of a signal must know of a green thread, from its beginning.
+    running: OnceLock<Running>,
 }
+
+/// What a handler of a signal must know of a green thread.
+#[derive(Debug)]
+struct Running {
+    thread: ThreadRef,
+    count: Count,
+    /// What the C library knows of the thread's requests; null: that is not known.
+    library: *const AtomicU32,
+}
+
+// SAFETY: atomics, which only the thread itself and handlers on it use.
+unsafe impl Send for Running {}
+// SAFETY: as above.
+unsafe impl Sync for Running {}
+
+impl Running {
+    /// Returns what is known of the running thread, if it is one of Selvedge's.
+    fn here() -> Option<Self> {
+        let library = tcb::Library::get().map_or(ptr::null(), tcb::Library::cancellation);
+        Some(Self { thread: current::try_current()?, count: Count::of_caller(), library })
+    }
+
+    /// Returns `true` if the C library may be left by unwinding where the thread is.
+    ///
+    /// # Safety
+    /// The thread is the running one.
+    unsafe fn is_in_section(&self) -> bool {
+        // SAFETY: null, or a part of the running thread's block.
+        let word = unsafe { self.library.as_ref() };
+        // Relaxed: the thread's own.
+        word.is_some_and(|word| word.load(Ordering::Relaxed) & SECTION != 0)
+    }
+}
+
+/// The C library has this in its word while a thread may be ended in its code: around most system calls that
+/// may wait, up to 2.40, but for 2.34 and 2.35. What a program asks for (`PTHREAD_CANCEL_ASYNCHRONOUS`) is
+/// not there for green threads.
+const SECTION: u32 = 2;
 
 thread_local! {
     /// That of the running thread, if it has one. It has no destructor, so that any code may read it.
     static OWN: Cell<*const Cancel> = const { Cell::new(ptr::null()) };
+}
+
+/// How far [`OWN`] lies from each thread register; 0: not known, or not the same for all.
+static DISTANCE: AtomicUsize = AtomicUsize::new(0);
+/// Threads have differed.
+const DIFFERS: usize = usize::MAX;
+
+/// Notes the distance of the calling thread.
+fn learn_distance() {
+    let own = OWN.with(|own| ptr::from_ref(own).addr().wrapping_sub(arch::tp::read()));
+    // Relaxed, all: a number.
+    if DISTANCE.compare_exchange(0, own, Ordering::Relaxed, Ordering::Relaxed).is_err_and(|it| it != own) {
+        DISTANCE.store(DIFFERS, Ordering::Relaxed);
+    }
+}
+
+/// Does what [`own`] does, in a handler of a signal.
+fn own_in_handler<'a>() -> Option<&'a Cancel> {
+    // Relaxed: a number.
+    let distance = DISTANCE.load(Ordering::Relaxed);
+    if matches!(distance, 0 | DIFFERS) {
+        return None;
+    }
+    let place = ptr::with_exposed_provenance::<Cell<*const Cancel>>(arch::tp::read().wrapping_add(distance));
+    // SAFETY: all threads that have met this have it there, so it is a part of each thread's block.
+    let own = unsafe { &*place };
+    // SAFETY: see `own`.
+    unsafe { own.get().as_ref() }
 }
 
 /// Returns the running thread's, while it runs.
@@ -97,29 +190,45 @@ fn own<'a>() -> Option<&'a Cancel> {
 impl Cancel {
     /// Creates that of a green thread.
     pub(crate) fn green() -> Self {
-        Self { word: AtomicU32::new(0), kernel: None }
+        Self::new(false)
     }
 
     /// Creates that of a kernel thread.
     pub(crate) fn kernel() -> Self {
-        Self { word: AtomicU32::new(0), kernel: Some(Cut::new()) }
+        Self::new(true)
+    }
+
+    fn new(is_kernel: bool) -> Self {
+        Self {
+            word: AtomicU32::new(0),
+            cut: Cut::new(),
+            is_kernel,
+            within: AtomicBool::new(false),
+            running: OnceLock::new(),
+        }
     }
 
     /// Makes it the running thread's, which keeps it until it calls [`end`].
     pub(crate) fn begin(&self) {
         OWN.set(self);
+        if is_used() {
+            learn_distance();
+            if !self.is_kernel
+                && let Some(running) = Running::here()
+            {
+                let _ = self.running.set(running);
+            }
+        }
     }
 
     /// Asks the thread to end. The caller interrupts it then. For a kernel thread, the C library has been
-    /// asked before. `wake` is as [`Cut::cut`] says.
-    pub(crate) fn request(&self, wake: impl FnMut(*const u32)) {
+    /// asked before. `wake` is as [`Cut::cut`] says: it sends a green thread's LWP the signal.
+    pub(crate) fn request(&self, wake: impl FnMut(*const u32) -> bool) {
         // Relaxed: see `is_used`.
         USED.store(true, Ordering::Relaxed);
         // Release: what the caller did comes before the end. Pairs with `is_due`.
         self.word.fetch_or(REQUESTED, Ordering::Release);
-        if let Some(cut) = &self.kernel {
-            cut.cut(wake);
-        }
+        self.cut.cut(wake);
     }
 
     fn has(&self, flag: u32) -> bool {
@@ -136,7 +245,8 @@ impl Cancel {
         }
     }
 
-    fn is_due(&self) -> bool {
+    /// Returns `true` if the thread is to end, and does not refuse that.
+    pub(crate) fn is_due(&self) -> bool {
         // Acquire: pairs with `request`.
         self.word.load(Ordering::Acquire) & (REQUESTED | DISABLED | ENDS) == REQUESTED
     }
@@ -160,10 +270,30 @@ impl Cancel {
         self.is_due() && self.has(ANYWHERE)
     }
 
+    /// Returns `true` if the running thread, which has this, is to end, and may be ended in what it does.
+    /// `is_library`: it stands in the C library's code. `is_own`: in this crate's, or perhaps in a function
+    /// that this crate has called.
+    fn is_due_at(&self, is_library: bool, is_own: bool) -> bool {
+        // Relaxed: the thread's own.
+        let is_outside = || !self.within.load(Ordering::Relaxed) && !is_own;
+        let may_end = match self.cut.place() {
+            _ if self.is_in_section() => true,
+            place if ptr::eq(place, self.word.as_ptr()) => is_library,
+            place => place.is_null() && self.has(ANYWHERE) && is_outside(),
+        };
+        may_end && self.is_due()
+    }
+
+    /// Returns `true` if the running thread, which has this, is in a part of the C library that may be left.
+    fn is_in_section(&self) -> bool {
+        // SAFETY: the running thread.
+        self.running.get().is_some_and(|running| unsafe { running.is_in_section() })
+    }
+
     /// Ends the running thread, which has this, unless the C library judges otherwise. It unwinds.
     #[cold]
     fn act(&self) {
-        if self.kernel.is_some() {
+        if self.is_kernel {
             let is_due = self.is_due();
             // SAFETY: no arguments. The callers have nothing to drop.
             unsafe { next::pthread_testcancel() };
@@ -194,18 +324,31 @@ fn set(flag: u32, on: bool) -> Option<bool> {
     let own = own()?;
     let before = own.has(flag);
     own.change(flag, on);
-    own.kernel.is_none().then_some(before)
+    (!own.is_kernel).then_some(before)
 }
 
-/// Returns `true` if another thread has asked the running one to end, and that may be ended anywhere.
-pub(crate) fn is_due_anywhere() -> bool {
-    own().is_some_and(Cancel::is_due_anywhere)
+/// Returns the thread that a handler of a signal has interrupted, if that is green, is to end, and may be
+/// ended there; for the arguments, see [`Cancel::is_due_at`]. Also returns `true` if that is in a call of the
+/// C library, which may have changed the signal mask for a while. Async-signal-safe.
+pub(crate) fn due_at(is_library: bool, is_own: bool) -> Option<(ThreadRef, bool)> {
+    let own = own_in_handler().filter(|own| own.is_due_at(is_library, is_own))?;
+    let running = own.running.get()?;
+    // SAFETY: the thread that the handler has interrupted.
+    let is_allowed = unsafe { running.count.is_zero() };
+    is_allowed.then(|| (running.thread, !own.cut.place().is_null() || own.is_in_section()))
 }
 
-/// Ends the running thread in this case. It unwinds.
+/// Returns `true` if the running thread, which a handler of a signal has [found](due_at) fit, is to end here.
+pub(crate) fn is_due_here() -> bool {
+    own().is_some_and(|own| own.is_due_at(true, false))
+}
+
+/// Ends the running thread if another thread has asked for that, and it may be ended anywhere. It unwinds.
 pub(crate) fn test_anywhere() {
-    if is_due_anywhere() {
-        test();
+    if let Some(own) = own()
+        && own.is_due_at(false, false)
+    {
+        own.act();
     }
 }
 
@@ -213,6 +356,7 @@ pub(crate) fn test_anywhere() {
 pub(crate) fn leave() {
     if let Some(own) = own() {
         own.change(ENDS, true);
+        own.cut.leave();
     }
 }
 
@@ -226,7 +370,7 @@ pub(crate) fn end() {
 pub(crate) fn test() {
     match own() {
         Some(own) if own.is_due() => own.act(),
-        Some(Cancel { kernel: None, .. }) => {}
+        Some(own) if !own.is_kernel => {}
         // SAFETY: no arguments. The callers have nothing to drop.
         _ => unsafe { next::pthread_testcancel() },
     }
@@ -240,12 +384,65 @@ pub fn point<R>(call: impl FnOnce() -> R) -> R {
         return call();
     }
     test();
-    let result = call();
+    let result = undisturbed(call);
     if let Some(own) = own()
-        && own.has(CUT)
+        && own.has(CUT | ANYWHERE)
+        && (own.has(CUT) || own.is_due())
     {
         own.change(CUT, false);
         own.act();
+    }
+    result
+}
+
+/// Returns `true` if calls that seldom wait are cancellation points here. They are none where this crate calls
+/// them in another call, such as `close` where a value is dropped.
+#[inline]
+pub(super) fn is_outside() -> bool {
+    // Relaxed: the thread's own.
+    is_used() && !own().is_some_and(|own| own.within.load(Ordering::Relaxed))
+}
+
+/// Calls `call`, in which the running thread is ended nowhere but in calls of the C library.
+#[inline]
+pub(crate) fn undisturbed<R>(call: impl FnOnce() -> R) -> R {
+    let Some(own) = own() else { return call() };
+    // Relaxed, all: the thread's own.
+    let outside = own.within.load(Ordering::Relaxed);
+    own.within.store(true, Ordering::Relaxed);
+    let result = call();
+    own.within.store(outside, Ordering::Relaxed);
+    result
+}
+
+/// Makes a call of the C library that blocks the LWP, or may, and holds no lock there. If the running thread
+/// is green, a request ends the thread within. Only used in a [`point`].
+pub(super) fn in_call<R: From<i8> + PartialEq>(call: impl FnOnce() -> R) -> R {
+    in_call_at(|own| own.word.as_ptr(), call)
+}
+
+/// Makes such a call of which the C library marks the part that may be left, up to 2.40. In later ones, a
+/// request is seen before the call.
+pub(crate) fn in_marked_call<R: From<i8> + PartialEq>(call: impl FnOnce() -> R) -> R {
+    in_call_at(|own| ptr::from_ref(&own.cut).cast(), call)
+}
+
+/// Makes a call, and shows that the thread is in this place meanwhile.
+#[inline]
+fn in_call_at<R: From<i8> + PartialEq>(
+    place: impl FnOnce(&Cancel) -> *const u32,
+    call: impl FnOnce() -> R,
+) -> R {
+    let listens = |own: &&Cancel| !own.is_kernel && own.listens();
+    let own = if is_used() { own().filter(listens) } else { None };
+    let Some(own) = own else { return call() };
+    let Some(result) = own.cut.sleep(place(own), call) else {
+        own.cut();
+        return fail(libc::ECANCELED);
+    };
+    // The signal came at a moment when it could do no more.
+    if result == R::from(-1) && errno() == libc::EINTR {
+        own.cut();
     }
     result
 }
@@ -281,12 +478,17 @@ pub fn wait<R>(wait: Wait, mut call: impl FnMut(Wait) -> R, is_interrupted: impl
     call(wait)
 }
 
+/// Makes such a call, announced.
+pub(super) fn announced_call<R: From<i8> + PartialEq>(call: impl FnOnce() -> R) -> R {
+    announced(|| in_call(call))
+}
+
 /// Sleeps by `sleep` at a futex, in the kernel, until that returns, or a request ends the sleep
 /// (`ECANCELED`). Only used in a [`point`].
 pub(crate) fn sleep_at(futex: *const u32, sleep: impl FnOnce() -> Result<(), c_int>) -> Result<(), c_int> {
     match own() {
-        Some(own @ Cancel { kernel: Some(cut), .. }) if is_used() && own.listens() => {
-            let slept = cut.sleep(futex, sleep).unwrap_or(Err(libc::ECANCELED));
+        Some(own) if own.is_kernel && is_used() && own.listens() => {
+            let slept = own.cut.sleep(futex, sleep).unwrap_or(Err(libc::ECANCELED));
             // Its signal is the C library's way to ask. It may come before it is known here.
             if matches!(slept, Err(libc::ECANCELED | libc::EINTR)) {
                 own.change(CUT, true);

@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_long};
 use libc::{id_t, idtype_t, pid_t, rusage, siginfo_t};
 
 use super::caller::green;
-use super::cancel::{self, point};
+use super::cancel::{self, in_call, point};
 use super::descriptor::{self, Direction, Ready};
 use crate::park::backend;
 use crate::park::thread::ThreadRef;
@@ -60,7 +60,7 @@ fn ask<T: From<i8> + PartialEq>(
             }
         }
     }
-    backend::blocking(me, || look(options))
+    backend::blocking(me, || in_call(|| look(options)))
 }
 
 /// See `waitpid(2)`.
@@ -116,7 +116,7 @@ pub(super) unsafe extern "C-unwind" fn waitid(
         }
         if info.is_null() {
             // It would not be said whether a child was found.
-            return backend::blocking(me, || look(options));
+            return backend::blocking(me, || in_call(|| look(options)));
         }
         let is_there = |_: &c_int| {
             // SAFETY: the caller's promise.

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use libc::{clockid_t, timespec, useconds_t};
 
-use super::caller::{announced, duration, green};
-use super::cancel::{self, point};
+use super::caller::{duration, green};
+use super::cancel::{self, announced_call, point};
 use super::user_memory;
 use crate::park::permit;
 use crate::park::wait::Wait;
@@ -79,7 +79,7 @@ pub(super) unsafe extern "C-unwind" fn clock_nanosleep(
         return plain();
     }
     if !matches!(clock, libc::CLOCK_MONOTONIC | libc::CLOCK_REALTIME) {
-        return point(|| announced(plain));
+        return point(|| announced_call(plain));
     }
     match argument(time) {
         Ok(time) if flags & libc::TIMER_ABSTIME != 0 => {

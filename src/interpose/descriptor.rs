@@ -21,12 +21,12 @@ pub(super) enum Outcome<T> {
     Unknown,
 }
 
-impl<T> Outcome<T> {
+impl<T: From<i8> + PartialEq> Outcome<T> {
     /// Returns the result. Without one, makes a call that blocks the LWP of `me`, and says so.
     pub(super) fn or_block(self, me: ThreadRef, call: impl FnOnce() -> T) -> T {
         match self {
             Self::Done(result) => result,
-            Self::Unknown => backend::blocking(me, call),
+            Self::Unknown => backend::blocking(me, || cancel::in_call(call)),
         }
     }
 }

@@ -21,7 +21,7 @@ const REALTIME: c_int = libc::FUTEX_CLOCK_REALTIME;
 /// # Safety
 /// As the system call's.
 #[unsafe(no_mangle)]
-pub(super) unsafe extern "C" fn syscall(
+pub(super) unsafe extern "C-unwind" fn syscall(
     number: c_long,
     a: c_long,
     b: c_long,

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use libc::{epoll_event, fd_set, nfds_t, pollfd, sigset_t, timespec, timeval};
 
-use super::caller::{announced, duration, green};
-use super::cancel::point;
+use super::caller::{duration, green};
+use super::cancel::{announced_call, point};
 use super::descriptor::{self, Direction, Ready, until_ready};
 use super::user_memory;
 use crate::park::thread::ThreadRef;
@@ -148,7 +148,10 @@ pub(super) unsafe extern "C-unwind" fn poll(fds: *mut pollfd, n: nfds_t, timeout
         }
         let wait = millis(timeout);
         let found = until(me, &polled(fds, n), wait, now);
-        found.unwrap_or_else(|| announced(|| look(millis_left(wait))))
+        found.unwrap_or_else(|| {
+            let left = millis_left(wait);
+            announced_call(|| look(left))
+        })
     })
 }
 
@@ -168,7 +171,7 @@ pub(super) unsafe extern "C-unwind" fn ppoll(
     let Some(me) = green() else { return plain() };
     point(|| {
         if !mask.is_null() {
-            return announced(plain);
+            return announced_call(plain);
         }
         let wait = match limit(timeout) {
             Ok(wait) => wait,
@@ -187,7 +190,7 @@ pub(super) unsafe extern "C-unwind" fn ppoll(
             });
             let left = left.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
             // SAFETY: the caller's promise, and a time.
-            announced(|| unsafe { next::ppoll(fds, n, left, mask) })
+            announced_call(|| unsafe { next::ppoll(fds, n, left, mask) })
         })
     })
 }
@@ -217,7 +220,7 @@ pub(super) unsafe extern "C-unwind" fn select(
     let plain = || unsafe { next::select(n, read, write, except, timeout) };
     let Some(me) = green() else { return plain() };
     point(|| {
-        let Some(asked) = Selected::of(n, [read, write, except]) else { return announced(plain) };
+        let Some(asked) = Selected::of(n, [read, write, except]) else { return announced_call(plain) };
         // SAFETY: the caller's promise.
         let time = unsafe { timeout.as_ref() };
         if time.is_some_and(|time| time.tv_sec < 0 || time.tv_usec < 0) {
@@ -247,7 +250,7 @@ pub(super) unsafe extern "C-unwind" fn select(
         }
         found.unwrap_or_else(|| {
             asked.restore([read, write, except]);
-            announced(plain)
+            announced_call(plain)
         })
     })
 }
@@ -271,7 +274,7 @@ pub(super) unsafe extern "C-unwind" fn pselect(
         return plain();
     }
     if !mask.is_null() {
-        return point(|| announced(plain));
+        return point(|| announced_call(plain));
     }
     let mut left = match limit(timeout).map(left) {
         Ok(left) => left.map(|left| {
@@ -346,7 +349,10 @@ fn events(me: ThreadRef, set: c_int, timeout: c_int, look: impl Fn(c_int) -> c_i
     }
     let polled = [pollfd { fd: set, events: libc::POLLIN, revents: 0 }];
     let wait = millis(timeout);
-    until(me, &polled, wait, now).unwrap_or_else(|| announced(|| look(millis_left(wait))))
+    until(me, &polled, wait, now).unwrap_or_else(|| {
+        let left = millis_left(wait);
+        announced_call(|| look(left))
+    })
 }
 
 /// See `epoll_wait(2)`.
@@ -384,7 +390,7 @@ pub(super) unsafe extern "C-unwind" fn epoll_pwait(
     let look = |timeout| unsafe { next::epoll_pwait(set, to, n, timeout, mask) };
     match green() {
         Some(me) if mask.is_null() => point(|| events(me, set, timeout, look)),
-        Some(_) => point(|| announced(|| look(timeout))),
+        Some(_) => point(|| announced_call(|| look(timeout))),
         None => look(timeout),
     }
 }

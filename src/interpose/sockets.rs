@@ -6,8 +6,8 @@ use std::ptr;
 use libc::{mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespec};
 
 use super::bytes::{all, all_parts};
-use super::caller::{announced, green};
-use super::cancel::point;
+use super::caller::green;
+use super::cancel::{announced_call, in_call, point};
 use super::descriptor::{self, Direction, Outcome, Ready};
 use crate::park::backend;
 use crate::park::thread::ThreadRef;
@@ -56,7 +56,7 @@ pub(super) fn receive(
 pub(super) fn send_all(me: ThreadRef, fd: c_int, from: *const c_void, n: size_t, flags: c_int) -> ssize_t {
     if flags & IN_ONE != 0 {
         // SAFETY: the caller of the call has passed the bytes.
-        return backend::blocking(me, || unsafe { next::send(fd, from, n, flags) });
+        return backend::blocking(me, || in_call(|| unsafe { next::send(fd, from, n, flags) }));
     }
     let mut wait = None;
     all(0, n, |done| {
@@ -190,7 +190,7 @@ pub(super) unsafe extern "C-unwind" fn sendto(
     let Some(me) = sender(flags) else { return plain() };
     point(|| {
         if flags & IN_ONE != 0 {
-            return backend::blocking(me, plain);
+            return backend::blocking(me, || in_call(plain));
         }
         let mut wait = None;
         all(0, n, |done| {
@@ -215,7 +215,9 @@ pub(super) unsafe extern "C-unwind" fn recvmsg(fd: c_int, message: *mut msghdr, 
     let call = |flags| unsafe { next::recvmsg(fd, message, flags) };
     match receiver(flags) {
         None => call(flags),
-        Some(me) if flags & libc::MSG_WAITALL != 0 => point(|| backend::blocking(me, || call(flags))),
+        Some(me) if flags & libc::MSG_WAITALL != 0 => {
+            point(|| backend::blocking(me, || in_call(|| call(flags))))
+        }
         Some(me) => point(|| receive_message(me, fd, flags, call)),
     }
 }
@@ -231,7 +233,7 @@ pub(super) unsafe extern "C-unwind" fn sendmsg(fd: c_int, message: *const msghdr
     let Some(me) = sender(flags) else { return plain() };
     point(|| {
         if flags & IN_ONE != 0 {
-            return backend::blocking(me, plain);
+            return backend::blocking(me, || in_call(plain));
         }
         let mut wait = None;
         let mut send = |message: *const msghdr, flags| {
@@ -273,7 +275,7 @@ pub(super) unsafe extern "C-unwind" fn recvmmsg(
     timeout: *mut timespec,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    point(|| announced(|| unsafe { next::recvmmsg(fd, messages, n, flags, timeout) }))
+    point(|| announced_call(|| unsafe { next::recvmmsg(fd, messages, n, flags, timeout) }))
 }
 
 /// See `sendmmsg(2)`.
@@ -288,7 +290,7 @@ pub(super) unsafe extern "C-unwind" fn sendmmsg(
     flags: c_int,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    point(|| announced(|| unsafe { next::sendmmsg(fd, messages, n, flags) }))
+    point(|| announced_call(|| unsafe { next::sendmmsg(fd, messages, n, flags) }))
 }
 
 /// Waits, for the green thread `me`, until a call that accepts may not block, and makes it. Another thread
@@ -301,7 +303,7 @@ fn accept_by(me: ThreadRef, fd: c_int, plain: impl Fn() -> c_int) -> c_int {
         // Of what does not listen, the kernel says so at once.
         let listens = || descriptor::option(fd, libc::SO_ACCEPTCONN, 0) == Some(1);
         if descriptor::is_ready(fd, Direction::Read) || !listens() {
-            backend::blocking(me, &plain)
+            backend::blocking(me, || in_call(&plain))
         } else {
             fail(libc::EAGAIN)
         }
@@ -361,7 +363,7 @@ pub(super) unsafe extern "C-unwind" fn connect(fd: c_int, to: *const sockaddr, l
         let family = descriptor::option(fd, libc::SO_DOMAIN, 0);
         let internet = matches!(family, Some(libc::AF_INET | libc::AF_INET6));
         if !internet || !is_stream(fd) || !descriptor::blocks(fd) {
-            return backend::blocking(me, plain);
+            return backend::blocking(me, || in_call(plain));
         }
         set_blocks(fd, false);
         let begun = plain();

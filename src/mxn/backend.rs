@@ -244,16 +244,14 @@ impl Backend for Scheduler {
         Some(bounds.limit..bounds.start)
     }
 
-    fn interrupt_running(&self, thread: &ThreadRef) {
+    fn interrupt_running(&self, thread: &ThreadRef) -> bool {
         // SAFETY: a scheduler's thread is green.
         let green = unsafe { Green::of(*thread) };
         let runs_it = |lwp: &&'static Lwp| lwp.running().is_some_and(|running| ptr::eq(running, green));
-        if self.signals
-            && let Some(lwp) = self.forever().pool.lwps().find(runs_it)
-        {
-            // If it has left the LWP meanwhile, the signal finds another, and means nothing.
-            let _ = sys::preempt::send(lwp.life.tid().cast_signed());
-        }
+        // If it has left the LWP meanwhile, the signal finds another, and means nothing. Without a handler,
+        // none is sent.
+        let found = self.forever().pool.lwps().find(runs_it);
+        found.is_some_and(|lwp| sys::preempt::send(lwp.life.tid().cast_signed()).is_ok())
     }
 
     fn has_own_register(&self) -> bool {

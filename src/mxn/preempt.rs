@@ -43,6 +43,10 @@
 //! the thread goes on with its call when its turn comes. All take turns, until the thread comes that can go
 //! on.
 //!
+//! **Requests to end.** The same signal ends a thread where it is, if another thread has asked for that, and
+//! the thread allows it there (`interpose/cancel.rs`). The handler makes it call a function that unwinds.
+//! That is also so in a library that is loaded before the program, where no thread is preempted.
+//!
 //! **Hand-off.** A thread may refuse twice in a row, or signals may not be available (`Pinned`, forbidden,
 //! valgrind). Then its LWP's slot goes to a spare. The thread goes on as a kernel thread among others, until
 //! it next calls the runtime.
@@ -50,6 +54,7 @@
 //! [`PreemptRequest`]: super::lwp::preempt_request::PreemptRequest
 
 use std::io;
+use std::ops::{Range, RangeInclusive};
 
 use super::backtrace;
 use super::green::Green;
@@ -65,7 +70,7 @@ use crate::sys::kthread;
 use crate::sys::preempt::{self, Interrupted};
 
 /// Makes it possible to preempt green threads by `signal`. Returns `false` if it is not, on this machine or
-/// this rung.
+/// this rung. If threads may be asked to end, the signal may be installed for that alone.
 ///
 /// # Errors
 ///
@@ -73,14 +78,62 @@ use crate::sys::preempt::{self, Interrupted};
 pub(super) fn prepare(rung: ThreadRegister, signal: Option<i32>) -> io::Result<bool> {
     let Some(signal) = signal else { return Ok(false) };
     preempt::check(signal)?;
-    let possible = rung.is_per_thread() && preempt::SUPPORTED;
-    if !possible || valgrind::is_running() || !preempt::own_thread_locals_are_static() {
+    let possible = rung.is_per_thread() && preempt::SUPPORTED && !valgrind::is_running();
+    let is_static = possible && preempt::own_thread_locals_are_static();
+    if !possible || !is_static && !cancel::is_used() {
         return Ok(false);
     }
     // The first time takes long, so it is done before a handler has to.
     let _ = inject::room(0);
-    preempt::install(signal, decide)?;
-    Ok(true)
+    preempt::install(signal, if is_static { decide } else { end })?;
+    Ok(is_static)
+}
+
+/// Handles the signal where no thread is preempted by it: see [`ends`].
+fn end(at: &mut Interrupted<'_>) {
+    if at.is_marked() {
+        ends(at);
+    }
+}
+
+/// If the interrupted thread is to end, and may be ended there, makes it do so, and returns `true`. It uses
+/// no thread-local by its name.
+fn ends(at: &mut Interrupted<'_>) -> bool {
+    // What this crate calls is in the library, but for system calls of the program's own.
+    let is_own = at.in_own_library() || at.in_library() && !at.is_by_call();
+    let Some((me, is_in_call)) = cancel::due_at(at.in_library(), is_own) else { return false };
+    // SAFETY: such threads are green.
+    let green = unsafe { Green::of(me) };
+    let takes_call = match stack_of(green, at, UNWINDING) {
+        Some((stack, enough)) if is_in_call => at.takes_call_under_any_mask(&stack, enough),
+        Some((stack, enough)) => {
+            at.takes_call(green.lwp.get().and_then(|lwp| lwp.mask.get()), &stack, enough)
+        }
+        None => false,
+    };
+    if takes_call {
+        inject_into::<End>(at);
+    }
+    true
+}
+
+/// The bytes of the stack that unwinding needs, besides those of an injected call.
+const UNWINDING: usize = 8 << 10;
+
+/// What a thread runs that is to end where it is, on its own stack, as if it had called it.
+struct End;
+
+impl Injected for End {
+    extern "C-unwind" fn call() {
+        if cancel::is_due_here() {
+            if let Some(me) = current::try_current() {
+                let _no_preempt = NoPreempt::hold();
+                // SAFETY: such threads are green.
+                unblock_signals(Scheduler::lwp_of(unsafe { Green::of(me) }));
+            }
+            cancel::test();
+        }
+    }
 }
 
 /// Handles the signal, on the interrupted kernel thread: preempts the green thread, or answers that it may
@@ -110,12 +163,7 @@ fn decide(at: &mut Interrupted<'_>) {
         return;
     }
     let asked = lwp.request.take();
-    if let Some(green) = green.filter(|_| cancel::is_due_anywhere()) {
-        // It ends when it is dispatched again.
-        if may_preempt(green, lwp, at) {
-            lwp.evicted.set(false);
-            preempt(at);
-        }
+    if ends(at) {
         return;
     }
     let Some(asked) = asked else { return };
@@ -136,14 +184,19 @@ fn decide(at: &mut Interrupted<'_>) {
 fn preempt(at: &mut Interrupted<'_>) {
     // Lowered by `Preempted`.
     std::mem::forget(NoPreempt::hold());
+    inject_into::<Preempted>(at);
+    at.block_all();
+}
+
+/// Makes the interrupted code of a thread that [takes a call](takes_call) run `F`.
+fn inject_into<F: Injected>(at: &mut Interrupted<'_>) {
     // SAFETY: the interrupted code is a green thread's, and its stack has room for the call. The signal frame
     // and this handler are on the alternate stack.
     let redirect = |sp: &mut usize, pc: &mut usize, in_use| unsafe {
-        inject::inject::<Preempted>(sp, pc, in_use);
+        inject::inject::<F>(sp, pc, in_use);
     };
     // SAFETY: the interrupted code can continue in the trampoline.
     unsafe { at.redirect(redirect) };
-    at.block_all();
 }
 
 /// Returns `true` if a thread that is found in a library may be preempted there. A thread that slept for a
@@ -157,15 +210,22 @@ fn may_leave_library(manner: Manner, at: &Interrupted<'_>) -> bool {
 }
 
 fn may_preempt(green: &Green, lwp: &Lwp, at: &Interrupted<'_>) -> bool {
-    let (Some(stack), Some(room)) = (green.fiber.stack(), inject::room(at.machine_state())) else {
-        return false;
-    };
-    let (limit, start, top) = (stack.limit().addr(), stack.start().addr(), stack.top().addr());
-    // Not above the start: a coroutine's stack may lie in a thread-local, and its room is unknown.
-    let enough = (limit + room)..=start;
     no_preempt::is_allowed()
         && green.blocking.get() == 0
-        && at.takes_call(lwp.mask.get(), &(limit..top), enough)
+        && stack_of(green, at, 0).is_some_and(|(stack, enough)| at.takes_call(lwp.mask.get(), &stack, enough))
+}
+
+/// Returns where the stack of a thread is, and where the stack pointer leaves room for an injected call that
+/// needs so much `more`.
+fn stack_of(
+    green: &Green,
+    at: &Interrupted<'_>,
+    more: usize,
+) -> Option<(Range<usize>, RangeInclusive<usize>)> {
+    let (stack, room) = (green.fiber.stack()?, inject::room(at.machine_state())?);
+    let (limit, start, top) = (stack.limit().addr(), stack.start().addr(), stack.top().addr());
+    // Not above the start: a coroutine's stack may lie in a thread-local, and its room is unknown.
+    Some((limit..top, (limit + room + more)..=start))
 }
 
 /// What a preempted thread runs, on its own stack, as if it had called it.

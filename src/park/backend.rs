@@ -142,8 +142,11 @@ pub(crate) trait Backend: Sync {
         None
     }
 
-    /// Interrupts `thread` if it runs. It then looks for a request to end it anywhere.
-    fn interrupt_running(&self, _thread: &ThreadRef) {}
+    /// Interrupts `thread` if it runs. It then looks for a request to end it where it is. Returns `false` if
+    /// it does not run.
+    fn interrupt_running(&self, _thread: &ThreadRef) -> bool {
+        false
+    }
 
     /// Returns `true` if each of its threads has its own thread register, and with it its own native
     /// thread-locals.

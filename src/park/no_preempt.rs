@@ -68,6 +68,31 @@ pub(crate) fn is_allowed() -> bool {
     COUNT.with(|count| count.get() == 0)
 }
 
+/// The count of one thread, as a handler of a signal finds it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Count(*const SignalCell);
+
+// SAFETY: an atomic cell.
+unsafe impl Send for Count {}
+// SAFETY: an atomic cell.
+unsafe impl Sync for Count {}
+
+impl Count {
+    /// Returns that of the calling thread register.
+    pub(crate) fn of_caller() -> Self {
+        COUNT.with(|count| Self(count))
+    }
+
+    /// Returns `true` if the thread may be preempted. Async-signal-safe.
+    ///
+    /// # Safety
+    /// The thread is the running one.
+    pub(crate) unsafe fn is_zero(self) -> bool {
+        // SAFETY: a thread-local that has no destructor, and the caller's promise.
+        unsafe { (*self.0).get() == 0 }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,13 +1,16 @@
 //! `pthread_cancel`, and what a thread says of such requests. `interpose/cancel.rs` says how a thread ends.
 
 use std::ffi::c_int;
+use std::time::Duration;
 
 use libc::pthread_t;
 
 use super::record::Record;
 use super::{kernel, semaphore};
 use crate::interpose::cancel;
+use crate::park::permit;
 use crate::park::thread::ThreadRef;
+use crate::park::wait::Wait;
 use crate::sys::next;
 
 /// `PTHREAD_CANCEL_ENABLE`, `PTHREAD_CANCEL_DEFERRED`.
@@ -15,9 +18,28 @@ const OFF: c_int = 0;
 /// `PTHREAD_CANCEL_DISABLE`, `PTHREAD_CANCEL_ASYNCHRONOUS`.
 const ON: c_int = 1;
 
-/// How often a thread is interrupted that may be ended anywhere. After that, it ends at its next cancellation
-/// point.
+/// How often a thread is interrupted that may be ended where it is: without a pause, and with one. After
+/// that, it ends at its next cancellation point.
 const TRIES: u32 = 100;
+const SLOW_TRIES: u32 = 100;
+/// With a pause, for one that may be ended anywhere. It may be about to run.
+const SLOW_TRIES_ANYWHERE: u32 = 1000;
+const PAUSE: Duration = Duration::from_millis(1);
+/// How often one is interrupted that may be in a part of the C library that may be left.
+const TRIES_UNSEEN: u32 = 5;
+
+/// Interrupts a thread that runs, for the time of this number. Returns `false` if it does not run. This
+/// crate's own code is not interrupted, and the LWP may not run, so it is tried again.
+fn interrupt_running(record: &Record, tried: u32) -> bool {
+    let runs = record.with_thread(|thread| thread.backend().interrupt_running(&thread));
+    if tried < TRIES {
+        std::thread::yield_now();
+    } else {
+        // The running thread does not end here.
+        let _ = Wait::timeout(PAUSE).run(permit::sleep);
+    }
+    runs == Some(true)
+}
 
 /// See `pthread_cancel(3)`. It unwinds if the running thread asks itself, and may be ended anywhere.
 ///
@@ -30,19 +52,32 @@ unsafe extern "C-unwind" fn pthread_cancel(thread: pthread_t) -> c_int {
         // SAFETY: the caller's promise.
         return unsafe { cancel_kernel(thread) };
     };
-    record.cancel.request(|_| unreachable!("a green thread sleeps in a queue"));
+    // It holds locks.
+    cancel::undisturbed(|| cancel_green(record));
+    cancel::test_anywhere();
+    0
+}
+
+/// Asks a green thread to end, and ends what it waits in.
+fn cancel_green(record: &Record) {
+    let mut tries = 0..TRIES + SLOW_TRIES;
+    record.cancel.request(|_| {
+        tries.next().is_some_and(|tried| {
+            interrupt_running(record, tried);
+            true
+        })
+    });
     if record.is_own() {
-        cancel::test_anywhere();
-        return 0;
+        return;
     }
     record.with_thread(ThreadRef::interrupt);
-    // This crate's own code is not interrupted, so it is tried again.
-    let mut tries = 0..TRIES;
-    while record.cancel.is_due_anywhere() && tries.next().is_some() {
-        record.with_thread(|thread| thread.backend().interrupt_running(&thread));
-        std::thread::yield_now();
+    let _ = (0..TRIES_UNSEEN).all(|tried| record.cancel.is_due() && interrupt_running(record, tried));
+    for tried in 0..TRIES + SLOW_TRIES_ANYWHERE {
+        if !record.cancel.is_due_anywhere() {
+            break;
+        }
+        interrupt_running(record, tried);
     }
-    0
 }
 
 /// Does the same for a kernel thread.
@@ -62,6 +97,7 @@ unsafe fn cancel_kernel(thread: pthread_t) -> c_int {
             semaphore::wake(futex, c_int::MAX);
             // It may not sleep yet.
             std::thread::yield_now();
+            true
         });
         known.thread.interrupt();
     }

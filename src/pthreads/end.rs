@@ -10,7 +10,7 @@ use libc::{clockid_t, pthread_t, timespec};
 use super::masks;
 use super::record::{self, Record};
 use super::{semaphore, start};
-use crate::interpose::cancel::{self, point_of_code};
+use crate::interpose::cancel::{self, in_marked_call, point_of_code};
 use crate::interpose::{self, announced, duration, instant};
 use crate::park::futex::{self, NotWoken};
 use crate::park::wait::{Wait, WaitError};
@@ -213,8 +213,9 @@ fn until_main_has_ended(deadline: Option<Instant>) -> Result<(), c_int> {
     Ok(())
 }
 
-/// Joins a kernel thread by `join`. If that waits, it blocks the LWP, and no request ends it. So a green
-/// thread waits here for the main thread, at most until `limit`. Other kernel threads are rare.
+/// Joins a kernel thread by `join`. If that waits, it blocks the LWP, and not all versions of the C library let
+/// a request end it. So a green thread waits here for the main thread, at most until `limit`. Other kernel
+/// threads are rare.
 ///
 /// # Safety
 /// `value` is null, or a place. `thread` has been neither joined nor detached.
@@ -238,7 +239,7 @@ unsafe fn join_kernel(
                 return code;
             }
         }
-        announced(&join)
+        announced(|| in_marked_call(&join))
     })
 }
 

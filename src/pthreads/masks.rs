@@ -28,6 +28,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use libc::{sigset_t, timespec};
 
 use super::{record, start};
+use crate::interpose::cancel;
 use crate::park::backend::Spawner;
 use crate::park::current;
 use crate::park::no_preempt::NoPreempt;
@@ -37,11 +38,23 @@ use crate::process_default;
 use crate::sys::kthread::{self, Mask, SignalMask};
 use crate::sys::next;
 use crate::sys::once::Mutex;
+use crate::sys::preempt;
 
 /// Signals that no thread blocks: the kernel's, and the C library's own.
 const NEVER: u64 = 1 << (libc::SIGKILL - 1) | 1 << (libc::SIGSTOP - 1) | 1 << 31 | 1 << 32;
 /// What a thread blocks that blocks all signals.
 const ALL: u64 = !NEVER;
+/// Returns the signals that no green thread blocks: besides, that by which such threads are ended where they
+/// are, if a finished program asks for that.
+fn never() -> u64 {
+    if start::is_default() && cancel::is_used() { NEVER | preempt::signal_bit() } else { NEVER }
+}
+
+/// Returns a mask for a new thread.
+pub(super) fn allowed(mask: u64) -> u64 {
+    mask & !(never() & !NEVER)
+}
+
 /// No mask: none has been set.
 const NONE: u64 = u64::MAX;
 
@@ -264,7 +277,7 @@ unsafe fn set_mask(
     // SAFETY: a set, and a place for the old one.
     unsafe { set(libc::SIG_BLOCK, &raw const all, &raw mut before) };
     let (before, change) = (bits(&before), bits(&wanted));
-    let now = !NEVER
+    let now = !never()
         & match how {
             libc::SIG_BLOCK => before | change,
             libc::SIG_UNBLOCK => before & !change,

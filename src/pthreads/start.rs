@@ -346,7 +346,7 @@ fn start(
         }
     };
     let creators = masks::of_caller();
-    let mask = wanted.mask.unwrap_or(creators);
+    let mask = masks::allowed(wanted.mask.unwrap_or(creators));
     let mut options =
         SpawnOptions { stack_size: wanted.stack_size, mask: Some(mask), ..SpawnOptions::default() };
     // The thread, and those that it tells its name, must find its handle.

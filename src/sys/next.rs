@@ -11,9 +11,9 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use libc::{
-    addrinfo, clockid_t, cpu_set_t, epoll_event, fd_set, id_t, idtype_t, iovec, mmsghdr, msghdr, nfds_t,
-    off_t, pid_t, pollfd, pthread_attr_t, pthread_t, rusage, sched_param, sighandler_t, siginfo_t, sigset_t,
-    sigval, size_t, sockaddr, socklen_t, ssize_t, timespec, timeval, useconds_t,
+    addrinfo, clockid_t, cpu_set_t, epoll_event, fd_set, id_t, idtype_t, iovec, mmsghdr, mode_t, msghdr,
+    nfds_t, off_t, pid_t, pollfd, pthread_attr_t, pthread_t, rusage, sched_param, sighandler_t, siginfo_t,
+    sigset_t, sigval, size_t, sockaddr, socklen_t, ssize_t, timespec, timeval, useconds_t,
 };
 
 /// A function of the C library, once it has been looked for.
@@ -246,6 +246,37 @@ next! {
     fn flock(fd: c_int, operation: c_int) -> c_int;
     fn fsync(fd: c_int) -> c_int;
     fn fdatasync(fd: c_int) -> c_int;
+
+    fn pause() -> c_int;
+    fn sigpause(mask: c_int) -> c_int;
+    fn sigsuspend(mask: *const sigset_t) -> c_int;
+    fn system(command: *const c_char) -> c_int;
+    fn __xpg_sigpause(signal: c_int) -> c_int;
+    fn __sigpause(mask_or_signal: c_int, is_signal: c_int) -> c_int;
+    fn lockf(fd: c_int, command: c_int, len: off_t) -> c_int;
+    fn lockf64(fd: c_int, command: c_int, len: off_t) -> c_int;
+    fn tcdrain(fd: c_int) -> c_int;
+    fn msgrcv(queue: c_int, to: *mut c_void, n: size_t, kind: c_long, flags: c_int) -> ssize_t;
+    fn msgsnd(queue: c_int, from: *const c_void, n: size_t, flags: c_int) -> c_int;
+    fn open(path: *const c_char, flags: c_int, mode: mode_t) -> c_int;
+    fn open64(path: *const c_char, flags: c_int, mode: mode_t) -> c_int;
+    fn openat(folder: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int;
+    fn openat64(folder: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int;
+    fn creat(path: *const c_char, mode: mode_t) -> c_int;
+    fn creat64(path: *const c_char, mode: mode_t) -> c_int;
+    fn pread(fd: c_int, to: *mut c_void, n: size_t, at: off_t) -> ssize_t;
+    fn pread64(fd: c_int, to: *mut c_void, n: size_t, at: off_t) -> ssize_t;
+    fn pwrite(fd: c_int, from: *const c_void, n: size_t, at: off_t) -> ssize_t;
+    fn pwrite64(fd: c_int, from: *const c_void, n: size_t, at: off_t) -> ssize_t;
+    fn preadv(fd: c_int, to: *const iovec, n: c_int, at: off_t) -> ssize_t;
+    fn preadv64(fd: c_int, to: *const iovec, n: c_int, at: off_t) -> ssize_t;
+    fn pwritev(fd: c_int, from: *const iovec, n: c_int, at: off_t) -> ssize_t;
+    fn pwritev64(fd: c_int, from: *const iovec, n: c_int, at: off_t) -> ssize_t;
+    fn preadv64v2(fd: c_int, to: *const iovec, n: c_int, at: off_t, flags: c_int) -> ssize_t;
+    fn pwritev64v2(fd: c_int, from: *const iovec, n: c_int, at: off_t, flags: c_int) -> ssize_t;
+    fn msync(start: *mut c_void, len: size_t, flags: c_int) -> c_int;
+    fn fcntl(fd: c_int, command: c_int, argument: c_long) -> c_int;
+    fn fcntl64(fd: c_int, command: c_int, argument: c_long) -> c_int;
 }
 
 /// Returns where the C library's function is.

@@ -241,6 +241,11 @@ pub(crate) fn is_used(signal: c_int) -> bool {
     signal == HANDLER.get().map_or(DEFAULT_SIGNAL, |handler| handler.signal)
 }
 
+/// Returns a set with the signal, once its handler is installed. Otherwise the set is empty.
+pub(crate) fn signal_bit() -> u64 {
+    HANDLER.get().map_or(0, |handler| 1 << (handler.signal - 1))
+}
+
 /// Returns `true` if signals still come to this crate's handler first. Returns `false` before [`install`],
 /// too.
 pub(crate) fn still_installed() -> bool {

@@ -75,6 +75,14 @@ impl Interrupted<'_> {
         match self.0 {}
     }
 
+    pub(crate) fn in_own_library(&self) -> bool {
+        match self.0 {}
+    }
+
+    pub(crate) fn is_by_call(&self) -> bool {
+        match self.0 {}
+    }
+
     pub(crate) fn is_at_call(&self) -> bool {
         match self.0 {}
     }
@@ -90,6 +98,14 @@ impl Interrupted<'_> {
     pub(crate) fn takes_call(
         &self,
         _mask: Option<Mask>,
+        _stack: &Range<usize>,
+        _enough: RangeInclusive<usize>,
+    ) -> bool {
+        match self.0 {}
+    }
+
+    pub(crate) fn takes_call_under_any_mask(
+        &self,
         _stack: &Range<usize>,
         _enough: RangeInclusive<usize>,
     ) -> bool {

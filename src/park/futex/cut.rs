@@ -47,22 +47,34 @@ impl Cut {
         self.at.store(futex.cast_mut(), Ordering::Relaxed);
         fence(Ordering::SeqCst);
         let slept = if self.asked.load(Ordering::Relaxed) { None } else { Some(sleep()) };
-        // Relaxed: it publishes nothing.
-        self.at.store(ptr::null_mut(), Ordering::Relaxed);
+        self.leave();
         slept
     }
 
-    /// Does step 2. `wake` wakes all that sleep at a futex, and lets another thread run.
-    pub(crate) fn cut(&self, mut wake: impl FnMut(*const u32)) {
+    /// Returns where the calling thread, or the one that a handler of a signal has interrupted, sleeps or is
+    /// about to; null: it does not.
+    pub(crate) fn place(&self) -> *const u32 {
+        // Relaxed: the thread's own.
+        self.at.load(Ordering::Relaxed)
+    }
+
+    /// Takes back that the calling thread sleeps. It leaves the sleep by unwinding.
+    pub(crate) fn leave(&self) {
+        // Relaxed: it publishes nothing.
+        self.at.store(ptr::null_mut(), Ordering::Relaxed);
+    }
+
+    /// Does step 2. `wake` wakes all that sleep at a futex, and lets another thread run. It may give up, and
+    /// returns `false` then.
+    pub(crate) fn cut(&self, mut wake: impl FnMut(*const u32) -> bool) {
         // Relaxed, both: the fence orders them.
         self.asked.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         loop {
             let at = self.at.load(Ordering::Relaxed);
-            if at.is_null() {
+            if at.is_null() || !wake(at) {
                 return;
             }
-            wake(at);
         }
     }
 }

@@ -58,6 +58,20 @@ impl<'a> Interrupted<'a> {
         text::in_library(self.pc())
     }
 
+    /// Returns `true` if the next instruction is this crate's, where that is no part of the main program.
+    pub(crate) fn in_own_library(&self) -> bool {
+        text::in_own_library(self.pc())
+    }
+
+    /// Returns `true` if the next instruction, or the last, is a system call. For code [in the
+    /// library](Self::in_library) only.
+    pub(crate) fn is_by_call(&self) -> bool {
+        let length = frame::SYSTEM_CALL.len();
+        let before = ptr::with_exposed_provenance::<u8>(self.pc() - length);
+        // SAFETY: as in `is_at_call`. An object does not begin with its code.
+        self.is_at_call() || unsafe { slice::from_raw_parts(before, length) == frame::SYSTEM_CALL }
+    }
+
     /// Returns `true` if the next instruction is a system call that is about to begin again. For code [in the
     /// library](Self::in_library) only, which is readable.
     pub(crate) fn is_at_call(&self) -> bool {
@@ -132,9 +146,17 @@ impl<'a> Interrupted<'a> {
         stack: &Range<usize>,
         enough: RangeInclusive<usize>,
     ) -> bool {
+        mask == Some(self.mask()) && self.takes_call_under_any_mask(stack, enough)
+    }
+
+    /// Does what [`takes_call`](Self::takes_call) does, for code that may have changed the mask.
+    pub(crate) fn takes_call_under_any_mask(
+        &self,
+        stack: &Range<usize>,
+        enough: RangeInclusive<usize>,
+    ) -> bool {
         // The search for a signal frame of the program comes last, because it takes longest.
-        mask == Some(self.mask())
-            && !self.on_alternate_stack()
+        !self.on_alternate_stack()
             && self.is_apart_from(stack)
             && enough.contains(&self.sp())
             && self.is_ordinary()

@@ -30,8 +30,19 @@ const SIGNS: [&CStr; 4] = [c"pthread_key_create", c"getpid", c"malloc", c"__tls_
 /// The executable parts of the objects that are meant.
 static LIBRARY: OnceLock<Text> = OnceLock::new();
 
+/// The executable parts of the library that this crate is a part of, unless that is the main program. And
+/// those of the kernel's own object: this crate calls it to read clocks.
+static OWN: OnceLock<Text> = OnceLock::new();
+
 /// Finds them, before the first call of [`in_library`]. Takes locks of the loader.
 pub(super) fn find_library() {
+    OWN.get_or_init(|| {
+        // SAFETY: no memory is involved.
+        let kernels = unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) } as usize;
+        let signs = [find_library as fn() as usize, kernels];
+        let others = all().into_iter().skip(1);
+        others.filter(|text| signs.into_iter().any(|sign| contains(text, sign))).flatten().collect()
+    });
     LIBRARY.get_or_init(|| {
         let signs = SIGNS.map(|sign| symbol(sign).map_or(0, |at| at.addr().get()));
         // The main program has the loops that must end, whatever is linked into it.
@@ -43,6 +54,12 @@ pub(super) fn find_library() {
 /// Returns `true` if an instruction is in one of them. Async-signal-safe.
 pub(super) fn in_library(pc: usize) -> bool {
     LIBRARY.get().is_some_and(|text| contains(text, pc))
+}
+
+/// Returns `true` if an instruction is this crate's, where that is no part of the main program, or the
+/// kernel's. Async-signal-safe.
+pub(super) fn in_own_library(pc: usize) -> bool {
+    OWN.get().is_some_and(|text| contains(text, pc))
 }
 
 /// Returns `true` if an instruction is in the main program. Takes a lock of the loader.
@@ -69,11 +86,14 @@ mod tests {
     fn the_library_is_not_the_program() {
         find_library();
         let ours = find_library as fn() as usize;
-        assert!(in_main_program(ours) && !in_library(ours));
+        assert!(in_main_program(ours) && !in_library(ours) && !in_own_library(ours));
         for theirs in [c"free", c"strlen", c"pthread_key_delete"] {
             let theirs = symbol(theirs).expect("the C library has it").addr().get();
             assert!(!in_main_program(theirs) && in_library(theirs));
         }
+        // SAFETY: no memory is involved.
+        let kernels = unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) } as usize;
+        assert!(kernels == 0 || in_own_library(kernels) && !in_library(kernels));
         assert!(!in_library(0) && !in_main_program(0));
     }
 }

@@ -18,6 +18,11 @@ impl Library {
         Err(Unfit::Missing("_dl_allocate_tls"))
     }
 
+    #[allow(dead_code, reason = "glibc on other architectures has threads that are asked to end")]
+    pub(crate) fn cancellation(&self) -> *const std::sync::atomic::AtomicU32 {
+        match *self {}
+    }
+
     /// # Safety
     /// Cannot be called.
     pub(crate) unsafe fn found() -> &'static Self {

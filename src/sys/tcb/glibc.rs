@@ -57,6 +57,11 @@ const ANY_TOP: usize = 1 << 30;
 static LIBRARY: OnceLock<Result<Library, Unfit>> = OnceLock::new();
 
 impl Library {
+    /// Returns where the C library keeps what it knows of requests to end the calling thread.
+    pub(crate) fn cancellation(&self) -> *const std::sync::atomic::AtomicU32 {
+        at(own_descriptor() + self.shape.cancelling)
+    }
+
     /// Returns the one of this process. The first call starts two short-lived threads. It must come from a
     /// thread that the C library made.
     pub(crate) fn get() -> Result<&'static Self, Unfit> {

@@ -32,9 +32,10 @@ fn sleep(cut: &Cut, futex: *const u32, sleep: &dyn Fn()) -> bool {
     cut.sleep(futex, sleep).is_some()
 }
 
-fn wake(at: *const u32) {
+fn wake(at: *const u32) -> bool {
     futex::wake(at.cast(), u32::MAX);
     loom::thread::yield_now();
+    true
 }
 
 fn ends(sleep: Sleep, cut: fn(&Cut)) {
