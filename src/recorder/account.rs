@@ -232,23 +232,29 @@ impl Account {
     /// Looks at the account. Any thread may call it, but no dispatcher.
     pub(crate) fn look(&self, session: Session, now: u64) -> Look {
         for look in 0..LOOKS + YIELDS {
-            // Acquire: pairs with the end of `change`.
-            let version = self.version.load(Ordering::Acquire);
-            if version.is_multiple_of(2) {
-                let seen = self.read(session, now);
-                // Acquire: pairs with the fence of `change`.
-                fence(Ordering::Acquire);
-                if self.version.load(Ordering::Relaxed) == version {
-                    return seen.map_or(Look::Unchanged, Look::Says);
-                }
+            if let Some(seen) = self.look_once(session, now) {
+                return seen.map_or(Look::Unchanged, Look::Says);
             }
             if look < LOOKS { spin_hint() } else { yield_cpu() }
         }
         Look::Busy
     }
 
-    /// Reads everything, each word once. Relaxed, all: `look` checks the version. Until then, words of two
-    /// changes may stand beside each other, and the sums are nonsense. They must not overflow.
+    /// Does so once. Returns `None` if the account is being changed.
+    fn look_once(&self, session: Session, now: u64) -> Option<Option<Statement>> {
+        // Acquire: pairs with the end of `change`.
+        let version = self.version.load(Ordering::Acquire);
+        if !version.is_multiple_of(2) {
+            return None;
+        }
+        let seen = self.read(session, now);
+        // Acquire: pairs with the fence of `change`.
+        fence(Ordering::Acquire);
+        (self.version.load(Ordering::Relaxed) == version).then_some(seen)
+    }
+
+    /// Reads everything, each word once. Relaxed, all: `look_once` checks the version. Until then, words of
+    /// two changes may stand beside each other, and the sums are nonsense. They must not overflow.
     fn read(&self, session: Session, now: u64) -> Option<Statement> {
         if self.session.load(Ordering::Relaxed) != session.number {
             return None;

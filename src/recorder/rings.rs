@@ -10,7 +10,7 @@ use super::event::Event;
 use super::late::Late;
 use super::ring::Ring;
 use super::waits::Waits;
-use crate::shim::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use crate::shim::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::shim::global;
 
 /// A ring in the list of all.
@@ -20,8 +20,8 @@ pub(crate) struct Listed {
     account: Account,
     /// How long threads waited that were dispatched there.
     waits: Waits,
-    /// Which ring it is, in the order of their making, from 1 on.
-    number: u32,
+    /// Which ring it is, in the order of their making, from 1 on. Set before others know the ring.
+    number: AtomicU32,
     /// A kernel thread writes into it, or may.
     taken: AtomicBool,
     /// The number of the first event of this process. Those before are its parent's.
@@ -135,11 +135,11 @@ pub(crate) fn in_child() {
 }
 
 fn add(runtime: u32, lwp: u32, events: usize) -> &'static Listed {
-    let added = Box::into_raw(Box::new(Listed {
+    let added = Box::leak(Box::new(Listed {
         ring: Ring::new(events),
         account: Account::new(),
         waits: Waits::new(),
-        number: 0,
+        number: AtomicU32::from(0),
         taken: AtomicBool::from(true),
         first: AtomicU64::default(),
         owner: AtomicU64::from(Owner { runtime, lwp }.to_word()),
@@ -149,15 +149,12 @@ fn add(runtime: u32, lwp: u32, events: usize) -> &'static Listed {
         // Acquire: pairs with the exchange, for the number.
         let newest = NEWEST.load(Ordering::Acquire);
         // SAFETY: null, or in the list, and never freed.
-        let number = unsafe { newest.as_ref() }.map_or(0, |newest| newest.number) + 1;
-        // SAFETY: no other thread knows it yet.
-        unsafe { (*added).older = newest };
-        // SAFETY: no other thread knows it before the exchange.
-        unsafe { (*added).number = number };
+        let number = unsafe { newest.as_ref() }.map_or(0, Listed::number) + 1;
+        added.older = newest;
+        added.number.store(number, Ordering::Relaxed);
         // Release: pairs with `all`.
         if NEWEST.compare_exchange(newest, added, Ordering::Release, Ordering::Relaxed).is_ok() {
-            // SAFETY: leaked, and shared from now on.
-            return unsafe { &*added };
+            return added;
         }
     }
 }
@@ -177,7 +174,7 @@ impl Listed {
 
     /// Returns which ring it is, from 1 on. It tells kernel threads apart.
     pub(crate) fn number(&self) -> u32 {
-        self.number
+        self.number.load(Ordering::Relaxed)
     }
 
     /// Gives the ring up: its kernel thread writes no more. Its events can still be read.
@@ -234,6 +231,9 @@ impl Drop for RingCell {
         }
     }
 }
+
+#[cfg(all(test, loom))]
+mod loom_rings;
 
 #[cfg(test)]
 mod tests {

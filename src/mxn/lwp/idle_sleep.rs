@@ -81,8 +81,8 @@ impl IdleSleep {
     /// Looks, because it was nudged. A later nudge is another.
     #[cold]
     fn take_nudge(&self, look: impl Fn()) {
-        // Acquire: pairs with `nudge`. Relaxed: the caller loads the word again.
-        if self.0.compare_exchange(NUDGED, ASLEEP, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+        // Relaxed: a fence follows in `look`, which pairs with that of `nudge`. The caller loads the word again.
+        if self.0.compare_exchange(NUDGED, ASLEEP, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
             look();
         }
     }
@@ -92,9 +92,9 @@ impl IdleSleep {
     #[must_use]
     pub(crate) fn nudge(&self) -> bool {
         // SeqCst: what has changed comes before this look, and pairs with the fence between `prepare` and the
-        // owner's look. Release: pairs with `take_nudge`.
+        // owner's look. Relaxed: the same fence orders it for `take_nudge`.
         fence(Ordering::SeqCst);
-        match self.0.compare_exchange(ASLEEP, NUDGED, Ordering::Release, Ordering::Relaxed) {
+        match self.0.compare_exchange(ASLEEP, NUDGED, Ordering::Relaxed, Ordering::Relaxed) {
             Ok(_) => {
                 futex::wake(&self.0, 1);
                 false
@@ -143,8 +143,8 @@ impl IdleSleep {
 
     /// Tells the LWP's kernel thread to end. The caller took it off the list of spares.
     pub(crate) fn retire(&self) {
-        // Release: as in `wake`.
-        self.0.store(RETIRED, Ordering::Release);
+        // Relaxed: an LWP that ends looks at nothing that the caller wrote.
+        self.0.store(RETIRED, Ordering::Relaxed);
         futex::wake(&self.0, 1);
     }
 

@@ -21,8 +21,8 @@
 //!
 //! **No LWP is missed.** [`IDLE`] is changed before LWPs are looked at. An LWP shows what it is about to
 //! block before it looks at [`IDLE`] once more, and unblocks nothing if that has changed. A fence stands
-//! between the two steps on both sides. So it is seen with too little blocked, or sees the change. An LWP that is about to sleep is nudged
-//! (`idle_sleep`, with models).
+//! between the two steps on both sides. So it is seen with too little blocked, or sees the change. An LWP that
+//! is about to sleep is nudged (`idle_sleep`, with models).
 
 use std::time::Instant;
 
@@ -103,7 +103,7 @@ impl LwpMask {
     }
 
     /// Does so by `set`.
-    fn adopt_idle_by(&self, set: impl Fn(Mask)) -> bool {
+    pub(super) fn adopt_idle_by(&self, set: impl Fn(Mask)) -> bool {
         loop {
             // Pairs with the fence of `IdleSleep::nudge`. Relaxed, here and below: the fences order it.
             fence(Ordering::SeqCst);
@@ -146,4 +146,4 @@ impl Lwp {
 }
 
 #[cfg(all(test, loom))]
-mod loom_mask;
+pub(super) mod loom_mask;

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use super::{ASLEEP, AWAKE, IdleSleep};
 use crate::park::tests::loom_model::{model, spawn_with};
-use crate::shim::atomic::{AtomicBool, AtomicU32, Ordering};
+use crate::shim::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 use crate::shim::poll_set::{Event, Events, PollSet, Report, happen};
+use crate::shim::{self, UnsafeCell};
 
 struct Model {
     sleep: IdleSleep,
@@ -14,7 +15,13 @@ struct Model {
     /// The LWP is on the list of sleepers.
     listed: AtomicBool,
     events: AtomicU32,
+    /// What the waker has for the sleeper, and the sleeper for a waker that has seen it in the set.
+    queued: UnsafeCell<u32>,
+    sleeper: UnsafeCell<u32>,
 }
+
+// SAFETY: the words order the accesses to the cells, which loom checks.
+unsafe impl Sync for Model {}
 
 impl Model {
     fn new() -> Arc<Self> {
@@ -23,6 +30,8 @@ impl Model {
             set: PollSet::new().unwrap(),
             listed: AtomicBool::from(true),
             events: AtomicU32::from(0),
+            queued: UnsafeCell::new(0),
+            sleeper: UnsafeCell::new(0),
         };
         let _ = this.set.look(&mut Events::new());
         this.sleep.prepare();
@@ -31,6 +40,8 @@ impl Model {
 
     /// Sleeps until another thread has taken the LWP off the list.
     fn sleep(&self) {
+        // SAFETY: a waker reads it once it has seen that this thread is in the set.
+        self.sleeper.with_mut(|sleeper| unsafe { *sleeper = 7 });
         loop {
             let mut events = Events::new();
             let (woken, there) = self.sleep.wait_in(&self.set, None, &mut events, || ());
@@ -40,22 +51,47 @@ impl Model {
                 break;
             }
             // It was an event.
-            if !self.listed.load(Ordering::Acquire) {
+            if !self.listed.load(Ordering::Relaxed) {
                 assert!(self.sleep.wait(None, || ()));
                 break;
             }
         }
         assert_eq!(self.sleep.0.load(Ordering::Relaxed), AWAKE);
+        self.take();
     }
 
+    /// Sleeps for a while, or until another thread has taken the LWP off the list.
+    fn sleep_for_a_while(&self) {
+        if !self.sleep.wait(Some(shim::now()), || ()) {
+            if self.listed.swap(false, Ordering::Relaxed) {
+                return self.sleep.cancel();
+            }
+            assert!(self.sleep.wait(None, || ()));
+        }
+        self.take();
+    }
+
+    fn take(&self) {
+        // SAFETY: the waker wrote it before.
+        assert_eq!(self.queued.with(|queued| unsafe { *queued }), 1);
+    }
+
+    /// Relaxed: no more than the sleep's own word may be needed to order the cells.
     fn wake(&self, wake: fn(&Self)) {
-        assert!(self.listed.swap(false, Ordering::AcqRel));
-        wake(self);
+        if self.listed.swap(false, Ordering::Relaxed) {
+            // SAFETY: the sleeper reads it when it is awake.
+            self.queued.with_mut(|queued| unsafe { *queued = 1 });
+            wake(self);
+        }
     }
 }
 
 fn right(model: &Model) {
     if model.sleep.wake() {
+        // As `Scheduler::signal_sleeper` looks which LWP is in the set.
+        fence(Ordering::Acquire);
+        // SAFETY: the sleeper wrote it before it went into the set.
+        assert_eq!(model.sleeper.with(|sleeper| unsafe { *sleeper }), 7);
         model.set.ring().unwrap();
     }
 }
@@ -80,6 +116,18 @@ fn sleeps_among_events(wake: fn(&Model)) {
 #[test]
 fn a_waker_ends_a_sleep_in_the_set() {
     sleeps_among_events(right);
+}
+
+#[test]
+fn a_waker_ends_a_sleep_in_time() {
+    model(|| {
+        let model = Model::new();
+        let lwp = spawn_with(Arc::clone(&model), |model| model.sleep_for_a_while());
+        let clock = loom::thread::spawn(shim::strike);
+        model.wake(right);
+        lwp.join().unwrap();
+        clock.join().unwrap();
+    });
 }
 
 #[test]

@@ -1,37 +1,43 @@
 //! Models of a nudge: a thread changes something twice, nudges an LWP that is about to sleep, and waits until
-//! the LWP has seen that. Negative models leave out a fence, or look before they take the nudge.
+//! the LWP has seen that. What is changed is what idle LWPs block. Negative models leave out a fence, or look
+//! before they take the nudge.
 
 use std::sync::Arc;
 
 use super::{ASLEEP, AWAKE, IdleSleep, NUDGED};
+use crate::mxn::lwp::mask::{LwpMask, loom_mask, set_idle};
 use crate::park::tests::loom_model::{model_within, spawn_with};
-use crate::shim::atomic::{AtomicU32, Ordering, fence};
+use crate::shim::atomic::{AtomicU32, Ordering};
 use crate::shim::futex;
 use crate::shim::poll_set::{Events, PollSet};
+use crate::sys::preempt::Mask;
 
 struct Model {
     sleep: IdleSleep,
     set: PollSet,
-    /// What is changed.
-    wanted: AtomicU32,
+    mask: LwpMask,
     /// What the LWP has seen.
     seen: AtomicU32,
 }
 
 impl Model {
-    /// Looks as `LwpMask::adopt_idle` does.
     fn look(&self) {
-        fence(Ordering::SeqCst);
-        self.look_without_fence();
+        self.mask.adopt_idle_by(|_| ());
+        self.show(self.mask.get().map_or(0, Mask::bits));
     }
 
+    /// Looks as [`LwpMask::adopt_idle_by`] does, without its first fence.
     fn look_without_fence(&self) {
-        self.seen.store(self.wanted.load(Ordering::Relaxed), Ordering::Release);
+        self.show(loom_mask::idle());
+    }
+
+    fn show(&self, seen: u64) {
+        self.seen.store(seen as u32, Ordering::Release);
         futex::wake(&self.seen, 1);
     }
 
-    fn change(&self, to: u32) {
-        self.wanted.store(to, Ordering::Relaxed);
+    fn change(&self, to: u64) {
+        set_idle(Mask::from_bits(to));
         if self.sleep.nudge() {
             self.set.ring().unwrap();
         }
@@ -77,17 +83,17 @@ fn is_seen_by(sleep: fn(&Model)) {
         let model = Arc::new(Model {
             sleep: IdleSleep(AtomicU32::from(AWAKE)),
             set: PollSet::new().unwrap(),
-            wanted: AtomicU32::from(0),
+            mask: LwpMask::new(),
             seen: AtomicU32::from(0),
         });
         let _ = model.set.look(&mut Events::new());
         // The LWP is asleep for others before it looks. A real one is in a list by then.
         let lwp = spawn_with(Arc::clone(&model), move |model| sleep(&model));
         model.change(1);
-        model.change(2);
+        model.change(3);
         loop {
             let seen = model.seen.load(Ordering::Acquire);
-            if seen == 2 {
+            if seen == 3 {
                 break;
             }
             let _ = futex::wait(&model.seen, seen, None);

@@ -10,6 +10,13 @@ use crate::sys::preempt::Mask;
 
 const OLD: u64 = 1;
 const ADDED: u64 = 2;
+/// The signal that is added has come.
+const SENT: u64 = 4;
+
+/// Returns what idle LWPs block, without a fence.
+pub(in crate::mxn::lwp) fn idle() -> u64 {
+    IDLE.load(Ordering::Relaxed)
+}
 
 /// An LWP that has run a thread which blocked both.
 #[repr(align(2048))]
@@ -21,14 +28,22 @@ struct Model {
 
 impl Model {
     fn new() -> Arc<Self> {
-        let model = Self { mask: LwpMask::new(), kernel: AtomicU64::new(OLD | ADDED) };
+        let model = Self { mask: LwpMask::new(), kernel: AtomicU64::from(OLD | ADDED) };
         model.mask.note(Mask::from_bits(OLD | ADDED));
         set_idle(Mask::from_bits(OLD));
         Arc::new(model)
     }
 
     fn set(&self, mask: Mask) {
-        self.kernel.store(mask.bits(), Ordering::Relaxed);
+        let change = |was| Some(was & SENT | mask.bits());
+        let was = self.kernel.fetch_update(Ordering::Relaxed, Ordering::Relaxed, change).unwrap();
+        assert!(was & SENT == 0 || mask.bits() & ADDED != 0, "the LWP has unblocked it");
+    }
+
+    /// The signal comes to this LWP.
+    fn send(&self) {
+        let was = self.kernel.fetch_or(SENT, Ordering::Relaxed);
+        assert!(was & ADDED != 0, "the LWP has unblocked it");
     }
 }
 
@@ -37,18 +52,35 @@ fn added(adopt: fn(&Model), set_idle: fn(Mask)) {
     let lwp = Model::new();
     let adder = spawn_with(lwp.clone(), move |lwp| {
         set_idle(Mask::from_bits(OLD | ADDED));
-        lwp.mask.blocks(ADDED)
+        if lwp.mask.blocks(ADDED) {
+            lwp.send();
+        }
     });
     adopt(&lwp);
-    let seen = adder.join().unwrap();
-    let blocks = lwp.kernel.load(Ordering::Relaxed) & ADDED != 0;
-    assert!(blocks || !seen, "the LWP has unblocked it");
+    adder.join().unwrap();
 }
 
 #[test]
 fn no_lwp_unblocks_what_was_seen_blocked() {
     model(|| {
         added(|lwp| assert!(lwp.mask.adopt_idle_by(|mask| lwp.set(mask))), set_idle);
+    });
+}
+
+/// What is seen blocked has been blocked before.
+#[test]
+fn a_mask_is_noted_when_it_is_set() {
+    model(|| {
+        let lwp = Model::new();
+        lwp.kernel.store(OLD, Ordering::Relaxed);
+        lwp.mask.note(Mask::from_bits(OLD));
+        set_idle(Mask::from_bits(OLD | ADDED));
+        let looker = spawn_with(lwp.clone(), |lwp| {
+            let blocks = lwp.mask.blocks(ADDED);
+            assert!(!blocks || lwp.kernel.load(Ordering::Relaxed) & ADDED != 0);
+        });
+        lwp.mask.adopt_idle_by(|mask| lwp.set(mask));
+        looker.join().unwrap();
     });
 }
 
