@@ -3,7 +3,7 @@
 use std::mem;
 use std::sync::Arc;
 
-use super::{Semaphore, permit};
+use super::{Semaphore, sum};
 use crate::park::wait::{Wait, WaitError, timed};
 
 /// A [`SemaphorePermit`](super::SemaphorePermit) that shares the ownership of its semaphore, and so may
@@ -163,7 +163,7 @@ impl OwnedSemaphorePermit {
     #[track_caller]
     pub fn merge(&mut self, mut other: Self) {
         assert!(Arc::ptr_eq(&self.semaphore, &other.semaphore), "permits of two semaphores");
-        self.permits = permit::sum(self.permits, mem::take(&mut other.permits));
+        self.permits = sum(self.permits, mem::take(&mut other.permits));
     }
 }
 
