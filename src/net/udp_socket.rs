@@ -5,9 +5,8 @@ use std::net::{self, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 
 use socket2::SockAddr;
 
-use super::address;
 use super::common::{adopt, conversions, delegate, settings};
-use super::socket::Socket;
+use super::socket::{Socket, each};
 use crate::park::wait::Wait;
 
 /// A UDP socket: [`std::net::UdpSocket`], in whose calls a green thread blocks only itself.
@@ -44,7 +43,7 @@ impl UdpSocket {
     ///
     /// As [`std::net::UdpSocket::bind`].
     pub fn bind(at: impl ToSocketAddrs) -> io::Result<Self> {
-        address::each(at, |at| net::UdpSocket::bind(at)).map(|socket| Self(Socket::new(socket)))
+        each(at, |at| net::UdpSocket::bind(at)).map(|socket| Self(Socket::new(socket)))
     }
 
     /// Takes messages only from the first of the addresses that can be had, and sends to it without naming
@@ -54,7 +53,7 @@ impl UdpSocket {
     ///
     /// As [`std::net::UdpSocket::connect`].
     pub fn connect(&self, to: impl ToSocketAddrs) -> io::Result<()> {
-        address::each(to, |to| self.0.inner().connect(to))
+        each(to, |to| self.0.inner().connect(to))
     }
 
     /// Waits for a message. Returns its length, and where it comes from.
