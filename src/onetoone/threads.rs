@@ -6,9 +6,8 @@ use super::inner::Inner;
 use crate::backtrace::Unwinder;
 use crate::sys::task_state;
 use crate::thread::info::ThreadInfo;
-use crate::thread::page::{Position, ThreadCursor, ThreadPage};
 use crate::thread::seen::{ThreadChanges, ThreadsSeen};
-use crate::thread::snapshot::Looks;
+use crate::thread::snapshot::{Looks, Position, ThreadCursor, ThreadPage};
 
 impl Inner {
     /// Returns where the cores of its threads say that they belong.

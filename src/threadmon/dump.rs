@@ -19,7 +19,7 @@ use crate::sys::message::all_to_standard_error;
 use crate::sys::once::Mutex;
 #[cfg(target_os = "linux")]
 use crate::sys::quit;
-use crate::thread::page::ThreadCursor;
+use crate::thread::snapshot::ThreadCursor;
 
 /// The threads of one page.
 const PAGE: usize = 4_096;

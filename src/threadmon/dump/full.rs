@@ -15,7 +15,7 @@ use crate::runtime::stats::RuntimeStats;
 use crate::sys::pthread;
 use crate::thread::current::blocking;
 use crate::thread::info::{ThreadInfo, ThreadState};
-use crate::thread::page::ThreadCursor;
+use crate::thread::snapshot::ThreadCursor;
 use crate::threadmon::collect::runtime_view;
 use crate::threadmon::views::RuntimeView;
 
