@@ -12,8 +12,7 @@
 //! end. Nor are waits for a lock with an unknown owner. For all of these, the report says what may end them.
 
 mod graph;
-mod look;
-pub(super) mod owner;
+pub(super) mod look;
 mod shares;
 pub(crate) mod watch;
 

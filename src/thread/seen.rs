@@ -19,7 +19,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::num::NonZeroU64;
 
-use super::deadlock::owner::{has_owners, owner_of};
+use super::deadlock::look::{has_owners, owner_of};
 use super::id::ThreadId;
 use super::info::ThreadInfo;
 use super::snapshot::{Looks, Position};

@@ -15,7 +15,7 @@ use std::fmt;
 use std::num::NonZeroU64;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 
-use super::deadlock::owner::{has_owners, owner_of};
+use super::deadlock::look::{has_owners, owner_of};
 use super::id::ThreadId;
 use super::info::{StackLook, ThreadInfo, ThreadState, TimesNow};
 use super::seen::{Changes, Slot};
