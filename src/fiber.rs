@@ -7,7 +7,6 @@
 
 pub(crate) mod on_cpu;
 pub(crate) mod stack;
-mod thread_register;
 pub(crate) mod tls;
 
 use std::cell::Cell;
@@ -16,7 +15,7 @@ use std::mem::offset_of;
 
 use self::on_cpu::Mounted;
 use self::stack::{Bounds, Stack};
-pub use self::thread_register::ThreadRegister;
+pub use self::tls::ThreadRegister;
 use crate::arch::{self, Entry, SavedSp};
 use crate::park::debugger::{Fact, Facts};
 use crate::sys::memory;
