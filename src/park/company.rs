@@ -30,7 +30,7 @@
 //! Green threads are not counted: their wake-up costs a hundredth, and a runtime has a queue of its own.
 
 use super::current;
-use super::grants::Token;
+use super::waiter::Token;
 use crate::shim::atomic::{AtomicU32, AtomicUsize, Ordering};
 use crate::shim::{OnceLock, assumed_crowd, fork, global};
 use crate::time;
