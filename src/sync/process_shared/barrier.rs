@@ -14,7 +14,6 @@ use crate::park::shared_futex::{self, Awaited, How, LONGEST_NAP, Waited};
 use crate::park::wait::{Wait, WaitError, timed};
 use crate::shim::atomic::{AtomicU32, Ordering};
 use crate::sync::BarrierWaitResult;
-use crate::time;
 
 /// A point where a number of threads, of several processes, wait for each other, round after round.
 ///
@@ -197,8 +196,7 @@ impl Barrier {
             if shared_futex::wait(&mut EndOf(self, round), how) == Waited::Woken {
                 continue;
             }
-            let on_time = if time::has_passed(wait.deadline) { Err(WaitError::TimedOut) } else { Ok(()) };
-            if let Err(why) = wait.begin().and(on_time) {
+            if let Err(why) = wait.go_on() {
                 return if self.take_back(round) { Err(why) } else { Ok(()) };
             }
         }

@@ -18,7 +18,6 @@ use crate::park::shared_futex::{self, Awaited, How, LONGEST_NAP, Waited};
 use crate::park::wait::{Wait, WaitError, timed};
 use crate::shim::atomic::{AtomicU32, Ordering, fence};
 use crate::sync::TooManyPermits;
-use crate::time;
 
 /// A number of permits that threads of several processes take and put back. A thread that finds too few
 /// waits.
@@ -338,10 +337,7 @@ impl Semaphore {
                 if self.try_take(n) {
                     return Ok(());
                 }
-                wait.begin()?;
-                if time::has_passed(wait.deadline) {
-                    return Err(WaitError::TimedOut);
-                }
+                wait.go_on()?;
             }
         }
     }
