@@ -10,7 +10,6 @@ pub(crate) mod stack;
 pub(crate) mod tls;
 
 use std::cell::Cell;
-use std::fmt;
 use std::mem::offset_of;
 
 use self::on_cpu::Mounted;
@@ -57,11 +56,7 @@ impl Context {
     }
 }
 
-impl fmt::Debug for Context {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Context").finish_non_exhaustive()
-    }
-}
+crate::shown::debug! { [] Context: "Context" }
 
 /// A flow of control with a stack of its own.
 #[derive(Debug)]

@@ -120,6 +120,7 @@ mod runtime;
 mod select;
 mod settings;
 mod shim;
+mod shown;
 #[cfg(all(feature = "signal", target_os = "linux"))]
 pub mod signal;
 pub mod sync;

@@ -15,7 +15,6 @@ pub(crate) mod inner;
 mod shutdown;
 mod threads;
 
-use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -223,11 +222,7 @@ impl Drop for OneToOne {
     }
 }
 
-impl fmt::Debug for OneToOne {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OneToOne").field("threads", &self.inner.threads()).finish_non_exhaustive()
-    }
-}
+crate::shown::debug! { [] OneToOne: "OneToOne", "threads": |runtime| runtime.inner.threads() }
 
 #[cfg(test)]
 mod tests;

@@ -118,7 +118,7 @@ impl Barrier {
     }
 }
 
-crate::sync::impls::debug! { [] Barrier: "Barrier" }
+crate::shown::debug! { [] Barrier: "Barrier" }
 
 impl fmt::Debug for BarrierWaitResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

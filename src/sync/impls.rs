@@ -44,22 +44,6 @@ macro_rules! guard {
     };
 }
 
-/// Implements `Debug`: a name and some fields, with a mark that there is more.
-macro_rules! debug {
-    ([$($params:tt)*] $type:ty: $name:literal $(, $field:literal: |$this:ident| $value:expr)*) => {
-        impl<$($params)*> std::fmt::Debug for $type {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.debug_struct($name)
-                    $(.field($field, &{
-                        let $this = self;
-                        $value
-                    }))*
-                    .finish_non_exhaustive()
-            }
-        }
-    };
-}
-
 /// Defines methods that are one expression each, the `unsafe` ones last. The traits of `lock_api` only have
 /// other names for what a raw lock does.
 macro_rules! forward {
@@ -77,4 +61,4 @@ macro_rules! forward {
     };
 }
 
-pub(super) use {debug, forward, guard};
+pub(super) use {forward, guard};

@@ -337,7 +337,7 @@ impl Default for Once {
     }
 }
 
-crate::sync::impls::debug! { [] Once: "Once" }
+crate::shown::debug! { [] Once: "Once" }
 
 impl fmt::Debug for OnceState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

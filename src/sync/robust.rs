@@ -226,7 +226,7 @@ impl<R: RawRobust, T: ?Sized> Lock<R, T> {
 }
 
 // Shown without being locked, which would take the news.
-crate::sync::impls::debug! {
+crate::shown::debug! {
     [R: RawRobust, T: ?Sized] Lock<R, T>: "Lock",
     "locked": |lock| lock.is_locked(),
     "not_recoverable": |lock| lock.is_not_recoverable()
@@ -300,7 +300,7 @@ impl<'a, R: RawRobust, T: ?Sized> Abandoned<'a, R, T> {
     }
 }
 
-crate::sync::impls::debug! { [R: RawRobust, T: ?Sized] Abandoned<'_, R, T>: "Abandoned" }
+crate::shown::debug! { [R: RawRobust, T: ?Sized] Abandoned<'_, R, T>: "Abandoned" }
 
 impl<'a, R: RawRobust, T: ?Sized> Guard<'a, R, T> {
     /// Notes that the value is as it should be. Returns `false` if it was already.

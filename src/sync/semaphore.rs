@@ -287,7 +287,7 @@ impl Default for Semaphore {
     }
 }
 
-crate::sync::impls::debug! { [] Semaphore: "Semaphore", "permits": |semaphore| semaphore.available_permits() }
+crate::shown::debug! { [] Semaphore: "Semaphore", "permits": |semaphore| semaphore.available_permits() }
 
 /// Permits taken from a [`Semaphore`], which go back when this is dropped.
 ///
@@ -372,7 +372,7 @@ impl Drop for SemaphorePermit<'_> {
     }
 }
 
-crate::sync::impls::debug! { [] SemaphorePermit<'_>: "SemaphorePermit", "permits": |permit| permit.permits }
+crate::shown::debug! { [] SemaphorePermit<'_>: "SemaphorePermit", "permits": |permit| permit.permits }
 
 /// The error of [`Semaphore::try_add_permits`]: there would be more than a semaphore can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

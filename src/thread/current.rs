@@ -1,6 +1,5 @@
 //! `Thread` and `ThreadId`: a thread's identity. And what the running thread can do to itself.
 
-use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::time::{Duration, Instant};
 
@@ -211,11 +210,7 @@ impl PartialEq for Thread {
 
 impl Eq for Thread {}
 
-impl fmt::Debug for Thread {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Thread").field("id", &self.id()).field("name", &self.name()).finish_non_exhaustive()
-    }
-}
+crate::shown::debug! { [] Thread: "Thread", "id": |thread| thread.id(), "name": |thread| thread.name() }
 
 /// Returns a handle to the running thread.
 ///

@@ -374,11 +374,7 @@ impl StackLook {
     }
 }
 
-impl fmt::Debug for StackLook {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StackLook").finish_non_exhaustive()
-    }
-}
+crate::shown::debug! { [] StackLook: "StackLook" }
 
 #[cfg(test)]
 mod tests {

@@ -16,7 +16,6 @@
 //! threads wait for (`observe/names.rs`).
 
 use std::collections::HashMap;
-use std::fmt;
 use std::num::NonZeroU64;
 
 use super::deadlock::look::{has_owners, owner_of};
@@ -240,8 +239,4 @@ impl Default for ThreadsSeen {
     }
 }
 
-impl fmt::Debug for ThreadsSeen {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ThreadsSeen").finish_non_exhaustive()
-    }
-}
+crate::shown::debug! { [] ThreadsSeen: "ThreadsSeen" }

@@ -15,7 +15,6 @@
 //! After a group is cancelled, its owner waits for the threads without a limit, as a scope does, and leaves
 //! interrupts to its next wait.
 
-use std::fmt;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::{Duration, Instant};
@@ -300,14 +299,11 @@ impl Wait {
     }
 }
 
-impl<E> fmt::Debug for TaskGroup<'_, '_, E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TaskGroup")
-            .field("scope", &self.scope)
-            .field("deadline", &self.control.deadline)
-            .field("cancelled", &self.control.members.cause())
-            .finish_non_exhaustive()
-    }
+crate::shown::debug! {
+    [E] TaskGroup<'_, '_, E>: "TaskGroup",
+    "scope": |group| &group.scope,
+    "deadline": |group| group.control.deadline,
+    "cancelled": |group| group.control.members.cause()
 }
 
 /// Sets up a group of tasks: its deadline, and how many threads may run at once.

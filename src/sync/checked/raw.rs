@@ -292,7 +292,7 @@ impl RawCheckedMutex {
     }
 }
 
-crate::sync::impls::debug! { [] RawCheckedMutex: "RawCheckedMutex", "locked": |lock| lock.is_locked() }
+crate::shown::debug! { [] RawCheckedMutex: "RawCheckedMutex", "locked": |lock| lock.is_locked() }
 
 #[cfg(all(test, loom))]
 mod loom_checked;

@@ -212,7 +212,7 @@ impl Barrier {
     }
 }
 
-crate::sync::impls::debug! { [] Barrier: "Barrier" }
+crate::shown::debug! { [] Barrier: "Barrier" }
 
 #[cfg(all(test, loom))]
 mod loom_shared_barrier;

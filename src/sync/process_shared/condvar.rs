@@ -297,7 +297,7 @@ fn timed_out<A>((acquired, waited): (A, Result<(), WaitError>)) -> (A, WaitTimeo
     (acquired, WaitTimeoutResult::new(waited.is_err()))
 }
 
-crate::sync::impls::debug! { [] Condvar: "Condvar" }
+crate::shown::debug! { [] Condvar: "Condvar" }
 
 #[cfg(all(test, loom))]
 mod loom_shared_condvar;

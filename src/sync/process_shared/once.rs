@@ -266,4 +266,4 @@ fn poison() -> ! {
     panic!("a process-shared Once is poisoned: the thread or process that ran its closure has failed");
 }
 
-crate::sync::impls::debug! { [] Once: "Once", "state": |once| once.state() }
+crate::shown::debug! { [] Once: "Once", "state": |once| once.state() }

@@ -348,7 +348,7 @@ crate::sync::impls::guard! {
     mut |guard| unsafe { &mut *guard.lock.value.get() }
 }
 
-crate::sync::impls::debug! {
+crate::shown::debug! {
     [T: ?Sized] RwLock<T>: "RwLock",
     "locked": |lock| lock.is_locked(),
     "writes": |lock| lock.is_locked_exclusive()

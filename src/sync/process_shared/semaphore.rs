@@ -374,8 +374,8 @@ impl Drop for SemaphorePermit<'_> {
     }
 }
 
-crate::sync::impls::debug! { [] Semaphore: "Semaphore", "permits": |semaphore| semaphore.available_permits() }
-crate::sync::impls::debug! { [] SemaphorePermit<'_>: "SemaphorePermit", "permits": |permit| permit.permits }
+crate::shown::debug! { [] Semaphore: "Semaphore", "permits": |semaphore| semaphore.available_permits() }
+crate::shown::debug! { [] SemaphorePermit<'_>: "SemaphorePermit", "permits": |permit| permit.permits }
 
 #[cfg(all(test, loom))]
 mod loom_shared_semaphore;

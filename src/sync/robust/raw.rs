@@ -222,7 +222,7 @@ impl RawRobust for RawRobustMutex {
     }
 }
 
-crate::sync::impls::debug! {
+crate::shown::debug! {
     [] RawRobustMutex: "RawRobustMutex",
     "locked": |lock| lock.is_locked(),
     "not_recoverable": |lock| lock.is_not_recoverable()

@@ -176,6 +176,6 @@ impl Drop for OwnedSemaphorePermit {
     }
 }
 
-crate::sync::impls::debug! {
+crate::shown::debug! {
     [] OwnedSemaphorePermit: "OwnedSemaphorePermit", "permits": |permit| permit.permits
 }

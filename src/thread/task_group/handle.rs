@@ -1,7 +1,5 @@
 //! `TaskHandle`: the right to wait for a task and to take its value.
 
-use std::fmt;
-
 use super::control::Control;
 use crate::park::wait::WaitError;
 use crate::thread::current::Thread;
@@ -94,8 +92,4 @@ impl<'scope, T> TaskHandle<'scope, T> {
     }
 }
 
-impl<T> fmt::Debug for TaskHandle<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TaskHandle").field("thread", &self.thread()).finish_non_exhaustive()
-    }
-}
+crate::shown::debug! { [T] TaskHandle<'_, T>: "TaskHandle", "thread": |handle| handle.thread() }

@@ -224,12 +224,8 @@ impl fmt::Display for Dump {
     }
 }
 
-impl fmt::Debug for Dump {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (threads, backtraces) = (self.threads.len(), self.backtraces.len());
-        f.debug_struct("Dump")
-            .field("threads", &threads)
-            .field("backtraces", &backtraces)
-            .finish_non_exhaustive()
-    }
+crate::shown::debug! {
+    [] Dump: "Dump",
+    "threads": |dump| dump.threads.len(),
+    "backtraces": |dump| dump.backtraces.len()
 }
