@@ -24,9 +24,6 @@ use crate::shim::global;
 
 global! {
     static ENTERED: AtomicUsize = AtomicUsize::new(0);
-}
-
-global! {
     static LEFT: AtomicUsize = AtomicUsize::new(0);
 }
 

@@ -52,14 +52,8 @@ const TIMED: Token = Token(4);
 global! {
     /// Kernel threads that were woken in company and have not run since.
     static COMING: AtomicUsize = AtomicUsize::new(0);
-}
-
-global! {
     /// How many of them are allowed: 1 to [`MOST`].
     static ALLOWED: AtomicUsize = AtomicUsize::new(COMING_MOST);
-}
-
-global! {
     /// When the batch that is timed was woken ([`micros`]); 0 if none is.
     static WOKEN_AT: AtomicU32 = AtomicU32::new(0);
 }
