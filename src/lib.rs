@@ -125,7 +125,6 @@ mod shown;
 pub mod signal;
 pub mod sync;
 mod sys;
-#[macro_use]
 pub mod thread;
 #[cfg(unix)]
 pub mod threadmon;

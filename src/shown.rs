@@ -1,4 +1,4 @@
-//! `Debug` of types that show only some of what they have.
+//! What types show of themselves: `Debug` with some of their fields, and methods that only look.
 
 /// Implements `Debug`: a name and some fields, with a mark that there is more.
 macro_rules! debug {
@@ -16,4 +16,15 @@ macro_rules! debug {
     };
 }
 
-pub(crate) use debug;
+/// Defines public methods that only look: one expression each.
+macro_rules! getters {
+    ($($(#[$about:meta])* fn $name:ident(&$this:ident) -> $type:ty = $value:expr;)+) => {$(
+        $(#[$about])*
+        #[must_use]
+        pub fn $name(&$this) -> $type {
+            $value
+        }
+    )+};
+}
+
+pub(crate) use {debug, getters};

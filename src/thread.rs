@@ -16,17 +16,6 @@
 //!
 //! `thread_local!`, and with it everything that uses it, is std's own: each green thread has its own values.
 
-/// Defines public methods that only look: one expression each. `trace` has it, too.
-macro_rules! getters {
-    ($($(#[$about:meta])* fn $name:ident(&$this:ident) -> $type:ty = $value:expr;)+) => {$(
-        $(#[$about])*
-        #[must_use]
-        pub fn $name(&$this) -> $type {
-            $value
-        }
-    )+};
-}
-
 pub(crate) mod awaited;
 pub(crate) mod builder;
 pub(crate) mod current;

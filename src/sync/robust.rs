@@ -206,22 +206,13 @@ impl<R: RawRobust, T: ?Sized> Lock<R, T> {
         self.parts_mut().1
     }
 
-    /// Returns `true` if a thread owns it at this moment; an owner that has ended counts.
-    #[must_use]
-    pub fn is_locked(&self) -> bool {
-        self.raw().is_locked()
-    }
-
-    /// Returns `true` if the running thread owns it.
-    #[must_use]
-    pub fn is_owned_by_current_thread(&self) -> bool {
-        self.raw().is_owned_by_current_thread()
-    }
-
-    /// Returns `true` if no thread can lock it again.
-    #[must_use]
-    pub fn is_not_recoverable(&self) -> bool {
-        self.raw().is_not_recoverable()
+    crate::shown::getters! {
+        /// Returns `true` if a thread owns it at this moment; an owner that has ended counts.
+        fn is_locked(&self) -> bool = self.raw().is_locked();
+        /// Returns `true` if the running thread owns it.
+        fn is_owned_by_current_thread(&self) -> bool = self.raw().is_owned_by_current_thread();
+        /// Returns `true` if no thread can lock it again.
+        fn is_not_recoverable(&self) -> bool = self.raw().is_not_recoverable();
     }
 }
 

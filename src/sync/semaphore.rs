@@ -321,16 +321,11 @@ impl<'a> SemaphorePermit<'a> {
         Self { semaphore, permits }
     }
 
-    /// Returns the semaphore to which these permits go back.
-    #[must_use]
-    pub fn semaphore(&self) -> &'a Semaphore {
-        self.semaphore
-    }
-
-    /// Returns how many permits these are.
-    #[must_use]
-    pub fn num_permits(&self) -> usize {
-        self.permits
+    crate::shown::getters! {
+        /// Returns the semaphore to which these permits go back.
+        fn semaphore(&self) -> &'a Semaphore = self.semaphore;
+        /// Returns how many permits these are.
+        fn num_permits(&self) -> usize = self.permits;
     }
 
     /// Forgets the permits: they are not put back. [`Semaphore::add_permits`] makes new ones.

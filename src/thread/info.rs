@@ -148,7 +148,7 @@ pub struct ThreadInfo {
 }
 
 impl ThreadInfo {
-    getters! {
+    crate::shown::getters! {
         /// Returns its identity, as [`Thread::id`](super::Thread::id) does.
         fn id(&self) -> ThreadId = self.id;
         /// Returns its name, if it was given one.
@@ -330,7 +330,7 @@ impl StackUse {
         Self { size, high_water }
     }
 
-    getters! {
+    crate::shown::getters! {
         /// Returns how many bytes the thread may use.
         fn size(&self) -> usize = self.size;
         /// Returns how many bytes have been used at most, to the page.

@@ -225,7 +225,7 @@ impl ThreadChanges {
         self.threads
     }
 
-    getters! {
+    crate::shown::getters! {
         /// Returns the threads that were listed before and have ended.
         fn ended(&self) -> &[ThreadId] = &self.ended;
         /// Returns `true` if the walk has come to its end. The next call begins another.

@@ -288,16 +288,11 @@ impl<T: ?Sized> RwLock<T> {
         self.value.get_mut()
     }
 
-    /// Returns `true` if a thread reads or writes at this moment, or waits to write.
-    #[must_use]
-    pub fn is_locked(&self) -> bool {
-        self.raw.is_locked()
-    }
-
-    /// Returns `true` if a thread writes at this moment, or waits until no thread reads.
-    #[must_use]
-    pub fn is_locked_exclusive(&self) -> bool {
-        self.raw.is_locked_exclusive()
+    crate::shown::getters! {
+        /// Returns `true` if a thread reads or writes at this moment, or waits to write.
+        fn is_locked(&self) -> bool = self.raw.is_locked();
+        /// Returns `true` if a thread writes at this moment, or waits until no thread reads.
+        fn is_locked_exclusive(&self) -> bool = self.raw.is_locked_exclusive();
     }
 }
 

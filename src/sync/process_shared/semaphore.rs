@@ -348,16 +348,11 @@ impl<'a> SemaphorePermit<'a> {
         Self { semaphore, permits, process: process::this() }
     }
 
-    /// Returns the semaphore to which these permits go back.
-    #[must_use]
-    pub fn semaphore(&self) -> &'a Semaphore {
-        self.semaphore
-    }
-
-    /// Returns how many permits these are.
-    #[must_use]
-    pub fn num_permits(&self) -> usize {
-        self.permits as usize
+    crate::shown::getters! {
+        /// Returns the semaphore to which these permits go back.
+        fn semaphore(&self) -> &'a Semaphore = self.semaphore;
+        /// Returns how many permits these are.
+        fn num_permits(&self) -> usize = self.permits as usize;
     }
 
     /// Forgets the permits: they are not put back. [`Semaphore::add_permits`] makes new ones.

@@ -131,16 +131,11 @@ impl OwnedSemaphorePermit {
         Self { semaphore: Arc::clone(semaphore), permits }
     }
 
-    /// Returns how many permits these are.
-    #[must_use]
-    pub fn num_permits(&self) -> usize {
-        self.permits
-    }
-
-    /// Returns the semaphore that they were taken from.
-    #[must_use]
-    pub fn semaphore(&self) -> &Arc<Semaphore> {
-        &self.semaphore
+    crate::shown::getters! {
+        /// Returns how many permits these are.
+        fn num_permits(&self) -> usize = self.permits;
+        /// Returns the semaphore that they were taken from.
+        fn semaphore(&self) -> &Arc<Semaphore> = &self.semaphore;
     }
 
     /// Forgets the permits: they are not put back. [`Semaphore::add_permits`] makes new ones.

@@ -70,7 +70,7 @@ impl<'scope, T> TaskHandle<'scope, T> {
         }
     }
 
-    getters! {
+    crate::shown::getters! {
         /// Returns the thread of the task, or `None` if the task was not started because the group was
         /// cancelled.
         ///
