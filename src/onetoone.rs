@@ -13,9 +13,9 @@
 pub(crate) mod config;
 pub(crate) mod inner;
 mod shutdown;
-mod threads;
 
 use std::io;
+use std::ptr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,9 +27,10 @@ use crate::park::observed;
 use crate::recorder::session;
 use crate::runtime::registry::{self, Facts, Observed};
 use crate::runtime::{LatencyHistogram, Runtime, RuntimeInfo, RuntimeStats, sealed};
-use crate::sys;
+use crate::sys::{self, task_state};
 use crate::thread::deadlock::Deadlocks;
 use crate::thread::kernel::Host;
+use crate::thread::snapshot::{Looks, Position};
 use crate::thread::{ThreadChanges, ThreadCursor, ThreadInfo, ThreadPage, ThreadsSeen};
 
 /// The 1:1 runtime: each thread is a kernel thread, scheduled by the kernel.
@@ -153,11 +154,21 @@ impl Observed for Inner {
     }
 
     fn threads_page(&self, from: ThreadCursor, max: usize, unwinder: Option<&mut Unwinder>) -> ThreadPage {
-        self.list_page(from, max.max(1), unwinder)
+        if !self.process.is_mine() {
+            return ThreadPage::in_fork(self.home(), from);
+        }
+        let mut looks = Looks::new(self.home(), unwinder);
+        let next = looks.add_from(from.0, max.max(1), ask_kernel);
+        ThreadPage::new(looks.into_infos(false), next)
     }
 
     fn threads_changed(&self, seen: &mut ThreadsSeen, max: usize) -> ThreadChanges {
-        self.list_changed(seen, max.max(1))
+        if !self.process.is_mine() {
+            return ThreadChanges::in_fork(self.home());
+        }
+        seen.walk(self.home(), max.max(1), |looks, from, most| {
+            looks.add_from(from, looks.len().saturating_add(most), ask_kernel)
+        })
     }
 
     fn deadlocks(&self) -> Deadlocks {
@@ -193,6 +204,21 @@ impl Observed for Inner {
 }
 
 impl Inner {
+    /// Returns where the cores of its threads say that they belong.
+    fn home(&self) -> usize {
+        ptr::from_ref(self).addr()
+    }
+
+    /// Returns its threads, and what they do.
+    fn list_threads(&self) -> Vec<ThreadInfo> {
+        if !self.process.is_mine() {
+            return Looks::in_fork(self.home());
+        }
+        let mut looks = Looks::new(self.home(), None);
+        looks.add_from(Position::Start, usize::MAX, ask_kernel);
+        looks.into_sorted()
+    }
+
     fn info(&self) -> RuntimeInfo {
         let threads = self.threads();
         RuntimeInfo {
@@ -205,6 +231,11 @@ impl Inner {
             cpus: None,
         }
     }
+}
+
+/// Asks the kernel if a kernel thread is asleep, and for its CPU.
+fn ask_kernel(tid: u32) -> Option<(bool, Option<u32>)> {
+    task_state::look(tid).map(|look| (look.asleep, look.cpu))
 }
 
 impl Drop for OneToOne {
