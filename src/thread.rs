@@ -16,7 +16,6 @@
 //!
 //! `thread_local!`, and with it everything that uses it, is std's own: each green thread has its own values.
 
-pub(crate) mod awaited;
 pub(crate) mod builder;
 pub(crate) mod current;
 pub(crate) mod deadlock;
