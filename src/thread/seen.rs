@@ -38,6 +38,7 @@ const LOOKS: usize = 32;
 ///
 /// It takes 32 bytes for each green thread that the process has had at most at one time. If it is used with
 /// another runtime, it begins anew.
+#[derive(Default)]
 pub struct ThreadsSeen {
     home: usize,
     /// Where the walk goes on.
@@ -99,7 +100,7 @@ impl ThreadsSeen {
     /// Returns the view of a monitor that has seen no thread.
     #[must_use]
     pub fn new() -> Self {
-        Self { home: 0, next: Position::Start, changes: Changes::default() }
+        Self::default()
     }
 
     /// Goes on with the walk over the threads of the runtime at `home`, until there are `most` changed ones,
@@ -230,12 +231,6 @@ impl ThreadChanges {
         fn ended(&self) -> &[ThreadId] = &self.ended;
         /// Returns `true` if the walk has come to its end. The next call begins another.
         fn is_last(&self) -> bool = self.last;
-    }
-}
-
-impl Default for ThreadsSeen {
-    fn default() -> Self {
-        Self::new()
     }
 }
 

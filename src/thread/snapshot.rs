@@ -294,13 +294,14 @@ fn waiting(wait: &WaitSnapshot, joined: &HashMap<usize, NonZeroU64>) -> ThreadSt
 /// It stays valid when threads begin and end. A walk that begins with [`start`](Self::start) and follows
 /// [`ThreadPage::next`] lists each thread at most once. It lists every thread that lives from its first call
 /// to its last.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub struct ThreadCursor(pub(crate) Position);
 
 /// The next core to look at.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(crate) enum Position {
     /// The first of all.
+    #[default]
     Start,
     /// A green thread's: its chunk, of a type that `mxn` knows, and its number there.
     Green(&'static (dyn Any + Send + Sync), usize),
@@ -317,12 +318,6 @@ impl ThreadCursor {
     #[must_use]
     pub const fn start() -> Self {
         Self(Position::Start)
-    }
-}
-
-impl Default for ThreadCursor {
-    fn default() -> Self {
-        Self::start()
     }
 }
 
