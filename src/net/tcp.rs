@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use socket2::{Domain, SockAddr, Type};
 
-use super::common::{adopt, conversions, delegate, listener, settings, stream};
+use super::common::{adopt, delegate, listener, settings, socket, stream};
 use super::socket::{Socket, each};
 use crate::park::current;
 use crate::park::wait::Wait;
@@ -101,7 +101,7 @@ impl TcpStream {
     }
 }
 
-conversions!(TcpStream, net::TcpStream, |stream| adopt!(stream), |stream| stream.0.into_inner());
+socket!(TcpStream, net::TcpStream, |stream| adopt!(stream), |stream| stream.0.into_inner());
 settings!(TcpStream);
 stream!(TcpStream);
 

@@ -5,7 +5,7 @@ use std::net::{self, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 
 use socket2::SockAddr;
 
-use super::common::{adopt, conversions, delegate, settings};
+use super::common::{adopt, datagrams, delegate, settings, socket};
 use super::socket::{Socket, each};
 use crate::park::wait::Wait;
 
@@ -56,19 +56,6 @@ impl UdpSocket {
         each(to, |to| self.0.inner().connect(to))
     }
 
-    /// Waits for a message. Returns its length, and where it comes from.
-    ///
-    /// # Blocks
-    ///
-    /// The thread only.
-    ///
-    /// # Errors
-    ///
-    /// As [`std::net::UdpSocket::recv_from`].
-    pub fn recv_from(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
-        self.0.recv_from(buffer, false, None).and_then(ip)
-    }
-
     /// Does what [`recv_from`](Self::recv_from) does, and waits as `wait` says.
     ///
     /// # Errors
@@ -99,24 +86,6 @@ impl UdpSocket {
         self.0.send_to(bytes, &to.into(), None)
     }
 
-    /// Waits for a message from where this socket is connected to.
-    ///
-    /// # Errors
-    ///
-    /// As [`std::net::UdpSocket::recv`].
-    pub fn recv(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.0.recv(buffer, false, None)
-    }
-
-    /// Does what [`recv`](Self::recv) does, and waits as `wait` says.
-    ///
-    /// # Errors
-    ///
-    /// As there, and as [`TcpStream::read_with`](super::TcpStream::read_with).
-    pub fn recv_with(&self, buffer: &mut [u8], wait: Wait) -> io::Result<usize> {
-        self.0.recv(buffer, false, Some(wait))
-    }
-
     /// Does what [`recv`](Self::recv) does, and leaves the message where it is.
     ///
     /// # Errors
@@ -124,24 +93,6 @@ impl UdpSocket {
     /// As there.
     pub fn peek(&self, buffer: &mut [u8]) -> io::Result<usize> {
         self.0.recv(buffer, true, None)
-    }
-
-    /// Sends a message to where this socket is connected to.
-    ///
-    /// # Errors
-    ///
-    /// As [`std::net::UdpSocket::send`].
-    pub fn send(&self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.send(bytes, None)
-    }
-
-    /// Returns another handle to the same socket. Its timeouts and its mode are those of now.
-    ///
-    /// # Errors
-    ///
-    /// As std's method.
-    pub fn try_clone(&self) -> io::Result<Self> {
-        Ok(Self(self.0.copy(self.0.inner().try_clone()?)))
     }
 
     delegate! {
@@ -164,5 +115,6 @@ impl UdpSocket {
     }
 }
 
-conversions!(UdpSocket, net::UdpSocket, |socket| adopt!(socket), |socket| socket.0.into_inner());
+socket!(UdpSocket, net::UdpSocket, |socket| adopt!(socket), |socket| socket.0.into_inner());
 settings!(UdpSocket);
+datagrams!(UdpSocket, std::net::UdpSocket, ip);

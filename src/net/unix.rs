@@ -12,9 +12,8 @@ use std::path::PathBuf;
 
 use socket2::SockAddr;
 
-use super::common::{adopt, conversions, delegate, listener, settings, stream};
+use super::common::{adopt, datagrams, delegate, listener, settings, socket, stream};
 use super::socket::Socket;
-use crate::park::wait::Wait;
 use crate::sys::socket;
 use crate::thread::blocking;
 
@@ -89,7 +88,7 @@ impl UnixStream {
     }
 }
 
-conversions!(UnixStream, net::UnixStream, |stream| adopt!(stream), |stream| stream.0.into_inner());
+socket!(UnixStream, net::UnixStream, |stream| adopt!(stream), |stream| stream.0.into_inner());
 settings!(UnixStream);
 stream!(UnixStream);
 
@@ -275,33 +274,6 @@ impl UnixDatagram {
         self.0.inner().connect_addr(to)
     }
 
-    /// Waits for a message. Returns its length, and where it comes from.
-    ///
-    /// # Errors
-    ///
-    /// As [`std::os::unix::net::UnixDatagram::recv_from`].
-    pub fn recv_from(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
-        self.0.recv_from(buffer, false, None).and_then(named)
-    }
-
-    /// Waits for a message.
-    ///
-    /// # Errors
-    ///
-    /// As [`std::os::unix::net::UnixDatagram::recv`].
-    pub fn recv(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.0.recv(buffer, false, None)
-    }
-
-    /// Does what [`recv`](Self::recv) does, and waits as `wait` says.
-    ///
-    /// # Errors
-    ///
-    /// As there, and as [`TcpStream::read_with`](crate::net::TcpStream::read_with).
-    pub fn recv_with(&self, buffer: &mut [u8], wait: Wait) -> io::Result<usize> {
-        self.0.recv(buffer, false, Some(wait))
-    }
-
     /// Sends a message to the socket at `path`.
     ///
     /// # Blocks
@@ -324,15 +296,6 @@ impl UnixDatagram {
         self.0.send_within(bytes, &raw(to)?)
     }
 
-    /// Sends a message to where this socket is connected to.
-    ///
-    /// # Errors
-    ///
-    /// As [`std::os::unix::net::UnixDatagram::send`].
-    pub fn send(&self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.send(bytes, None)
-    }
-
     /// Ends reading, writing or both.
     ///
     /// # Errors
@@ -342,20 +305,12 @@ impl UnixDatagram {
         self.0.shutdown(how)
     }
 
-    /// Returns another handle to the same socket. Its timeouts and its mode are those of now.
-    ///
-    /// # Errors
-    ///
-    /// As std's method.
-    pub fn try_clone(&self) -> io::Result<Self> {
-        Ok(Self(self.0.copy(self.0.inner().try_clone()?)))
-    }
-
     delegate! {
         local_addr() -> SocketAddr;
         peer_addr() -> SocketAddr;
     }
 }
 
-conversions!(UnixDatagram, net::UnixDatagram, |socket| adopt!(socket), |socket| socket.0.into_inner());
+socket!(UnixDatagram, net::UnixDatagram, |socket| adopt!(socket), |socket| socket.0.into_inner());
 settings!(UnixDatagram);
+datagrams!(UnixDatagram, std::os::unix::net::UnixDatagram, named);
