@@ -108,112 +108,7 @@ impl Once {
         Self { protocol: Protocol::new(Phase::Done) }
     }
 
-    /// Calls `f`, if this is the first call. If another thread is running its closure, waits for the end
-    /// of that. When this returns, a closure has returned, and what it did is visible.
-    ///
-    /// # Panics
-    ///
-    /// If `f` does: this `Once` is then *poisoned*. If it is poisoned. If the running thread runs the
-    /// closure: it would wait for itself.
-    ///
-    /// # Blocks
-    ///
-    /// The thread, while another runs its closure.
-    #[inline]
-    #[track_caller]
-    pub fn call_once<F: FnOnce()>(&self, f: F) {
-        if self.is_completed() {
-            return;
-        }
-        let _ = self.call("Once", false, Wait::forever(), |_| f());
-    }
-
-    /// [`call_once`](Self::call_once) that ignores poisoning. After a panic, the next such call calls its
-    /// closure, which is told of the panic. If that returns, this is done.
-    ///
-    /// # Panics
-    ///
-    /// If `f` does: this `Once` is then poisoned. If the running thread runs the closure.
-    ///
-    /// # Blocks
-    ///
-    /// The thread, while another runs its closure.
-    #[inline]
-    #[track_caller]
-    pub fn call_once_force<F: FnOnce(&OnceState)>(&self, f: F) {
-        if self.is_completed() {
-            return;
-        }
-        let _ = self.call("Once", true, Wait::forever(), f);
-    }
-
-    timed! {
-        call_once: ". Only the wait for another thread's closure is limited. \
-            Returns `true` if a closure has returned"
-        /// # Examples
-        ///
-        /// ```
-        /// use selvedge::sync::Once;
-        /// use std::time::Duration;
-        ///
-        /// let once = Once::new();
-        /// let slow = once.call_once_for(|| assert!(!once.is_completed()), Duration::ZERO);
-        /// assert!(slow, "no other thread runs one, and its own may take any time");
-        /// ```
-        ///
-        /// # Panics
-        ///
-        /// As [`call_once`](Self::call_once).
-        #[must_use = "after a timeout it is not done"]
-        #[track_caller]
-        pub fn call_once_for, call_once_until [F: FnOnce()] (&self, f: F) -> bool {
-            |limit| self.is_completed() || self.call("Once", false, limit(), |_| f()).is_ok()
-        }
-    }
-
-    timed! {
-        call_once_force: ". Only the wait for another thread's closure is limited. \
-            Returns `true` if a closure has returned"
-        /// # Panics
-        ///
-        /// As [`call_once_force`](Self::call_once_force).
-        #[must_use = "after a timeout it is not done"]
-        #[track_caller]
-        pub fn call_once_force_for, call_once_force_until [F: FnOnce(&OnceState)] (&self, f: F) -> bool {
-            |limit| self.is_completed() || self.call("Once", true, limit(), f).is_ok()
-        }
-    }
-
-    /// [`call_once`](Self::call_once) that waits for another thread's closure as `wait` says. An interrupt
-    /// does not end the thread's own closure.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use selvedge::sync::Once;
-    /// use selvedge::{Wait, WaitError, thread};
-    ///
-    /// let (once, wait) = (Once::new(), Wait::forever().interruptible());
-    /// thread::current().interrupt();
-    /// assert_eq!(once.call_once_with(wait, || unreachable!()), Err(WaitError::Interrupted));
-    /// assert!(once.call_once_with(wait, || ()).is_ok() && once.is_completed());
-    /// ```
-    ///
-    /// # Panics
-    ///
-    /// As [`call_once`](Self::call_once).
-    ///
-    /// # Errors
-    ///
-    /// [`WaitError`], and `f` was not called.
-    ///
-    /// # Blocks
-    ///
-    /// The thread, while another runs its closure.
-    #[track_caller]
-    pub fn call_once_with<F: FnOnce()>(&self, wait: Wait, f: F) -> Result<(), WaitError> {
-        self.call_reporting("Once", false, wait, |_| f())
-    }
+    super::impls::calls_once! { "selvedge::sync::Once" }
 
     /// [`call_once_force`](Self::call_once_force) that waits for another thread's closure as `wait` says. An
     /// interrupt does not end the thread's own closure.
@@ -231,7 +126,8 @@ impl Once {
     /// The thread, while another runs its closure.
     #[track_caller]
     pub fn call_once_force_with<F: FnOnce(&OnceState)>(&self, wait: Wait, f: F) -> Result<(), WaitError> {
-        self.call_reporting("Once", true, wait, f)
+        wait.begin()?;
+        self.call(true, || wait, f)
     }
 
     /// Returns `true` if a closure has returned. What it did is then visible. Returns `false` while one
@@ -245,22 +141,30 @@ impl Once {
     /// [`Protocol::call`] with a closure that gets an [`OnceState`].
     #[inline]
     #[track_caller]
-    fn call(&self, what: &str, force: bool, wait: Wait, f: impl FnOnce(&OnceState)) -> Result<(), WaitError> {
-        self.protocol.call(what, force, wait, |poisoned| OnceState::tell(poisoned, f))
-    }
-
-    /// [`call`](Self::call) that takes the thread's interrupt. (In [`Wait::run`], a panic would not name the
-    /// caller's line.)
-    #[track_caller]
-    fn call_reporting(
+    fn call_as(
         &self,
         what: &str,
         force: bool,
         wait: Wait,
         f: impl FnOnce(&OnceState),
     ) -> Result<(), WaitError> {
-        wait.begin()?;
-        self.call(what, force, wait, f).map_err(WaitError::reported)
+        self.protocol.call(what, force, wait, |poisoned| OnceState::tell(poisoned, f))
+    }
+
+    /// [`call_as`](Self::call_as), unless a closure has returned. (In [`Wait::run`], a panic would not name the
+    /// caller's line.)
+    #[inline]
+    #[track_caller]
+    fn call(
+        &self,
+        force: bool,
+        wait: impl FnOnce() -> Wait,
+        f: impl FnOnce(&OnceState),
+    ) -> Result<(), WaitError> {
+        if self.is_completed() {
+            return Ok(());
+        }
+        self.call_as("Once", force, wait(), f).map_err(WaitError::reported)
     }
 }
 
