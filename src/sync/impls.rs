@@ -165,6 +165,130 @@ Returns `true` if a closure has returned"
     };
 }
 
+/// Defines how permits of a `Semaphore` are waited for; the path of that is for examples. The methods call
+/// `try_acquire_many`, and a private `take`.
+macro_rules! acquires {
+    ($path:literal) => {
+        /// Takes a permit; waits for it if need be.
+        ///
+        /// # Examples
+        ///
+        /// ```
+        #[doc = concat!("use ", $path, ";")]
+        ///
+        /// let semaphore = Semaphore::new(1);
+        /// let permit = semaphore.acquire();
+        /// assert!(semaphore.try_acquire().is_none());
+        /// drop(permit);
+        /// assert!(semaphore.try_acquire().is_some());
+        /// ```
+        ///
+        /// # Blocks
+        ///
+        /// The thread.
+        #[inline]
+        pub fn acquire(&self) -> SemaphorePermit<'_> {
+            self.acquire_many(1)
+        }
+
+        /// Takes `n` permits at once; waits until all of them are there, if need be. Never waits if `n` is 0.
+        ///
+        /// # Examples
+        ///
+        /// ```
+        #[doc = concat!("use ", $path, ";")]
+        ///
+        /// let semaphore = Semaphore::new(5);
+        /// let permits = semaphore.acquire_many(3);
+        /// assert_eq!((permits.num_permits(), semaphore.available_permits()), (3, 2));
+        /// ```
+        ///
+        /// # Panics
+        ///
+        /// If `n` is more than [`MAX_PERMITS`](Self::MAX_PERMITS): the wait would never end.
+        ///
+        /// # Blocks
+        ///
+        /// The thread.
+        #[inline]
+        pub fn acquire_many(&self, n: usize) -> SemaphorePermit<'_> {
+            let _ = self.take(n, Wait::forever());
+            SemaphorePermit::new(self, n)
+        }
+
+        /// [`acquire`](Self::acquire) that ends as `wait` says.
+        ///
+        /// # Examples
+        ///
+        /// ```
+        #[doc = concat!("use ", $path, ";")]
+        /// use selvedge::{Wait, WaitError, thread};
+        ///
+        /// let semaphore = Semaphore::new(1);
+        /// thread::current().interrupt();
+        /// let wait = Wait::forever().interruptible();
+        /// assert_eq!(semaphore.acquire_with(wait).unwrap_err(), WaitError::Interrupted);
+        /// assert!(semaphore.acquire_with(wait).is_ok());
+        /// ```
+        ///
+        /// # Errors
+        ///
+        /// [`WaitError`], and no permit was taken.
+        ///
+        /// # Blocks
+        ///
+        /// The thread.
+        pub fn acquire_with(&self, wait: Wait) -> Result<SemaphorePermit<'_>, WaitError> {
+            self.acquire_many_with(1, wait)
+        }
+
+        /// [`acquire_many`](Self::acquire_many) that ends as `wait` says.
+        ///
+        /// # Panics
+        ///
+        /// As [`acquire_many`](Self::acquire_many).
+        ///
+        /// # Errors
+        ///
+        /// [`WaitError`], and no permit was taken.
+        ///
+        /// # Blocks
+        ///
+        /// The thread.
+        pub fn acquire_many_with(&self, n: usize, wait: Wait) -> Result<SemaphorePermit<'_>, WaitError> {
+            wait.run(|wait| self.take(n, wait)).map(|()| SemaphorePermit::new(self, n))
+        }
+
+        $crate::park::wait::timed! {
+            acquire
+            /// # Examples
+            ///
+            /// ```
+            #[doc = concat!("use ", $path, ";")]
+            /// use std::time::Duration;
+            ///
+            /// let semaphore = Semaphore::new(0);
+            /// assert!(semaphore.try_acquire_for(Duration::from_millis(1)).is_none());
+            /// ```
+            pub fn try_acquire_for, try_acquire_until(&self) -> Option<SemaphorePermit<'_>> {
+                |limit| self.try_acquire().or_else(|| self.acquire_with(limit()).ok())
+            }
+        }
+
+        $crate::park::wait::timed! {
+            acquire_many
+            /// # Panics
+            ///
+            /// As [`acquire_many`](Self::acquire_many).
+            pub fn try_acquire_many_for, try_acquire_many_until(&self, n: usize)
+                -> Option<SemaphorePermit<'_>>
+            {
+                |limit| self.try_acquire_many(n).or_else(|| self.acquire_many_with(n, limit()).ok())
+            }
+        }
+    };
+}
+
 /// Defines methods that are one expression each, the `unsafe` ones last. The traits of `lock_api` only have
 /// other names for what a raw lock does.
 macro_rules! forward {
@@ -182,4 +306,4 @@ macro_rules! forward {
     };
 }
 
-pub(super) use {calls_once, forward, guard};
+pub(super) use {acquires, calls_once, forward, guard};

@@ -12,7 +12,7 @@ use std::fmt;
 use std::mem;
 use std::ptr;
 
-use crate::park::wait::{Wait, WaitError, timed};
+use crate::park::wait::{Wait, WaitError};
 
 pub use owned::OwnedSemaphorePermit;
 
@@ -101,92 +101,11 @@ impl Semaphore {
         self.protocol.permits()
     }
 
-    /// Takes a permit; waits for it if need be.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use selvedge::sync::Semaphore;
-    /// let semaphore = Semaphore::new(1);
-    /// let permit = semaphore.acquire();
-    /// assert!(semaphore.try_acquire().is_none());
-    /// drop(permit);
-    /// assert!(semaphore.try_acquire().is_some());
-    /// ```
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
+    super::impls::acquires! { "selvedge::sync::Semaphore" }
+
     #[inline]
-    pub fn acquire(&self) -> SemaphorePermit<'_> {
-        self.acquire_many(1)
-    }
-
-    /// Takes `n` permits at once; waits until all of them are there, if need be. Never waits if `n` is 0.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use selvedge::sync::Semaphore;
-    /// let semaphore = Semaphore::new(5);
-    /// let permits = semaphore.acquire_many(3);
-    /// assert_eq!((permits.num_permits(), semaphore.available_permits()), (3, 2));
-    /// ```
-    ///
-    /// # Panics
-    ///
-    /// If `n` is more than [`MAX_PERMITS`](Self::MAX_PERMITS): the wait would never end.
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    #[inline]
-    pub fn acquire_many(&self, n: usize) -> SemaphorePermit<'_> {
-        let _ = self.protocol.take(n, Wait::forever());
-        SemaphorePermit::new(self, n)
-    }
-
-    /// [`acquire`](Self::acquire) that ends as `wait` says.
-    ///
-    /// # Errors
-    ///
-    /// [`WaitError`], and no permit was taken.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use selvedge::sync::Semaphore;
-    /// use selvedge::{Wait, WaitError, thread};
-    ///
-    /// let semaphore = Semaphore::new(1);
-    /// thread::current().interrupt();
-    /// let wait = Wait::forever().interruptible();
-    /// assert_eq!(semaphore.acquire_with(wait).unwrap_err(), WaitError::Interrupted);
-    /// assert!(semaphore.acquire_with(wait).is_ok());
-    /// ```
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    pub fn acquire_with(&self, wait: Wait) -> Result<SemaphorePermit<'_>, WaitError> {
-        self.acquire_many_with(1, wait)
-    }
-
-    /// [`acquire_many`](Self::acquire_many) that ends as `wait` says.
-    ///
-    /// # Panics
-    ///
-    /// As [`acquire_many`](Self::acquire_many).
-    ///
-    /// # Errors
-    ///
-    /// [`WaitError`], and no permit was taken.
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    pub fn acquire_many_with(&self, n: usize, wait: Wait) -> Result<SemaphorePermit<'_>, WaitError> {
-        wait.run(|wait| self.protocol.take(n, wait)).map(|()| SemaphorePermit::new(self, n))
+    fn take(&self, n: usize, wait: Wait) -> Result<(), WaitError> {
+        self.protocol.take(n, wait)
     }
 
     /// Takes a permit if there is one and no thread waits.
@@ -199,32 +118,6 @@ impl Semaphore {
     #[inline]
     pub fn try_acquire_many(&self, n: usize) -> Option<SemaphorePermit<'_>> {
         self.protocol.try_take(n).then(|| SemaphorePermit::new(self, n))
-    }
-
-    timed! {
-        acquire
-        /// # Examples
-        ///
-        /// ```
-        /// # use selvedge::sync::Semaphore;
-        /// use std::time::Duration;
-        ///
-        /// let semaphore = Semaphore::new(0);
-        /// assert!(semaphore.try_acquire_for(Duration::from_millis(1)).is_none());
-        /// ```
-        pub fn try_acquire_for, try_acquire_until(&self) -> Option<SemaphorePermit<'_>> {
-            |limit| self.take_by(1, limit).then(|| SemaphorePermit::new(self, 1))
-        }
-    }
-
-    timed! {
-        acquire_many
-        /// # Panics
-        ///
-        /// As [`acquire_many`](Self::acquire_many).
-        pub fn try_acquire_many_for, try_acquire_many_until(&self, n: usize) -> Option<SemaphorePermit<'_>> {
-            |limit| self.take_by(n, limit).then(|| SemaphorePermit::new(self, n))
-        }
     }
 
     /// Takes `n` permits, and ends as `wait` says. Returns `true` if it has them.
