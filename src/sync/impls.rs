@@ -289,6 +289,64 @@ macro_rules! acquires {
     };
 }
 
+/// Defines the waits at a `Barrier`, the path of which is for examples. They call a private method, `pass`.
+macro_rules! waits_at {
+    ($path:literal) => {
+        /// Waits until all threads of this round have come. The barrier is then ready for the next round.
+        ///
+        /// # Blocks
+        ///
+        /// The thread.
+        #[inline]
+        pub fn wait(&self) -> BarrierWaitResult {
+            BarrierWaitResult::new(self.pass(Wait::forever()) == Ok(true))
+        }
+
+        $crate::park::wait::timed! {
+            wait: "; then the arrival is taken back and `None` is returned"
+            /// # Examples
+            ///
+            /// ```
+            #[doc = concat!("use ", $path, ";")]
+            /// use std::time::Duration;
+            ///
+            /// let barrier = Barrier::new(2);
+            /// assert!(barrier.wait_for(Duration::from_millis(1)).is_none());
+            /// ```
+            #[must_use = "after a timeout the others have not come"]
+            pub fn wait_for, wait_until(&self) -> Option<BarrierWaitResult> {
+                |limit| self.pass(limit()).ok().map(BarrierWaitResult::new)
+            }
+        }
+
+        /// [`wait`](Self::wait) that ends as `wait` says. If it ends early, the arrival is taken back, and the
+        /// others wait for another in its place.
+        ///
+        /// # Examples
+        ///
+        /// ```
+        #[doc = concat!("use ", $path, ";")]
+        /// use selvedge::{Wait, WaitError, thread};
+        ///
+        /// let barrier = Barrier::new(2);
+        /// thread::current().interrupt();
+        /// let wait = Wait::forever().interruptible();
+        /// assert_eq!(barrier.wait_with(wait).unwrap_err(), WaitError::Interrupted);
+        /// ```
+        ///
+        /// # Errors
+        ///
+        /// [`WaitError`], and this thread has not arrived.
+        ///
+        /// # Blocks
+        ///
+        /// The thread.
+        pub fn wait_with(&self, wait: Wait) -> Result<BarrierWaitResult, WaitError> {
+            wait.run(|wait| self.pass(wait)).map(BarrierWaitResult::new)
+        }
+    };
+}
+
 /// Defines methods that are one expression each, the `unsafe` ones last. The traits of `lock_api` only have
 /// other names for what a raw lock does.
 macro_rules! forward {
@@ -306,4 +364,4 @@ macro_rules! forward {
     };
 }
 
-pub(super) use {acquires, calls_once, forward, guard};
+pub(super) use {acquires, calls_once, forward, guard, waits_at};
