@@ -44,8 +44,8 @@ macro_rules! guard {
     };
 }
 
-/// Defines the calls of a `Once`, the path of which is for examples. They call a private method, `call`, which
-/// ignores poisoning if it is told so.
+/// Defines the calls of a `Once`, the path of which is for examples. They call a private method, `call`,
+/// which ignores poisoning if it is told so.
 macro_rules! calls_once {
     ($path:literal) => {
         /// Calls `f`, if this is the first call. If another thread is running its closure, waits for the end
@@ -131,8 +131,8 @@ Returns `true` if a closure has returned"
             }
         }
 
-        /// [`call_once`](Self::call_once) that waits for another thread's closure as `wait` says. An interrupt
-        /// does not end the thread's own closure.
+        /// [`call_once`](Self::call_once) that waits for another thread's closure as `wait` says. An
+        /// interrupt does not end the thread's own closure.
         ///
         /// # Examples
         ///
@@ -319,8 +319,8 @@ macro_rules! waits_at {
             }
         }
 
-        /// [`wait`](Self::wait) that ends as `wait` says. If it ends early, the arrival is taken back, and the
-        /// others wait for another in its place.
+        /// [`wait`](Self::wait) that ends as `wait` says. If it ends early, the arrival is taken back, and
+        /// the others wait for another in its place.
         ///
         /// # Examples
         ///

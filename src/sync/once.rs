@@ -151,8 +151,8 @@ impl Once {
         self.protocol.call(what, force, wait, |poisoned| OnceState::tell(poisoned, f))
     }
 
-    /// [`call_as`](Self::call_as), unless a closure has returned. (In [`Wait::run`], a panic would not name the
-    /// caller's line.)
+    /// [`call_as`](Self::call_as), unless a closure has returned. (In [`Wait::run`], a panic would not name
+    /// the caller's line.)
     #[inline]
     #[track_caller]
     fn call(
