@@ -7,16 +7,14 @@
 
 pub(crate) mod on_cpu;
 pub(crate) mod stack;
-mod thread_register;
 pub(crate) mod tls;
 
 use std::cell::Cell;
-use std::fmt;
 use std::mem::offset_of;
 
 use self::on_cpu::Mounted;
 use self::stack::{Bounds, Stack};
-pub use self::thread_register::ThreadRegister;
+pub use self::tls::ThreadRegister;
 use crate::arch::{self, Entry, SavedSp};
 use crate::park::debugger::{Fact, Facts};
 use crate::sys::memory;
@@ -58,11 +56,7 @@ impl Context {
     }
 }
 
-impl fmt::Debug for Context {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Context").finish_non_exhaustive()
-    }
-}
+crate::shown::debug! { [] Context: "Context" }
 
 /// A flow of control with a stack of its own.
 #[derive(Debug)]

@@ -3,7 +3,6 @@
 //! Sockets have types of their own, in [`net`](crate::net). For all other descriptors that can be polled
 //! there is [`Async`]. A green thread that waits in it blocks only itself.
 
-use std::fmt;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::time::Duration;
@@ -262,8 +261,4 @@ impl<T: AsFd> AsRawFd for Async<T> {
     }
 }
 
-impl<T: fmt::Debug> fmt::Debug for Async<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Async").field("inner", &self.inner).finish_non_exhaustive()
-    }
-}
+crate::shown::debug! { [T: std::fmt::Debug] Async<T>: "Async", "inner": |it| &it.inner }

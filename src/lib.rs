@@ -120,11 +120,11 @@ mod runtime;
 mod select;
 mod settings;
 mod shim;
+mod shown;
 #[cfg(all(feature = "signal", target_os = "linux"))]
 pub mod signal;
 pub mod sync;
 mod sys;
-#[macro_use]
 pub mod thread;
 #[cfg(unix)]
 pub mod threadmon;

@@ -26,7 +26,6 @@ pub(crate) mod start;
 mod stats;
 mod threads;
 mod timer;
-mod visit;
 
 use std::fmt;
 use std::io;

@@ -55,7 +55,6 @@
 //! # std::io::Result::Ok(())
 //! ```
 
-mod address;
 mod common;
 pub(crate) mod socket;
 mod tcp;
@@ -67,6 +66,6 @@ pub use std::net::{
     ToSocketAddrs,
 };
 
-pub use self::address::lookup_host;
+pub use self::socket::lookup_host;
 pub use self::tcp::{Incoming, TcpListener, TcpStream};
 pub use self::udp_socket::UdpSocket;

@@ -12,11 +12,10 @@
 
 pub(crate) mod config;
 pub(crate) mod inner;
-mod shutdown;
-mod threads;
 
-use std::fmt;
 use std::io;
+use std::mem::ManuallyDrop;
+use std::ptr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,14 +23,18 @@ pub use self::config::Builder;
 use self::inner::Inner;
 use crate::backtrace::Unwinder;
 use crate::interpose;
-use crate::park::observed;
+use crate::park::{core_pool, observed};
 use crate::recorder::session;
 use crate::runtime::registry::{self, Facts, Observed};
 use crate::runtime::{LatencyHistogram, Runtime, RuntimeInfo, RuntimeStats, sealed};
 use crate::sys;
+use crate::sys::task_state::{self, is_asleep};
 use crate::thread::deadlock::Deadlocks;
 use crate::thread::kernel::Host;
+use crate::thread::shutdown_report::{KernelThreadInfo, ShutdownTimeout, drain, see_off};
+use crate::thread::snapshot::{Looks, Position};
 use crate::thread::{ThreadChanges, ThreadCursor, ThreadInfo, ThreadPage, ThreadsSeen};
+use crate::time;
 
 /// The 1:1 runtime: each thread is a kernel thread, scheduled by the kernel.
 ///
@@ -154,11 +157,21 @@ impl Observed for Inner {
     }
 
     fn threads_page(&self, from: ThreadCursor, max: usize, unwinder: Option<&mut Unwinder>) -> ThreadPage {
-        self.list_page(from, max.max(1), unwinder)
+        if !self.process.is_mine() {
+            return ThreadPage::in_fork(self.home(), from);
+        }
+        let mut looks = Looks::new(self.home(), unwinder);
+        let next = looks.add_from(from.0, max.max(1), ask_kernel);
+        ThreadPage::new(looks.into_infos(false), next)
     }
 
     fn threads_changed(&self, seen: &mut ThreadsSeen, max: usize) -> ThreadChanges {
-        self.list_changed(seen, max.max(1))
+        if !self.process.is_mine() {
+            return ThreadChanges::in_fork(self.home());
+        }
+        seen.walk(self.home(), max.max(1), |looks, from, most| {
+            looks.add_from(from, looks.len().saturating_add(most), ask_kernel)
+        })
     }
 
     fn deadlocks(&self) -> Deadlocks {
@@ -194,6 +207,21 @@ impl Observed for Inner {
 }
 
 impl Inner {
+    /// Returns where the cores of its threads say that they belong.
+    fn home(&self) -> usize {
+        ptr::from_ref(self).addr()
+    }
+
+    /// Returns its threads, and what they do.
+    fn list_threads(&self) -> Vec<ThreadInfo> {
+        if !self.process.is_mine() {
+            return Looks::in_fork(self.home());
+        }
+        let mut looks = Looks::new(self.home(), None);
+        looks.add_from(Position::Start, usize::MAX, ask_kernel);
+        looks.into_sorted()
+    }
+
     fn info(&self) -> RuntimeInfo {
         let threads = self.threads();
         RuntimeInfo {
@@ -206,6 +234,11 @@ impl Inner {
             cpus: None,
         }
     }
+}
+
+/// Asks the kernel if a kernel thread is asleep, and for its CPU.
+fn ask_kernel(tid: u32) -> Option<(bool, Option<u32>)> {
+    task_state::look(tid).map(|look| (look.asleep, look.cpu))
 }
 
 impl Drop for OneToOne {
@@ -223,9 +256,78 @@ impl Drop for OneToOne {
     }
 }
 
-impl fmt::Debug for OneToOne {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OneToOne").field("threads", &self.inner.threads()).finish_non_exhaustive()
+crate::shown::debug! { [] OneToOne: "OneToOne", "threads": |runtime| runtime.inner.threads() }
+
+impl OneToOne {
+    /// Waits for all threads of the runtime to end, for at most `timeout`.
+    ///
+    /// After half of that time, it [interrupts](crate::thread::Thread::interrupt) all threads. From then on,
+    /// every wait of theirs that can be interrupted returns the error, each time anew.
+    /// [`thread::take_interrupt`](crate::thread::take_interrupt) returns `true`, and the threads start no
+    /// more threads. A `timeout` of zero interrupts at once.
+    ///
+    /// Their kernel threads run a little longer: destructors of pthread keys run there. Those of detached
+    /// threads get the time that is left, or a second if that is more.
+    ///
+    /// If one of the runtime's own threads calls this, it waits for the others.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::{OneToOne, Runtime, Wait, thread};
+    /// use std::time::Duration;
+    ///
+    /// let rt = OneToOne::new()?;
+    /// let second = Duration::from_secs(1);
+    /// rt.spawn(move || while thread::sleep_with(Wait::timeout(second).interruptible()).is_ok() {});
+    /// rt.shutdown(Duration::from_millis(100))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ShutdownTimeout`], which lists the threads that have not ended, and what they do. They go on. If all
+    /// threads have ended, the list is of kernel threads. In a fork of the process that built the runtime,
+    /// always, and at once.
+    ///
+    /// # Blocks
+    ///
+    /// The calling thread, until all others have ended or the time is over.
+    pub fn shutdown(self, timeout: Duration) -> Result<(), ShutdownTimeout> {
+        if !self.inner.process.is_mine() {
+            return Err(ShutdownTimeout::in_fork());
+        }
+        let deadline = time::after(timeout);
+        let own = usize::from(self.inner.is_own());
+        let none_left = || self.inner.live.count() <= own;
+        let home = self.inner.home();
+        let interrupt = || {
+            self.inner.interrupt();
+            core_pool::all().for_each(|kernel| kernel.thread().interrupt_one_of_all(home));
+        };
+        if !drain(timeout, none_left, interrupt) {
+            let unstopped = ShutdownTimeout::without_caller(self.inner.list_threads());
+            // Otherwise the last ones have ended at this moment, and are not counted yet.
+            if !unstopped.threads().is_empty() {
+                self.let_go();
+                return Err(unstopped);
+            }
+        }
+        // Nothing is left to wait for but kernel threads on their way out.
+        if own > 0 || see_off(deadline, || none_left() && self.inner.reaper.try_close()) {
+            return Ok(());
+        }
+        let ended = self.inner.reaper.left().into_iter();
+        let left = ended.map(|ended| KernelThreadInfo::of_ended(ended, is_asleep)).collect();
+        self.let_go();
+        Err(ShutdownTimeout::at_their_end(left))
+    }
+
+    /// Drops the runtime without waiting for its threads. They keep what they share.
+    fn let_go(self) {
+        let this = ManuallyDrop::new(self);
+        // SAFETY: taken once, out of a value that is not dropped.
+        drop(unsafe { ptr::read::<Arc<Inner>>(&this.inner) });
     }
 }
 

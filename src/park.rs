@@ -12,7 +12,6 @@ pub(crate) mod exit;
 pub(crate) mod fetches;
 pub(crate) mod fork;
 pub(crate) mod futex;
-mod grants;
 pub(crate) mod interrupt;
 pub(crate) mod kernel_park;
 pub(crate) mod mutex_handoff;

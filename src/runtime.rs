@@ -19,8 +19,8 @@ use crate::thread::current;
 use crate::thread::deadlock::Deadlocks;
 use crate::thread::handle::JoinHandle;
 use crate::thread::info::ThreadInfo;
-use crate::thread::page::{ThreadCursor, ThreadPage};
 use crate::thread::seen::{ThreadChanges, ThreadsSeen};
+use crate::thread::snapshot::{ThreadCursor, ThreadPage};
 
 /// A thread runtime: [`mxn`](crate::mxn) (green threads) or [`OneToOne`](crate::OneToOne) (kernel threads).
 ///

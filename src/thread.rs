@@ -16,18 +16,6 @@
 //!
 //! `thread_local!`, and with it everything that uses it, is std's own: each green thread has its own values.
 
-/// Defines public methods that only look: one expression each. `trace` has it, too.
-macro_rules! getters {
-    ($($(#[$about:meta])* fn $name:ident(&$this:ident) -> $type:ty = $value:expr;)+) => {$(
-        $(#[$about])*
-        #[must_use]
-        pub fn $name(&$this) -> $type {
-            $value
-        }
-    )+};
-}
-
-pub(crate) mod awaited;
 pub(crate) mod builder;
 pub(crate) mod current;
 pub(crate) mod deadlock;
@@ -37,8 +25,6 @@ pub(crate) mod info;
 mod join_future;
 pub(crate) mod kernel;
 mod map_headroom;
-mod no_preempt;
-pub(crate) mod page;
 #[cfg(unix)]
 pub(crate) mod pthread;
 mod scope;
@@ -46,14 +32,14 @@ pub(crate) mod seen;
 pub(crate) mod shutdown_report;
 pub(crate) mod snapshot;
 pub(crate) mod spawning;
-pub(crate) mod stack_use;
 pub(crate) mod task;
 mod task_group;
-pub(crate) mod times;
 
 use std::io;
 use std::num::NonZeroUsize;
 
+use crate::park::current::try_current;
+use crate::park::no_preempt::{NoPreempt, is_allowed};
 use crate::shim;
 
 pub use std::thread::{AccessError, LocalKey, panicking};
@@ -69,17 +55,14 @@ pub use self::deadlock::watch::OnDeadlock;
 pub use self::deadlock::{Blocked, Cycle, Deadlocks, EndsBy, Standstill, record_owners};
 pub use self::handle::JoinHandle;
 pub use self::id::ThreadId;
-pub use self::info::{ThreadInfo, ThreadState};
+pub use self::info::{StackUse, ThreadInfo, ThreadState, ThreadTimes};
 pub use self::join_future::{JoinFuture, ScopedJoinFuture};
-pub use self::no_preempt::no_preempt;
-pub use self::page::{ThreadCursor, ThreadPage};
 pub use self::scope::{Scope, ScopedJoinHandle, scope};
 pub use self::seen::{ThreadChanges, ThreadsSeen};
 pub use self::shutdown_report::{KernelThreadInfo, ShutdownTimeout};
-pub use self::stack_use::StackUse;
+pub use self::snapshot::{ThreadCursor, ThreadPage};
 pub use self::task::Result;
 pub use self::task_group::{TaskGroup, TaskGroupBuilder, TaskHandle, task_group};
-pub use self::times::ThreadTimes;
 pub use crate::park::interrupt::Interrupted;
 pub use crate::park::priority::Priority;
 pub use crate::park::reason::WaitReason;
@@ -106,4 +89,49 @@ pub use crate::park::reason::WaitReason;
 /// While some small files of `/proc` and `/sys` are read. Callers should keep the result.
 pub fn available_parallelism() -> io::Result<NonZeroUsize> {
     NonZeroUsize::new(shim::available_cpus()).ok_or_else(|| io::ErrorKind::Unsupported.into())
+}
+
+/// Runs `f` without taking the thread's time slice away.
+///
+/// This is for the few instructions around something that other threads would spin for: a spinlock, a
+/// sequence of stores to a device. `f` must not compute for long. Its LWP's slot would be handed to another
+/// LWP, and for a while more kernel threads than slots would run. `f` may wait, as any code may, and then
+/// gives its LWP up. Calls may be nested. If the slice was over meanwhile, the thread gives way at the end.
+///
+/// On the 1:1 runtime, for bound threads and foreign ones, only the kernel decides, and `f` just runs.
+/// (Solaris had the same as `schedctl_start` and `schedctl_stop`.)
+///
+/// # Examples
+///
+/// ```
+/// use selvedge::thread;
+///
+/// assert_eq!(thread::no_preempt(|| 7), 7);
+/// ```
+///
+/// # Blocks
+///
+/// What `f` blocks.
+pub fn no_preempt<F, T>(f: F) -> T
+where
+    F: FnOnce() -> T,
+{
+    let _section = Section { held: Some(NoPreempt::hold()) };
+    f()
+}
+
+/// Ends a section, even if `f` unwinds.
+struct Section {
+    held: Option<NoPreempt>,
+}
+
+impl Drop for Section {
+    fn drop(&mut self) {
+        self.held = None;
+        if is_allowed()
+            && let Some(me) = try_current()
+        {
+            me.backend().leave_if_asked(&me);
+        }
+    }
 }

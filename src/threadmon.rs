@@ -21,7 +21,6 @@ mod metrics;
 pub(crate) mod server;
 mod socket;
 mod views;
-mod wants;
 pub mod wire;
 
 pub use self::client::Client;

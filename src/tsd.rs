@@ -38,7 +38,6 @@
 mod keys;
 
 use std::cell::UnsafeCell;
-use std::fmt;
 use std::io;
 use std::marker::PhantomData;
 use std::mem;
@@ -484,11 +483,7 @@ impl<T: 'static> Default for Key<T> {
     }
 }
 
-impl<T: 'static> fmt::Debug for Key<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Key").finish_non_exhaustive()
-    }
-}
+crate::shown::debug! { [T: 'static] Key<T>: "Key" }
 
 #[cfg(all(test, loom))]
 mod loom_number;

@@ -162,40 +162,27 @@ impl<T> Sender<T> {
         })
     }
 
-    /// Returns `true` if there is no message in the channel. A rendezvous channel is empty, unless a receiver
-    /// has given a message back.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Returns `true` if there are as many messages in the channel as it holds. A rendezvous channel is
-    /// always full.
-    #[must_use]
-    pub fn is_full(&self) -> bool {
-        self.channel.is_full()
-    }
-
-    /// Returns how many messages are in the channel.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.channel.len()
-    }
-
-    /// Returns how many messages the channel holds; `None`: any number.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use selvedge::channel;
-    ///
-    /// assert_eq!(channel::unbounded::<u32>().0.capacity(), None);
-    /// assert_eq!(channel::bounded::<u32>(5).0.capacity(), Some(5));
-    /// assert_eq!(channel::rendezvous::<u32>().0.capacity(), Some(0));
-    /// ```
-    #[must_use]
-    pub fn capacity(&self) -> Option<usize> {
-        self.channel.capacity
+    crate::shown::getters! {
+        /// Returns `true` if there is no message in the channel. A rendezvous channel is empty, unless a
+        /// receiver has given a message back.
+        fn is_empty(&self) -> bool = self.len() == 0;
+        /// Returns `true` if there are as many messages in the channel as it holds. A rendezvous channel is
+        /// always full.
+        fn is_full(&self) -> bool = self.channel.is_full();
+        /// Returns how many messages are in the channel.
+        fn len(&self) -> usize = self.channel.len();
+        /// Returns how many messages the channel holds; `None`: any number.
+        ///
+        /// # Examples
+        ///
+        /// ```
+        /// use selvedge::channel;
+        ///
+        /// assert_eq!(channel::unbounded::<u32>().0.capacity(), None);
+        /// assert_eq!(channel::bounded::<u32>(5).0.capacity(), Some(5));
+        /// assert_eq!(channel::rendezvous::<u32>().0.capacity(), Some(0));
+        /// ```
+        fn capacity(&self) -> Option<usize> = self.channel.capacity;
     }
 
     /// Returns `true` if both send to one channel.

@@ -28,7 +28,6 @@ mod cache;
 mod chain;
 mod lock;
 mod mapped;
-mod overflow;
 mod pool;
 
 use std::cell::Cell;
@@ -40,13 +39,14 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use chain::Chain;
 
 pub(crate) use cache::Cache;
-pub(crate) use overflow::report_overflows;
 pub(crate) use pool::{give_back, in_child, notice_surplus, take, trim, trim_to};
 
+use crate::park::current;
 use crate::park::debugger::{Fact, Facts};
 use crate::sys::bytes::Bytes;
 use crate::sys::mmap::{self, page_size};
 use crate::sys::once::OnceLock;
+use crate::sys::sigstack::{self, Overflow};
 
 /// The smallest usable size. Smaller requests get it.
 pub(crate) const SMALLEST: usize = 4 << 10;
@@ -295,6 +295,34 @@ impl fmt::Debug for Stack {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Stack({:p}..{:p}, {})", self.limit(), self.top(), Bytes(self.usable()))
     }
+}
+
+/// Makes an overflow of a green thread's stack print which thread it was, and abort. Process-wide, once.
+pub(crate) fn report_overflows() -> io::Result<()> {
+    sigstack::explain_with(explain);
+    sigstack::install_handler()
+}
+
+/// Explains a fault. Runs in the fault handler: takes no lock and allocates nothing.
+///
+/// A fault in a red zone is an overflow only if the faulting thread is the one that uses the span. Otherwise
+/// it is a wild pointer, which is left to the earlier handler of such faults.
+fn explain(fault: usize) -> Option<Overflow> {
+    let stack = mapped::find(fault)?;
+    if !mapped::red_zone(stack).contains(&fault) {
+        return None;
+    }
+    let thread = current::try_current();
+    let here: *const () = thread.map_or(std::ptr::null(), |thread| std::ptr::from_ref(thread.core()).cast());
+    if stack.owner().cast_const() != here {
+        return None;
+    }
+    let core = thread.map(|thread| thread.core());
+    Some(Overflow {
+        name: core.and_then(|core| core.name()),
+        id: core.map(|core| core.id().get()),
+        size: stack.usable(),
+    })
 }
 
 #[cfg(all(test, unix))]

@@ -20,14 +20,58 @@
 mod aside;
 mod self_test;
 
+use std::fmt;
 use std::io;
 
-use super::ThreadRegister;
 use super::stack::Stack;
 use crate::arch::{self, SavedSp};
 use crate::sys::once::OnceLock;
 use crate::sys::tcb::{self, Library};
 use aside::ASIDE;
+
+/// How green threads keep a thread register of their own, and with it `thread_local!`, `errno` and C
+/// libraries.
+///
+/// The rungs of a ladder, the best first. A runtime takes the best of the first two that the machine has,
+/// unless its [builder](crate::mxn::Builder::thread_register) asks for one.
+///
+/// # Examples
+///
+/// ```
+/// use selvedge::{Mxn, Runtime, ThreadRegister};
+///
+/// let rt = Mxn::new()?;
+/// assert_ne!(rt.info().thread_register, Some(ThreadRegister::Pinned));
+/// # std::io::Result::Ok(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ThreadRegister {
+    /// Written at every switch, by an instruction of the processor.
+    Switched,
+    /// Written at every switch, by a system call.
+    Syscall,
+    /// Not written. Green threads stay on the LWP that first ran them, and share its thread-locals.
+    Pinned,
+}
+
+impl ThreadRegister {
+    /// Returns `true` if each green thread has a register of its own, and with it thread-locals.
+    #[inline]
+    pub(crate) fn is_per_thread(self) -> bool {
+        self != Self::Pinned
+    }
+}
+
+impl fmt::Display for ThreadRegister {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Switched => "switched",
+            Self::Syscall => "syscall",
+            Self::Pinned => "pinned",
+        })
+    }
+}
 
 /// Chooses the rung for what a program asks for; `None`: the best that works, and never `Pinned`.
 ///
@@ -48,7 +92,7 @@ pub(crate) fn choose(wanted: Option<ThreadRegister>) -> io::Result<ThreadRegiste
 }
 
 #[cold]
-fn missing(what: &str, why: &dyn std::fmt::Display) -> io::Error {
+fn missing(what: &str, why: &dyn fmt::Display) -> io::Error {
     io::Error::new(
         io::ErrorKind::Unsupported,
         format!(

@@ -8,14 +8,14 @@ use std::time::Instant;
 
 use super::green::{self, Green};
 use super::kernel_threads::Helper;
+use super::life::end::Visit;
 use super::lwp::Lwp;
 use super::sched::{Scheduler, switch};
 use super::timer;
-use super::visit::Greens;
 use crate::fiber::stack::{self, SizeClass};
 use crate::fiber::tls;
 use crate::interpose::HAS_MASKS;
-use crate::park::backend::{Backend, Sleep, SpawnOptions, Spawner, TaskRef};
+use crate::park::backend::{Backend, CorePool, Sleep, SpawnOptions, Spawner, TaskRef};
 use crate::park::current;
 use crate::park::fork;
 use crate::park::mutex_handoff::HeldMutex;
@@ -430,4 +430,34 @@ fn prepare(
     // SAFETY: the thread is free, the stack was prepared for it, and `begin` does not return.
     unsafe { green.fiber.put_on(stack, tp, switch::begin, green.ptr().as_ptr().cast()) };
     Ok(green)
+}
+
+/// The pool of the cores of all green threads, of all runtimes.
+#[derive(Debug)]
+pub(crate) struct Greens;
+
+impl CorePool for Greens {
+    fn reprioritized(&self, thread: ThreadRef) {
+        if current::try_current() == Some(thread) {
+            // It runs, so it is in no queue.
+            return;
+        }
+        let _no_preempt = NoPreempt::hold();
+        if let Some(visit) = Visit::of(thread) {
+            // SAFETY: this is the pool of green threads' cores alone.
+            visit.scheduler().reprioritize(unsafe { Green::of(thread) });
+        }
+    }
+
+    fn recycle(&self, core: ThreadRef) {
+        // SAFETY: this is the pool of green threads' cores alone.
+        let green = unsafe { Green::of(core) };
+        let _no_preempt = NoPreempt::hold();
+        let me = current::try_current().filter(|me| !me.is_kernel());
+        // SAFETY: only green threads own no kernel thread.
+        match me.and_then(|me| unsafe { Green::of(me) }.lwp.get()) {
+            Some(lwp) => lwp.greens.give_back(green),
+            None => green::give_back_global(green),
+        }
+    }
 }

@@ -435,7 +435,7 @@ fn make(rest: &List, backend: &'static dyn Backend, pool: &'static dyn CorePool)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mxn::visit::Greens;
+    use crate::mxn::backend::Greens;
 
     struct Never;
 

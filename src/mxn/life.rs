@@ -5,7 +5,7 @@
 //! [`Life`] has two for all other places. A *visitor* is a thread outside the runtime that makes one of its
 //! threads runnable at this moment. It may still touch the runtime after that thread has run and ended.
 
-mod end;
+pub(super) mod end;
 
 use std::io;
 
@@ -147,7 +147,7 @@ impl Life {
         self.visitors.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Counts a visitor that entered under the lock of visits (`mxn/visit.rs`).
+    /// Counts a visitor that entered under the lock of visits (`mxn/life/end.rs`).
     pub(crate) fn enter_locked(&self) {
         // Relaxed: ordered by the lock.
         self.visitors.fetch_add(1, Ordering::Relaxed);

@@ -26,7 +26,6 @@
 mod cpus;
 mod kernel_sleeps;
 mod lwp_history;
-mod no_spare;
 mod plan;
 pub(crate) mod policy;
 pub(crate) mod sleep;
@@ -36,8 +35,7 @@ use std::time::{Duration, Instant};
 use self::cpus::Cpus;
 use self::kernel_sleeps::KernelSleeps;
 use self::lwp_history::{Memory, News};
-use self::no_spare::Starved;
-use self::plan::{Action, Facts, Plan, Queued, Sleepers, Wake};
+use self::plan::{Action, Facts, Plan, Queued, Sleepers, Starved, Wake};
 use self::policy::{MIN_PAUSE, Sample, Task, WOKEN_SLICE};
 use super::lwp::Lwp;
 use super::lwp::preempt_request::{Manner, Preemption};

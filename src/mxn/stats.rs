@@ -21,8 +21,8 @@ use crate::runtime::{
 use crate::sys::preempt;
 use crate::sys::task_state::{self, is_asleep};
 use crate::thread::deadlock::Deadlocks;
-use crate::thread::page::{ThreadCursor, ThreadPage};
 use crate::thread::seen::{ThreadChanges, ThreadsSeen};
+use crate::thread::snapshot::{ThreadCursor, ThreadPage};
 
 impl Observed for Scheduler {
     fn stats(&self) -> RuntimeStats {

@@ -8,6 +8,7 @@ use std::ptr::NonNull;
 use std::thread::yield_now;
 use std::time::{Duration, Instant};
 
+use super::backend::Greens;
 use super::config::Settings;
 use super::green::Green;
 use super::lwp::{Lwp, Tick};
@@ -15,7 +16,6 @@ use super::lwp::{Lwp, Tick};
 use super::run_queue::inject::Linked;
 use super::sched::{Scheduler, policy};
 use super::slots::slot::InHand;
-use super::visit::Greens;
 use crate::fiber::ThreadRegister;
 use crate::park::backend::Sleep;
 use crate::park::current;
@@ -112,7 +112,7 @@ impl Model {
         let life = &scheduler.life;
         let _ = (life.has_visitors(), scheduler.slots.is_any_open(), scheduler.has_shared());
         scheduler.levels.touch();
-        super::visit::Visit::close();
+        super::life::end::Visit::close();
         // Each queue has had something in it once.
         if let Some(green) = self.greens.first() {
             scheduler.inject.push(green.ptr());

@@ -21,11 +21,9 @@ use crate::park::core_pool;
 use crate::park::thread::ThreadRef;
 use crate::sys::task_state;
 use crate::thread::id::ThreadId;
-use crate::thread::info::{ThreadInfo, ThreadState};
-use crate::thread::page::{Position, ThreadCursor, ThreadPage};
+use crate::thread::info::{StackLook, StackUse, ThreadInfo, ThreadState};
 use crate::thread::seen::{Slot, ThreadChanges, ThreadsSeen};
-use crate::thread::snapshot::{Looks, Place};
-use crate::thread::stack_use::{StackLook, StackUse};
+use crate::thread::snapshot::{Looks, Place, Position, ThreadCursor, ThreadPage};
 
 /// How many threads are looked at between two looks at the run queues.
 const BATCH: usize = 1024;

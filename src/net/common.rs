@@ -1,8 +1,8 @@
-//! What the kinds of sockets have in common: conversions, timeouts, settings, and streams of bytes.
+//! What the kinds of sockets have in common: conversions, timeouts, settings, messages, and streams of bytes.
 
-/// Defines how a socket type, a wrapper of [`Socket`](super::socket::Socket), becomes other types. `$adopt`
-/// makes one of std's type.
-macro_rules! conversions {
+/// Defines what all sockets have: each is a wrapper of [`Socket`](super::socket::Socket), and becomes other
+/// types. `$adopt` makes one of std's type.
+macro_rules! socket {
     ($name:ident, $std:ty, |$value:ident| $adopt:expr, |$own:ident| $give:expr) => {
         impl $name {
             /// Takes over a socket of std, with its settings.
@@ -16,6 +16,27 @@ macro_rules! conversions {
             pub fn into_std(self) -> $std {
                 let $own = self;
                 $give
+            }
+
+            /// Returns another handle to the same socket. Its timeouts and its mode are those of now.
+            ///
+            /// # Errors
+            ///
+            /// As std's method.
+            pub fn try_clone(&self) -> std::io::Result<Self> {
+                Ok(Self(self.0.copy(self.0.inner().try_clone()?)))
+            }
+
+            /// Sets if calls return an error of the kind `WouldBlock` instead of waiting. Copies of the
+            /// socket have a setting of their own. Methods that take a [`Wait`](crate::Wait) wait in any
+            /// case.
+            ///
+            /// # Errors
+            ///
+            /// None today; std's method returns them.
+            pub fn set_nonblocking(&self, nonblocking: bool) -> std::io::Result<()> {
+                self.0.set_nonblocking(nonblocking);
+                Ok(())
             }
         }
 
@@ -75,7 +96,7 @@ macro_rules! conversions {
         }
     };
 }
-pub(super) use conversions;
+pub(super) use socket;
 
 /// Defines methods that do not wait, and that std's type has as well.
 macro_rules! delegate {
@@ -118,18 +139,6 @@ macro_rules! settings {
                 Ok(())
             }
 
-            /// Sets if calls return an error of the kind `WouldBlock` instead of waiting. Copies of the
-            /// socket have a setting of their own. Methods that take a [`Wait`](crate::Wait) wait in any
-            /// case.
-            ///
-            /// # Errors
-            ///
-            /// None today; std's method returns them.
-            pub fn set_nonblocking(&self, nonblocking: bool) -> std::io::Result<()> {
-                self.0.set_nonblocking(nonblocking);
-                Ok(())
-            }
-
             $crate::net::common::delegate! {
                 read_timeout() -> Option<std::time::Duration>;
                 write_timeout() -> Option<std::time::Duration>;
@@ -149,6 +158,59 @@ macro_rules! adopt {
     }};
 }
 pub(super) use adopt;
+
+/// Defines how a socket of the kind `$std` receives messages, and sends them to where it is connected to.
+/// `$from` converts the address that a message comes from.
+macro_rules! datagrams {
+    ($name:ident, $std:ty, $from:ident) => {
+        impl $name {
+            /// Waits for a message. Returns its length, and where it comes from.
+            ///
+            /// # Blocks
+            ///
+            /// The thread only.
+            ///
+            /// # Errors
+            ///
+            #[doc = concat!("As [`", stringify!($std), "::recv_from`].")]
+            pub fn recv_from(&self, buffer: &mut [u8]) -> std::io::Result<(usize, SocketAddr)> {
+                self.0.recv_from(buffer, false, None).and_then($from)
+            }
+
+            /// Waits for a message. If this socket is connected, it comes from there.
+            ///
+            /// # Errors
+            ///
+            #[doc = concat!("As [`", stringify!($std), "::recv`].")]
+            pub fn recv(&self, buffer: &mut [u8]) -> std::io::Result<usize> {
+                self.0.recv(buffer, false, None)
+            }
+
+            /// Does what [`recv`](Self::recv) does, and waits as `wait` says.
+            ///
+            /// # Errors
+            ///
+            /// As there, and as [`TcpStream::read_with`](crate::net::TcpStream::read_with).
+            pub fn recv_with(
+                &self,
+                buffer: &mut [u8],
+                wait: crate::park::wait::Wait,
+            ) -> std::io::Result<usize> {
+                self.0.recv(buffer, false, Some(wait))
+            }
+
+            /// Sends a message to where this socket is connected to.
+            ///
+            /// # Errors
+            ///
+            #[doc = concat!("As [`", stringify!($std), "::send`].")]
+            pub fn send(&self, bytes: &[u8]) -> std::io::Result<usize> {
+                self.0.send(bytes, None)
+            }
+        }
+    };
+}
+pub(super) use datagrams;
 
 /// Defines reading from and writing to a stream.
 macro_rules! stream {
@@ -192,15 +254,6 @@ macro_rules! stream {
             /// As std's method.
             pub fn shutdown(&self, how: std::net::Shutdown) -> std::io::Result<()> {
                 self.0.shutdown(how)
-            }
-
-            /// Returns another handle to the same stream. Its timeouts and its mode are those of now.
-            ///
-            /// # Errors
-            ///
-            /// As std's method.
-            pub fn try_clone(&self) -> std::io::Result<Self> {
-                Ok(Self(self.0.copy(self.0.inner().try_clone()?)))
             }
         }
 
@@ -306,28 +359,9 @@ macro_rules! listener {
             pub fn incoming(&self) -> Incoming<'_> {
                 Incoming { listener: self }
             }
-
-            /// Returns another handle to the same listener.
-            ///
-            /// # Errors
-            ///
-            /// As std's method.
-            pub fn try_clone(&self) -> std::io::Result<Self> {
-                Ok(Self(self.0.copy(self.0.inner().try_clone()?)))
-            }
-
-            /// Sets if `accept` returns an error of the kind `WouldBlock` instead of waiting.
-            ///
-            /// # Errors
-            ///
-            /// None today; std's method returns them.
-            pub fn set_nonblocking(&self, nonblocking: bool) -> std::io::Result<()> {
-                self.0.set_nonblocking(nonblocking);
-                Ok(())
-            }
         }
 
-        $crate::net::common::conversions!(
+        $crate::net::common::socket!(
             $name,
             $std,
             |listener| Self($crate::net::socket::Socket::adopt_shared(listener)),

@@ -13,7 +13,7 @@
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::net::Shutdown;
+use std::net::{Shutdown, SocketAddr, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -25,7 +25,7 @@ use crate::park::kernel_park;
 use crate::park::wait::{Wait, WaitError};
 use crate::reactor::source::{Direction, Done, Source};
 use crate::sys::socket::{self, DONT_WAIT, MOST_BUFFERS, NO_SIGNAL, PEEK};
-use crate::thread;
+use crate::thread::{self, blocking};
 
 /// See the header. `T` is a socket of std.
 #[derive(Debug)]
@@ -368,4 +368,45 @@ fn flag(ended: bool) -> i32 {
 fn uninit(buffer: &mut [u8]) -> &mut [MaybeUninit<u8>] {
     // SAFETY: the types have one layout, and what the slice is for only writes initialized bytes.
     unsafe { &mut *(std::ptr::from_mut(buffer) as *mut [MaybeUninit<u8>]) }
+}
+
+/// Resolves a name, such as `"localhost:80"`.
+///
+/// # Blocks
+///
+/// The thread. The C library resolves names, and blocks the caller's kernel thread meanwhile. The caller's
+/// LWP gives its slot to others (as in [`thread::blocking`]).
+///
+/// # Errors
+///
+/// As [`ToSocketAddrs::to_socket_addrs`].
+///
+/// # Examples
+///
+/// ```
+/// use selvedge::net::lookup_host;
+///
+/// let mut addresses = lookup_host("127.0.0.1:80")?;
+/// assert_eq!(addresses.next(), Some(([127, 0, 0, 1], 80).into()));
+/// # std::io::Result::Ok(())
+/// ```
+pub fn lookup_host(host: impl ToSocketAddrs) -> io::Result<impl Iterator<Item = SocketAddr>> {
+    blocking(|| host.to_socket_addrs())
+}
+
+/// Calls `f` with each address, until it succeeds.
+pub(super) fn each<T>(
+    host: impl ToSocketAddrs,
+    mut f: impl FnMut(&SocketAddr) -> io::Result<T>,
+) -> io::Result<T> {
+    let mut last = None;
+    // Not announced, because the host is an address as a rule. The monitor notices a name that takes long.
+    for address in host.to_socket_addrs()? {
+        match f(&address) {
+            Ok(value) => return Ok(value),
+            Err(error) => last = Some(error),
+        }
+    }
+    Err(last
+        .unwrap_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "could not resolve to any addresses")))
 }

@@ -7,9 +7,8 @@ use std::time::Duration;
 
 use socket2::{Domain, SockAddr, Type};
 
-use super::address;
-use super::common::{adopt, conversions, delegate, listener, settings, stream};
-use super::socket::Socket;
+use super::common::{adopt, delegate, listener, settings, socket, stream};
+use super::socket::{Socket, each};
 use crate::park::current;
 use crate::park::wait::Wait;
 use crate::reactor::source::{Direction, Done, Source};
@@ -53,7 +52,7 @@ impl TcpStream {
     ///
     /// As [`std::net::TcpStream::connect`].
     pub fn connect(to: impl ToSocketAddrs) -> io::Result<Self> {
-        address::each(to, |to| connect(to, None))
+        each(to, |to| connect(to, None))
     }
 
     /// Connects to the address, and waits for that at most for `timeout`.
@@ -102,7 +101,7 @@ impl TcpStream {
     }
 }
 
-conversions!(TcpStream, net::TcpStream, |stream| adopt!(stream), |stream| stream.0.into_inner());
+socket!(TcpStream, net::TcpStream, |stream| adopt!(stream), |stream| stream.0.into_inner());
 settings!(TcpStream);
 stream!(TcpStream);
 
@@ -148,7 +147,7 @@ impl TcpListener {
     ///
     /// As [`std::net::TcpListener::bind`].
     pub fn bind(at: impl ToSocketAddrs) -> io::Result<Self> {
-        let listener = address::each(at, |at| net::TcpListener::bind(at))?;
+        let listener = each(at, |at| net::TcpListener::bind(at))?;
         socket::set_nonblocking(listener.as_fd(), true)?;
         Ok(Self(Socket::new(listener)))
     }

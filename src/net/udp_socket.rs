@@ -5,9 +5,8 @@ use std::net::{self, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 
 use socket2::SockAddr;
 
-use super::address;
-use super::common::{adopt, conversions, delegate, settings};
-use super::socket::Socket;
+use super::common::{adopt, datagrams, delegate, settings, socket};
+use super::socket::{Socket, each};
 use crate::park::wait::Wait;
 
 /// A UDP socket: [`std::net::UdpSocket`], in whose calls a green thread blocks only itself.
@@ -44,7 +43,7 @@ impl UdpSocket {
     ///
     /// As [`std::net::UdpSocket::bind`].
     pub fn bind(at: impl ToSocketAddrs) -> io::Result<Self> {
-        address::each(at, |at| net::UdpSocket::bind(at)).map(|socket| Self(Socket::new(socket)))
+        each(at, |at| net::UdpSocket::bind(at)).map(|socket| Self(Socket::new(socket)))
     }
 
     /// Takes messages only from the first of the addresses that can be had, and sends to it without naming
@@ -54,20 +53,7 @@ impl UdpSocket {
     ///
     /// As [`std::net::UdpSocket::connect`].
     pub fn connect(&self, to: impl ToSocketAddrs) -> io::Result<()> {
-        address::each(to, |to| self.0.inner().connect(to))
-    }
-
-    /// Waits for a message. Returns its length, and where it comes from.
-    ///
-    /// # Blocks
-    ///
-    /// The thread only.
-    ///
-    /// # Errors
-    ///
-    /// As [`std::net::UdpSocket::recv_from`].
-    pub fn recv_from(&self, buffer: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
-        self.0.recv_from(buffer, false, None).and_then(ip)
+        each(to, |to| self.0.inner().connect(to))
     }
 
     /// Does what [`recv_from`](Self::recv_from) does, and waits as `wait` says.
@@ -100,24 +86,6 @@ impl UdpSocket {
         self.0.send_to(bytes, &to.into(), None)
     }
 
-    /// Waits for a message from where this socket is connected to.
-    ///
-    /// # Errors
-    ///
-    /// As [`std::net::UdpSocket::recv`].
-    pub fn recv(&self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.0.recv(buffer, false, None)
-    }
-
-    /// Does what [`recv`](Self::recv) does, and waits as `wait` says.
-    ///
-    /// # Errors
-    ///
-    /// As there, and as [`TcpStream::read_with`](super::TcpStream::read_with).
-    pub fn recv_with(&self, buffer: &mut [u8], wait: Wait) -> io::Result<usize> {
-        self.0.recv(buffer, false, Some(wait))
-    }
-
     /// Does what [`recv`](Self::recv) does, and leaves the message where it is.
     ///
     /// # Errors
@@ -125,24 +93,6 @@ impl UdpSocket {
     /// As there.
     pub fn peek(&self, buffer: &mut [u8]) -> io::Result<usize> {
         self.0.recv(buffer, true, None)
-    }
-
-    /// Sends a message to where this socket is connected to.
-    ///
-    /// # Errors
-    ///
-    /// As [`std::net::UdpSocket::send`].
-    pub fn send(&self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.send(bytes, None)
-    }
-
-    /// Returns another handle to the same socket. Its timeouts and its mode are those of now.
-    ///
-    /// # Errors
-    ///
-    /// As std's method.
-    pub fn try_clone(&self) -> io::Result<Self> {
-        Ok(Self(self.0.copy(self.0.inner().try_clone()?)))
     }
 
     delegate! {
@@ -165,5 +115,6 @@ impl UdpSocket {
     }
 }
 
-conversions!(UdpSocket, net::UdpSocket, |socket| adopt!(socket), |socket| socket.0.into_inner());
+socket!(UdpSocket, net::UdpSocket, |socket| adopt!(socket), |socket| socket.0.into_inner());
 settings!(UdpSocket);
+datagrams!(UdpSocket, std::net::UdpSocket, ip);

@@ -24,9 +24,6 @@ use crate::shim::global;
 
 global! {
     static ENTERED: AtomicUsize = AtomicUsize::new(0);
-}
-
-global! {
     static LEFT: AtomicUsize = AtomicUsize::new(0);
 }
 
@@ -98,7 +95,7 @@ pub(crate) fn all() -> Vec<Snapshot> {
     };
     all_threads::each(&mut add);
     // After the threads: if a thread was granted before the look at it, it is not in a queue here.
-    let queued: HashMap<usize, usize> = table::walk::all_waiters().into_iter().collect();
+    let queued: HashMap<usize, usize> = table::all_waiters().into_iter().collect();
     let homes: HashSet<usize> = snapshots.iter().map(|snapshot| snapshot.home).collect();
     for Snapshot { thread, wait, .. } in &mut snapshots {
         let Some(wait) = wait else { continue };

@@ -13,12 +13,12 @@ use std::ops::Range;
 use std::ptr::NonNull;
 use std::time::Instant;
 
-use super::grants::Grants;
 use super::mutex_handoff::HeldMutex;
 use super::priority::Priority;
 use super::reason::WaitReason;
 pub(crate) use super::sleep_word::Sleep;
 use super::thread::ThreadRef;
+use super::waiter::Grants;
 use crate::recorder::ring::Ring;
 use crate::recorder::waits::Waits;
 use crate::shim::atomic::AtomicU32;

@@ -30,7 +30,7 @@
 //! Green threads are not counted: their wake-up costs a hundredth, and a runtime has a queue of its own.
 
 use super::current;
-use super::grants::Token;
+use super::waiter::Token;
 use crate::shim::atomic::{AtomicU32, AtomicUsize, Ordering};
 use crate::shim::{OnceLock, assumed_crowd, fork, global};
 use crate::time;
@@ -52,14 +52,8 @@ const TIMED: Token = Token(4);
 global! {
     /// Kernel threads that were woken in company and have not run since.
     static COMING: AtomicUsize = AtomicUsize::new(0);
-}
-
-global! {
     /// How many of them are allowed: 1 to [`MOST`].
     static ALLOWED: AtomicUsize = AtomicUsize::new(COMING_MOST);
-}
-
-global! {
     /// When the batch that is timed was woken ([`micros`]); 0 if none is.
     static WOKEN_AT: AtomicU32 = AtomicU32::new(0);
 }

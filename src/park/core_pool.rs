@@ -74,9 +74,6 @@ unsafe impl Send for FreeList {}
 
 global! {
     static FREE: QueueLock<FreeList> = QueueLock::new(Rank::Pool, FreeList(ptr::null()));
-}
-
-global! {
     static SURVIVOR: AtomicPtr<KernelThread> = AtomicPtr::new(ptr::null_mut());
 }
 

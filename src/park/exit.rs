@@ -49,7 +49,7 @@
 //!
 //! A waker is code of the user's, or of an executor. It may want thread-locals, and those of the ending
 //! thread are gone. So `finish` only gives the awaiter to its caller, which has a new thread of the same
-//! runtime call the waker (`thread/awaited.rs`). Until then the awaiter keeps the core, so the ending
+//! runtime call the waker (`thread/spawning.rs`). Until then the awaiter keeps the core, so the ending
 //! thread can start one. Rejected:
 //!
 //! - *To call the waker before the thread-locals are destroyed*: the future would find the thread alive.

@@ -51,9 +51,6 @@ const WOKEN: Token = Token(0);
 global! {
     // A green thread has waited, or is about to. It stays set.
     static EVER: AtomicBool = AtomicBool::new(false);
-}
-
-global! {
     // The same, behind a fence.
     static ANNOUNCED: AtomicBool = AtomicBool::new(false);
 }

@@ -8,17 +8,8 @@ use crate::shim::{fork::Generation, global};
 global! {
     /// The generation of the cached identity, plus one; 0 if nothing is cached.
     static KEPT: AtomicU64 = AtomicU64::new(0);
-}
-
-global! {
     static ID: AtomicU64 = AtomicU64::new(0);
-}
-
-global! {
     static START: AtomicU64 = AtomicU64::new(0);
-}
-
-global! {
     static NAMESPACE: AtomicU64 = AtomicU64::new(0);
 }
 

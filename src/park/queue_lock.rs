@@ -21,7 +21,6 @@
 //! Debug builds check ranks: a lock may be taken only while all locks that this thread holds have a lower
 //! rank. Locks of the same rank may be taken through [`lock_pair`], which orders by address.
 
-use std::fmt;
 use std::mem::offset_of;
 
 use super::backoff::Backoff;
@@ -189,11 +188,7 @@ pub(crate) fn lock_pair<T, R>(
     })
 }
 
-impl<T> fmt::Debug for QueueLock<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("QueueLock").field("rank", &self.rank).finish_non_exhaustive()
-    }
-}
+crate::shown::debug! { [T] QueueLock<T>: "QueueLock", "rank": |lock| lock.rank }
 
 /// Evidence that the lock is held. Frees it when dropped, even if `f` unwinds.
 struct Held<'a> {

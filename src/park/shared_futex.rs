@@ -57,7 +57,6 @@ use std::time::{Duration, Instant};
 
 use super::current::current;
 use super::futex::{in_order, is_kernel_first};
-use super::grants::{Grant, Grants, Token};
 use super::interrupt;
 use super::no_preempt::NoPreempt;
 use super::reason::WaitReason;
@@ -66,7 +65,7 @@ use super::table::Order;
 use super::thread::ThreadRef;
 use super::wait::{Wait, WaitError};
 use super::wait_queue::{Options, Woken, outcome};
-use super::waiter::Waiter;
+use super::waiter::{Grant, Grants, Token, Waiter};
 use super::word_queues::{self, FOLLOWERS, Queues, SEAT};
 use crate::shim::atomic::AtomicU32;
 use crate::shim::futex;

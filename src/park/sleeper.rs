@@ -29,12 +29,12 @@
 
 use super::backend::Backend;
 use super::current::current;
-use super::grants::Grant;
 use super::no_preempt::NoPreempt;
 use super::reason::WaitReason;
 use super::sleep_word::{CODE_SHIFT, EXPIRED, GRANTED, INTERRUPTED, OnWord, SleepWord};
 use super::thread::ThreadRef;
 use super::wait::{Wait, WaitError};
+use super::waiter::Grant;
 use crate::shim;
 use crate::shim::atomic::{AtomicBool, Ordering};
 

@@ -44,7 +44,6 @@ mod chains;
 mod next_waiter;
 pub(super) mod pair;
 pub(super) mod wake_matching;
-pub(crate) mod walk;
 
 use std::mem::offset_of;
 use std::ptr;
@@ -451,4 +450,16 @@ impl Bucket {
             }
         }
     }
+}
+
+/// Returns for each waiter the address of the thread's core, and the key of its queue: for reports. Each
+/// bucket is of its own moment.
+pub(crate) fn all_waiters() -> Vec<(usize, usize)> {
+    let mut found = Vec::new();
+    for bucket in TABLE.iter() {
+        bucket.0.copy_to(&mut found, |bucket, add| {
+            bucket.waiters().for_each(|waiter| add((waiter.address(), waiter.key())));
+        });
+    }
+    found
 }

@@ -316,14 +316,7 @@ impl ThreadCore {
     }
 }
 
-impl fmt::Debug for ThreadCore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ThreadCore")
-            .field("id", &self.id())
-            .field("name", &self.name())
-            .finish_non_exhaustive()
-    }
-}
+crate::shown::debug! { [] ThreadCore: "ThreadCore", "id": |core| core.id(), "name": |core| core.name() }
 
 /// A pointer to a thread's core. Copied freely; counted only by [`retain`](Self::retain) and
 /// [`release`](Self::release).

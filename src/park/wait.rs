@@ -89,6 +89,12 @@ impl Wait {
         if self.interruptible && interrupt::take() { Err(WaitError::Interrupted) } else { Ok(()) }
     }
 
+    /// [`begin`](Self::begin) for a thread that has waited: also returns an error if the deadline has passed.
+    pub(crate) fn go_on(self) -> Result<(), WaitError> {
+        self.begin()?;
+        if time::has_passed(self.deadline) { Err(WaitError::TimedOut) } else { Ok(()) }
+    }
+
     /// Blocks as [`Backend::block`] does, until the sleep is settled, the deadline passes, or an interrupt
     /// ends it.
     #[inline]

@@ -16,7 +16,7 @@
 //! 1. The waiter locks the bucket, runs `validate` (its last look), links a [`Waiter`], and unlocks.
 //! 2. It runs `before_sleep`, or releases a lock (a condition variable does so with its mutex), and blocks.
 //! 3. A granter locks the bucket, changes the state that `validate` reads, and unlinks a waiter. It *settles*
-//!    its word (says how the sleep ended, `grants.rs`), unlocks, and wakes the thread if it must be woken.
+//!    its word (says how the sleep ended, `waiter.rs`), unlocks, and wakes the thread if it must be woken.
 //! 4. A deadline locks the bucket. If the waiter is still linked, it unlinks it and settles the word with
 //!    *expired*. If the waiter allows it, an interrupt does the same with *interrupted* (`interrupt.rs`).
 //!
@@ -37,8 +37,6 @@ use std::ptr;
 
 use super::current::current;
 use super::endless;
-use super::grants::settle;
-pub(crate) use super::grants::{Grant, Grants, Token};
 use super::mutex_handoff::HeldMutex;
 use super::no_preempt::NoPreempt;
 use super::reason::WaitReason;
@@ -47,7 +45,8 @@ use super::table;
 pub(crate) use super::table::Order;
 use super::thread::ThreadRef;
 use super::wait::{Wait, WaitError};
-use super::waiter::{Key, Links, Waiter};
+pub(crate) use super::waiter::{Grant, Grants, Token};
+use super::waiter::{Key, Links, Waiter, settle};
 use crate::shim::UnsafeCell;
 
 /// How to wait.

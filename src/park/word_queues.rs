@@ -12,11 +12,10 @@
 //! lowest bits, so all of them are in one bucket. Everything else is as in `wait_queue.rs`: the state that
 //! the waiters' last look reads is changed inside, and the threads are woken afterwards.
 
-use super::grants::{Grant, Grants, Token, settle};
 use super::no_preempt::NoPreempt;
 use super::reason::WaitReason;
 use super::table::{self, Bucket, Order};
-use super::waiter::Waiter;
+use super::waiter::{Grant, Grants, Token, Waiter, settle};
 use crate::shim::bucket_of;
 
 /// The number of queues of a word.

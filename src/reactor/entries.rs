@@ -57,9 +57,6 @@ unsafe impl Send for Free {}
 
 global! {
     static FREE: QueueLock<Free> = QueueLock::new(Rank::Pool, Free { first: ptr::null(), made: 0 });
-}
-
-global! {
     static TABLE: [AtomicPtr<Entry>; PAGES] = [const { AtomicPtr::new(ptr::null_mut()) }; PAGES];
 }
 

@@ -15,7 +15,6 @@
 //! the thread does not wait. If it is reported earlier, the number has changed before, and the thread adds
 //! the descriptor to a new set. A lost set is leaked: its descriptors may be other files by now.
 
-use std::fmt;
 use std::io;
 use std::ptr;
 
@@ -203,11 +202,7 @@ impl Drop for Poller {
     }
 }
 
-impl fmt::Debug for Poller {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Poller").field("set", &self.set()).finish_non_exhaustive()
-    }
-}
+crate::shown::debug! { [] Poller: "Poller", "set": |poller| poller.set() }
 
 #[cfg(all(test, loom))]
 mod loom_poller;

@@ -19,14 +19,8 @@ const NAME_WORDS: usize = 1 + NAME / 8;
 global! {
     /// The facts about runtimes.
     static RUNTIMES: Notes<FACTS, 128> = Notes::new();
-}
-
-global! {
     /// The names of threads that record events.
     static NAMES: Notes<NAME_WORDS, 1024> = Notes::new();
-}
-
-global! {
     /// How many CPUs the process might use, when that was last noted; 0: it is not known.
     static CPUS: AtomicU64 = AtomicU64::new(0);
 }

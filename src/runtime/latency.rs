@@ -86,16 +86,11 @@ impl LatencyHistogram {
         Duration::from_nanos(1 << bucket)
     }
 
-    /// Returns how many waits there were.
-    #[must_use]
-    pub fn count(&self) -> u64 {
-        self.counts.iter().fold(0, |all, &more| all.saturating_add(more))
-    }
-
-    /// Returns the sum of all waits.
-    #[must_use]
-    pub fn sum(&self) -> Duration {
-        self.sum
+    crate::shown::getters! {
+        /// Returns how many waits there were.
+        fn count(&self) -> u64 = self.counts.iter().fold(0, |all, &more| all.saturating_add(more));
+        /// Returns the sum of all waits.
+        fn sum(&self) -> Duration = self.sum;
     }
 
     /// Returns a time within which this share of the waits ended. It is the bound of a bucket, so it is less

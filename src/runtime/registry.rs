@@ -9,8 +9,8 @@ use crate::backtrace::Unwinder;
 use crate::recorder::{crash, known};
 use crate::sys::once::Mutex;
 use crate::thread::deadlock::Deadlocks;
-use crate::thread::page::{ThreadCursor, ThreadPage};
 use crate::thread::seen::{ThreadChanges, ThreadsSeen};
+use crate::thread::snapshot::{ThreadCursor, ThreadPage};
 
 /// What a runtime was built with, and what it has come to: as much as explains a recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -402,10 +402,10 @@ pub(crate) const LOCAL_QUEUE_CAPACITY: u32 = 4;
 /// There are no signals in a model.
 pub(crate) type SignalCell = std::cell::Cell<u32>;
 
-/// Declares a static with one value for each execution of a model.
+/// Declares statics with one value for each execution of a model.
 macro_rules! global {
-    ($(#[$meta:meta])* static $name:ident: $ty:ty = $value:expr;) => {
-        loom::lazy_static! { $(#[$meta])* static ref $name: $ty = $value; }
+    ($($(#[$meta:meta])* static $name:ident: $ty:ty = $value:expr;)+) => {
+        loom::lazy_static! { $($(#[$meta])* static ref $name: $ty = $value;)+ }
     };
 }
 pub(crate) use global;

@@ -130,11 +130,11 @@ pub(crate) fn bucket_of(key: usize) -> usize {
     hash_of(key) & ((1 << BUCKET_BITS) - 1)
 }
 
-/// Declares a static. There is one value for each test or program, and under loom one for each execution of
+/// Declares statics. Each has one value for each test or program, and under loom one for each execution of
 /// a model.
 macro_rules! global {
-    ($(#[$meta:meta])* static $name:ident: $ty:ty = $value:expr;) => {
-        $(#[$meta])* static $name: $ty = $value;
+    ($($(#[$meta:meta])* static $name:ident: $ty:ty = $value:expr;)+) => {
+        $($(#[$meta])* static $name: $ty = $value;)+
     };
 }
 pub(crate) use global;

@@ -5,7 +5,7 @@ mod protocol;
 use std::fmt;
 use std::time::Duration;
 
-use crate::park::wait::{Wait, WaitError, timed};
+use crate::park::wait::{Wait, WaitError};
 
 crate::shim::swap! { use protocol::Protocol; use crate::shim::model::barrier::Protocol; }
 
@@ -54,32 +54,7 @@ impl Barrier {
         Self { protocol: Protocol::new(n) }
     }
 
-    /// Waits until all threads of this round have come. The barrier is then ready for the next round.
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    #[inline]
-    pub fn wait(&self) -> BarrierWaitResult {
-        BarrierWaitResult(self.protocol.pass(Wait::forever()) == Ok(true))
-    }
-
-    timed! {
-        wait: "; then the arrival is taken back and `None` is returned"
-        /// # Examples
-        ///
-        /// ```
-        /// use selvedge::sync::Barrier;
-        /// use std::time::Duration;
-        ///
-        /// let barrier = Barrier::new(2);
-        /// assert!(barrier.wait_for(Duration::from_millis(1)).is_none());
-        /// ```
-        #[must_use = "after a timeout the others have not come"]
-        pub fn wait_for, wait_until(&self) -> Option<BarrierWaitResult> {
-            |limit| self.protocol.pass(limit()).ok().map(BarrierWaitResult)
-        }
-    }
+    super::impls::waits_at! { "selvedge::sync::Barrier" }
 
     /// [`wait_for`](Self::wait_for), by another name.
     ///
@@ -91,34 +66,13 @@ impl Barrier {
         self.wait_for(timeout)
     }
 
-    /// [`wait`](Self::wait) that ends as `wait` says. If it ends early, the arrival is taken back, and the
-    /// others wait for another in its place.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use selvedge::sync::Barrier;
-    /// use selvedge::{Wait, WaitError, thread};
-    ///
-    /// let barrier = Barrier::new(2);
-    /// thread::current().interrupt();
-    /// let wait = Wait::forever().interruptible();
-    /// assert_eq!(barrier.wait_with(wait).unwrap_err(), WaitError::Interrupted);
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`WaitError`], and this thread has not arrived.
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    pub fn wait_with(&self, wait: Wait) -> Result<BarrierWaitResult, WaitError> {
-        wait.run(|wait| self.protocol.pass(wait)).map(BarrierWaitResult)
+    #[inline]
+    fn pass(&self, wait: Wait) -> Result<bool, WaitError> {
+        self.protocol.pass(wait)
     }
 }
 
-crate::sync::impls::debug! { [] Barrier: "Barrier" }
+crate::shown::debug! { [] Barrier: "Barrier" }
 
 impl fmt::Debug for BarrierWaitResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

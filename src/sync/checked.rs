@@ -148,16 +148,11 @@ impl<T: ?Sized> CheckedMutex<T> {
         self.parts_mut().1
     }
 
-    /// Returns `true` if a thread owns it at this moment.
-    #[must_use]
-    pub fn is_locked(&self) -> bool {
-        self.raw().is_locked()
-    }
-
-    /// Returns `true` if the running thread owns it.
-    #[must_use]
-    pub fn is_owned_by_current_thread(&self) -> bool {
-        self.raw().is_owned_by_current_thread()
+    crate::shown::getters! {
+        /// Returns `true` if a thread owns it at this moment.
+        fn is_locked(&self) -> bool = self.raw().is_locked();
+        /// Returns `true` if the running thread owns it.
+        fn is_owned_by_current_thread(&self) -> bool = self.raw().is_owned_by_current_thread();
     }
 
     /// Releases the lock for a guard that was leaked.

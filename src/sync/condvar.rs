@@ -249,4 +249,4 @@ impl Default for Condvar {
     }
 }
 
-crate::sync::impls::debug! { [] Condvar: "Condvar" }
+crate::shown::debug! { [] Condvar: "Condvar" }

@@ -126,4 +126,4 @@ impl<T: ?Sized> LockWith for FairMutex<T> {
     }
 }
 
-crate::sync::impls::debug! { [] RawFairMutex: "RawFairMutex", "locked": |lock| lock.0.is_taken() }
+crate::shown::debug! { [] RawFairMutex: "RawFairMutex", "locked": |lock| lock.0.is_taken() }

@@ -382,8 +382,8 @@ impl<T> Clone for SyncSender<T> {
     }
 }
 
-crate::sync::impls::debug! { [T] Sender<T>: "Sender" }
+crate::shown::debug! { [T] Sender<T>: "Sender" }
 
-crate::sync::impls::debug! { [T] SyncSender<T>: "SyncSender" }
+crate::shown::debug! { [T] SyncSender<T>: "SyncSender" }
 
-crate::sync::impls::debug! { [T] Receiver<T>: "Receiver" }
+crate::shown::debug! { [T] Receiver<T>: "Receiver" }

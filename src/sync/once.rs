@@ -1,12 +1,11 @@
 //! Doing something once: `Once`, and on top of it [`OnceLock`] and [`LazyLock`].
 //!
-//! This file, `wait.rs`, `lock.rs` and `lazy.rs` have what programs see. `protocol.rs` says how it works. In
+//! This file, `lock.rs` and `lazy.rs` have what programs see. `protocol.rs` says how it works. In
 //! models of programs, something simpler takes the place of that.
 
 mod lazy;
 mod lock;
 mod protocol;
-mod wait;
 mod word;
 
 crate::shim::swap! { use protocol::{Phase, Protocol}; use crate::shim::model::once::{Phase, Protocol}; }
@@ -109,112 +108,7 @@ impl Once {
         Self { protocol: Protocol::new(Phase::Done) }
     }
 
-    /// Calls `f`, if this is the first call. If another thread is running its closure, waits for the end
-    /// of that. When this returns, a closure has returned, and what it did is visible.
-    ///
-    /// # Panics
-    ///
-    /// If `f` does: this `Once` is then *poisoned*. If it is poisoned. If the running thread runs the
-    /// closure: it would wait for itself.
-    ///
-    /// # Blocks
-    ///
-    /// The thread, while another runs its closure.
-    #[inline]
-    #[track_caller]
-    pub fn call_once<F: FnOnce()>(&self, f: F) {
-        if self.is_completed() {
-            return;
-        }
-        let _ = self.call("Once", false, Wait::forever(), |_| f());
-    }
-
-    /// [`call_once`](Self::call_once) that ignores poisoning. After a panic, the next such call calls its
-    /// closure, which is told of the panic. If that returns, this is done.
-    ///
-    /// # Panics
-    ///
-    /// If `f` does: this `Once` is then poisoned. If the running thread runs the closure.
-    ///
-    /// # Blocks
-    ///
-    /// The thread, while another runs its closure.
-    #[inline]
-    #[track_caller]
-    pub fn call_once_force<F: FnOnce(&OnceState)>(&self, f: F) {
-        if self.is_completed() {
-            return;
-        }
-        let _ = self.call("Once", true, Wait::forever(), f);
-    }
-
-    timed! {
-        call_once: ". Only the wait for another thread's closure is limited. \
-            Returns `true` if a closure has returned"
-        /// # Examples
-        ///
-        /// ```
-        /// use selvedge::sync::Once;
-        /// use std::time::Duration;
-        ///
-        /// let once = Once::new();
-        /// let slow = once.call_once_for(|| assert!(!once.is_completed()), Duration::ZERO);
-        /// assert!(slow, "no other thread runs one, and its own may take any time");
-        /// ```
-        ///
-        /// # Panics
-        ///
-        /// As [`call_once`](Self::call_once).
-        #[must_use = "after a timeout it is not done"]
-        #[track_caller]
-        pub fn call_once_for, call_once_until [F: FnOnce()] (&self, f: F) -> bool {
-            |limit| self.is_completed() || self.call("Once", false, limit(), |_| f()).is_ok()
-        }
-    }
-
-    timed! {
-        call_once_force: ". Only the wait for another thread's closure is limited. \
-            Returns `true` if a closure has returned"
-        /// # Panics
-        ///
-        /// As [`call_once_force`](Self::call_once_force).
-        #[must_use = "after a timeout it is not done"]
-        #[track_caller]
-        pub fn call_once_force_for, call_once_force_until [F: FnOnce(&OnceState)] (&self, f: F) -> bool {
-            |limit| self.is_completed() || self.call("Once", true, limit(), f).is_ok()
-        }
-    }
-
-    /// [`call_once`](Self::call_once) that waits for another thread's closure as `wait` says. An interrupt
-    /// does not end the thread's own closure.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use selvedge::sync::Once;
-    /// use selvedge::{Wait, WaitError, thread};
-    ///
-    /// let (once, wait) = (Once::new(), Wait::forever().interruptible());
-    /// thread::current().interrupt();
-    /// assert_eq!(once.call_once_with(wait, || unreachable!()), Err(WaitError::Interrupted));
-    /// assert!(once.call_once_with(wait, || ()).is_ok() && once.is_completed());
-    /// ```
-    ///
-    /// # Panics
-    ///
-    /// As [`call_once`](Self::call_once).
-    ///
-    /// # Errors
-    ///
-    /// [`WaitError`], and `f` was not called.
-    ///
-    /// # Blocks
-    ///
-    /// The thread, while another runs its closure.
-    #[track_caller]
-    pub fn call_once_with<F: FnOnce()>(&self, wait: Wait, f: F) -> Result<(), WaitError> {
-        self.call_reporting("Once", false, wait, |_| f())
-    }
+    super::impls::calls_once! { "selvedge::sync::Once" }
 
     /// [`call_once_force`](Self::call_once_force) that waits for another thread's closure as `wait` says. An
     /// interrupt does not end the thread's own closure.
@@ -232,7 +126,8 @@ impl Once {
     /// The thread, while another runs its closure.
     #[track_caller]
     pub fn call_once_force_with<F: FnOnce(&OnceState)>(&self, wait: Wait, f: F) -> Result<(), WaitError> {
-        self.call_reporting("Once", true, wait, f)
+        wait.begin()?;
+        self.call(true, || wait, f)
     }
 
     /// Returns `true` if a closure has returned. What it did is then visible. Returns `false` while one
@@ -246,22 +141,30 @@ impl Once {
     /// [`Protocol::call`] with a closure that gets an [`OnceState`].
     #[inline]
     #[track_caller]
-    fn call(&self, what: &str, force: bool, wait: Wait, f: impl FnOnce(&OnceState)) -> Result<(), WaitError> {
-        self.protocol.call(what, force, wait, |poisoned| OnceState::tell(poisoned, f))
-    }
-
-    /// [`call`](Self::call) that takes the thread's interrupt. (In [`Wait::run`], a panic would not name the
-    /// caller's line.)
-    #[track_caller]
-    fn call_reporting(
+    fn call_as(
         &self,
         what: &str,
         force: bool,
         wait: Wait,
         f: impl FnOnce(&OnceState),
     ) -> Result<(), WaitError> {
-        wait.begin()?;
-        self.call(what, force, wait, f).map_err(WaitError::reported)
+        self.protocol.call(what, force, wait, |poisoned| OnceState::tell(poisoned, f))
+    }
+
+    /// [`call_as`](Self::call_as), unless a closure has returned. (In [`Wait::run`], a panic would not name
+    /// the caller's line.)
+    #[inline]
+    #[track_caller]
+    fn call(
+        &self,
+        force: bool,
+        wait: impl FnOnce() -> Wait,
+        f: impl FnOnce(&OnceState),
+    ) -> Result<(), WaitError> {
+        if self.is_completed() {
+            return Ok(());
+        }
+        self.call_as("Once", force, wait(), f).map_err(WaitError::reported)
     }
 }
 
@@ -338,10 +241,144 @@ impl Default for Once {
     }
 }
 
-crate::sync::impls::debug! { [] Once: "Once" }
+crate::shown::debug! { [] Once: "Once" }
 
 impl fmt::Debug for OnceState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("OnceState").field("poisoned", &self.poisoned).finish()
+    }
+}
+
+impl Once {
+    /// Waits until a closure has returned.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::sync::Once;
+    ///
+    /// static READY: Once = Once::new();
+    ///
+    /// let thread = std::thread::spawn(|| READY.wait());
+    /// READY.call_once(|| ());
+    /// thread.join().unwrap();
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If a closure has panicked, and no other has returned. If the running thread runs the closure.
+    ///
+    /// # Blocks
+    ///
+    /// The thread.
+    #[inline]
+    #[track_caller]
+    pub fn wait(&self) {
+        if self.is_completed() {
+            return;
+        }
+        let done = self.protocol.wait("Once", false, Wait::forever());
+        debug_assert!(done.is_ok());
+    }
+
+    /// [`wait`](Self::wait) that waits on after a panic.
+    ///
+    /// # Panics
+    ///
+    /// If the running thread runs the closure.
+    ///
+    /// # Blocks
+    ///
+    /// The thread.
+    #[inline]
+    #[track_caller]
+    pub fn wait_force(&self) {
+        if self.is_completed() {
+            return;
+        }
+        let done = self.protocol.wait("Once", true, Wait::forever());
+        debug_assert!(done.is_ok());
+    }
+
+    timed! {
+        wait: ". Returns `true` if a closure has returned"
+        /// # Examples
+        ///
+        /// ```
+        /// use selvedge::sync::Once;
+        /// use std::time::Duration;
+        ///
+        /// assert!(!Once::new().wait_for(Duration::from_millis(1)));
+        /// ```
+        ///
+        /// # Panics
+        ///
+        /// As [`wait`](Self::wait).
+        #[must_use = "after a timeout it is not done"]
+        #[track_caller]
+        pub fn wait_for, wait_until(&self) -> bool {
+            |limit| self.is_completed() || self.protocol.wait("Once", false, limit()).is_ok()
+        }
+    }
+
+    /// [`wait`](Self::wait) that ends as `wait` says.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use selvedge::sync::Once;
+    /// use selvedge::{Wait, WaitError, thread};
+    ///
+    /// thread::current().interrupt();
+    /// let wait = Wait::forever().interruptible();
+    /// assert_eq!(Once::new().wait_with(wait), Err(WaitError::Interrupted));
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// As [`wait`](Self::wait).
+    ///
+    /// # Errors
+    ///
+    /// [`WaitError`].
+    ///
+    /// # Blocks
+    ///
+    /// The thread.
+    #[track_caller]
+    pub fn wait_with(&self, wait: Wait) -> Result<(), WaitError> {
+        wait.begin()?;
+        self.protocol.wait("Once", false, wait).map_err(WaitError::reported)
+    }
+
+    timed! {
+        wait_force: ". Returns `true` if a closure has returned"
+        /// # Panics
+        ///
+        /// As [`wait_force`](Self::wait_force).
+        #[must_use = "after a timeout it is not done"]
+        #[track_caller]
+        pub fn wait_force_for, wait_force_until(&self) -> bool {
+            |limit| self.is_completed() || self.protocol.wait("Once", true, limit()).is_ok()
+        }
+    }
+
+    /// [`wait_with`](Self::wait_with) that waits on after a panic.
+    ///
+    /// # Panics
+    ///
+    /// As [`wait_force`](Self::wait_force).
+    ///
+    /// # Errors
+    ///
+    /// [`WaitError`].
+    ///
+    /// # Blocks
+    ///
+    /// The thread.
+    #[track_caller]
+    pub fn wait_force_with(&self, wait: Wait) -> Result<(), WaitError> {
+        wait.begin()?;
+        self.protocol.wait("Once", true, wait).map_err(WaitError::reported)
     }
 }

@@ -42,16 +42,14 @@
 
 mod condvar;
 mod flag;
-mod mapped;
 mod mutex;
 mod rwlock;
 
 pub use std::sync::{Arc, LockResult, PoisonError, TryLockError, TryLockResult, Weak, atomic};
 
 pub use condvar::Condvar;
-pub use mapped::{MappedRwLockReadGuard, MappedRwLockWriteGuard};
 pub use mutex::{MappedMutexGuard, Mutex, MutexGuard};
-pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+pub use rwlock::{MappedRwLockReadGuard, MappedRwLockWriteGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 #[expect(deprecated, reason = "deprecated as in std")]
 pub use super::ONCE_INIT;

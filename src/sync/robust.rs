@@ -206,27 +206,18 @@ impl<R: RawRobust, T: ?Sized> Lock<R, T> {
         self.parts_mut().1
     }
 
-    /// Returns `true` if a thread owns it at this moment; an owner that has ended counts.
-    #[must_use]
-    pub fn is_locked(&self) -> bool {
-        self.raw().is_locked()
-    }
-
-    /// Returns `true` if the running thread owns it.
-    #[must_use]
-    pub fn is_owned_by_current_thread(&self) -> bool {
-        self.raw().is_owned_by_current_thread()
-    }
-
-    /// Returns `true` if no thread can lock it again.
-    #[must_use]
-    pub fn is_not_recoverable(&self) -> bool {
-        self.raw().is_not_recoverable()
+    crate::shown::getters! {
+        /// Returns `true` if a thread owns it at this moment; an owner that has ended counts.
+        fn is_locked(&self) -> bool = self.raw().is_locked();
+        /// Returns `true` if the running thread owns it.
+        fn is_owned_by_current_thread(&self) -> bool = self.raw().is_owned_by_current_thread();
+        /// Returns `true` if no thread can lock it again.
+        fn is_not_recoverable(&self) -> bool = self.raw().is_not_recoverable();
     }
 }
 
 // Shown without being locked, which would take the news.
-crate::sync::impls::debug! {
+crate::shown::debug! {
     [R: RawRobust, T: ?Sized] Lock<R, T>: "Lock",
     "locked": |lock| lock.is_locked(),
     "not_recoverable": |lock| lock.is_not_recoverable()
@@ -300,7 +291,7 @@ impl<'a, R: RawRobust, T: ?Sized> Abandoned<'a, R, T> {
     }
 }
 
-crate::sync::impls::debug! { [R: RawRobust, T: ?Sized] Abandoned<'_, R, T>: "Abandoned" }
+crate::shown::debug! { [R: RawRobust, T: ?Sized] Abandoned<'_, R, T>: "Abandoned" }
 
 impl<'a, R: RawRobust, T: ?Sized> Guard<'a, R, T> {
     /// Notes that the value is as it should be. Returns `false` if it was already.

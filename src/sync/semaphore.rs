@@ -2,16 +2,19 @@
 //! something simpler takes the place of that.
 
 mod owned;
-mod permit;
 mod protocol;
 mod word;
 
 crate::shim::swap! { use protocol::Protocol; use crate::shim::model::semaphore::Protocol; }
 
-use crate::park::wait::{Wait, WaitError, timed};
+use std::error::Error;
+use std::fmt;
+use std::mem;
+use std::ptr;
+
+use crate::park::wait::{Wait, WaitError};
 
 pub use owned::OwnedSemaphorePermit;
-pub use permit::{SemaphorePermit, TooManyPermits};
 
 /// The most permits. It is so low that no number of threads can claim more than the balance, or what is
 /// queued, can count.
@@ -98,92 +101,11 @@ impl Semaphore {
         self.protocol.permits()
     }
 
-    /// Takes a permit; waits for it if need be.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use selvedge::sync::Semaphore;
-    /// let semaphore = Semaphore::new(1);
-    /// let permit = semaphore.acquire();
-    /// assert!(semaphore.try_acquire().is_none());
-    /// drop(permit);
-    /// assert!(semaphore.try_acquire().is_some());
-    /// ```
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
+    super::impls::acquires! { "selvedge::sync::Semaphore" }
+
     #[inline]
-    pub fn acquire(&self) -> SemaphorePermit<'_> {
-        self.acquire_many(1)
-    }
-
-    /// Takes `n` permits at once; waits until all of them are there, if need be. Never waits if `n` is 0.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use selvedge::sync::Semaphore;
-    /// let semaphore = Semaphore::new(5);
-    /// let permits = semaphore.acquire_many(3);
-    /// assert_eq!((permits.num_permits(), semaphore.available_permits()), (3, 2));
-    /// ```
-    ///
-    /// # Panics
-    ///
-    /// If `n` is more than [`MAX_PERMITS`](Self::MAX_PERMITS): the wait would never end.
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    #[inline]
-    pub fn acquire_many(&self, n: usize) -> SemaphorePermit<'_> {
-        let _ = self.protocol.take(n, Wait::forever());
-        SemaphorePermit::new(self, n)
-    }
-
-    /// [`acquire`](Self::acquire) that ends as `wait` says.
-    ///
-    /// # Errors
-    ///
-    /// [`WaitError`], and no permit was taken.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use selvedge::sync::Semaphore;
-    /// use selvedge::{Wait, WaitError, thread};
-    ///
-    /// let semaphore = Semaphore::new(1);
-    /// thread::current().interrupt();
-    /// let wait = Wait::forever().interruptible();
-    /// assert_eq!(semaphore.acquire_with(wait).unwrap_err(), WaitError::Interrupted);
-    /// assert!(semaphore.acquire_with(wait).is_ok());
-    /// ```
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    pub fn acquire_with(&self, wait: Wait) -> Result<SemaphorePermit<'_>, WaitError> {
-        self.acquire_many_with(1, wait)
-    }
-
-    /// [`acquire_many`](Self::acquire_many) that ends as `wait` says.
-    ///
-    /// # Panics
-    ///
-    /// As [`acquire_many`](Self::acquire_many).
-    ///
-    /// # Errors
-    ///
-    /// [`WaitError`], and no permit was taken.
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    pub fn acquire_many_with(&self, n: usize, wait: Wait) -> Result<SemaphorePermit<'_>, WaitError> {
-        wait.run(|wait| self.protocol.take(n, wait)).map(|()| SemaphorePermit::new(self, n))
+    fn take(&self, n: usize, wait: Wait) -> Result<(), WaitError> {
+        self.protocol.take(n, wait)
     }
 
     /// Takes a permit if there is one and no thread waits.
@@ -196,32 +118,6 @@ impl Semaphore {
     #[inline]
     pub fn try_acquire_many(&self, n: usize) -> Option<SemaphorePermit<'_>> {
         self.protocol.try_take(n).then(|| SemaphorePermit::new(self, n))
-    }
-
-    timed! {
-        acquire
-        /// # Examples
-        ///
-        /// ```
-        /// # use selvedge::sync::Semaphore;
-        /// use std::time::Duration;
-        ///
-        /// let semaphore = Semaphore::new(0);
-        /// assert!(semaphore.try_acquire_for(Duration::from_millis(1)).is_none());
-        /// ```
-        pub fn try_acquire_for, try_acquire_until(&self) -> Option<SemaphorePermit<'_>> {
-            |limit| self.take_by(1, limit).then(|| SemaphorePermit::new(self, 1))
-        }
-    }
-
-    timed! {
-        acquire_many
-        /// # Panics
-        ///
-        /// As [`acquire_many`](Self::acquire_many).
-        pub fn try_acquire_many_for, try_acquire_many_until(&self, n: usize) -> Option<SemaphorePermit<'_>> {
-            |limit| self.take_by(n, limit).then(|| SemaphorePermit::new(self, n))
-        }
     }
 
     /// Takes `n` permits, and ends as `wait` says. Returns `true` if it has them.
@@ -284,7 +180,100 @@ impl Default for Semaphore {
     }
 }
 
-crate::sync::impls::debug! { [] Semaphore: "Semaphore", "permits": |semaphore| semaphore.available_permits() }
+crate::shown::debug! { [] Semaphore: "Semaphore", "permits": |semaphore| semaphore.available_permits() }
+
+/// Permits taken from a [`Semaphore`], which go back when this is dropped.
+///
+/// Dropping it panics if the semaphore then has more than [`MAX_PERMITS`](Semaphore::MAX_PERMITS),
+/// because the program has added permits meanwhile. They are put back all the same.
+///
+/// # Examples
+///
+/// ```
+/// use selvedge::sync::Semaphore;
+///
+/// let semaphore = Semaphore::new(4);
+/// let mut mine = semaphore.acquire_many(3);
+/// let theirs = mine.split(1).unwrap();
+/// assert_eq!((mine.num_permits(), theirs.num_permits()), (2, 1));
+/// drop(theirs);
+/// mine.merge(semaphore.acquire());
+/// mine.forget();
+/// assert_eq!(semaphore.available_permits(), 1);
+/// ```
+#[must_use = "the permits go back as soon as it is dropped"]
+pub struct SemaphorePermit<'a> {
+    semaphore: &'a Semaphore,
+    permits: usize,
+}
+
+impl<'a> SemaphorePermit<'a> {
+    /// Creates the value of permits that the caller has taken.
+    #[inline]
+    fn new(semaphore: &'a Semaphore, permits: usize) -> Self {
+        Self { semaphore, permits }
+    }
+
+    crate::shown::getters! {
+        /// Returns the semaphore to which these permits go back.
+        fn semaphore(&self) -> &'a Semaphore = self.semaphore;
+        /// Returns how many permits these are.
+        fn num_permits(&self) -> usize = self.permits;
+    }
+
+    /// Forgets the permits: they are not put back. [`Semaphore::add_permits`] makes new ones.
+    #[inline]
+    pub fn forget(self) {
+        mem::forget(self);
+    }
+
+    /// Splits `n` of these permits off, as a value of their own; `None` if there are not so many.
+    #[must_use]
+    pub fn split(&mut self, n: usize) -> Option<Self> {
+        self.permits = self.permits.checked_sub(n)?;
+        Some(Self::new(self.semaphore, n))
+    }
+
+    /// Adds the permits of `other` to these.
+    ///
+    /// # Panics
+    ///
+    /// If `other` comes from another semaphore. Both are then dropped as usual.
+    #[track_caller]
+    pub fn merge(&mut self, other: Self) {
+        assert!(ptr::eq(self.semaphore, other.semaphore), "permits of two semaphores");
+        self.permits = sum(self.permits, other.permits);
+        other.forget();
+    }
+}
+
+/// Returns the number of permits of two values together.
+#[track_caller]
+fn sum(some: usize, more: usize) -> usize {
+    some.checked_add(more).expect("permits that can be counted")
+}
+
+impl Drop for SemaphorePermit<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.semaphore.protocol.give_back(self.permits);
+    }
+}
+
+crate::shown::debug! { [] SemaphorePermit<'_>: "SemaphorePermit", "permits": |permit| permit.permits }
+
+/// The error of [`Semaphore::try_add_permits`]: there would be more than a semaphore can have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct TooManyPermits;
+
+impl fmt::Display for TooManyPermits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("more permits than a semaphore can have")
+    }
+}
+
+impl Error for TooManyPermits {}
 
 #[cfg(all(test, loom))]
 mod loom_semaphore;

@@ -172,16 +172,11 @@ pub struct LockStats {
 }
 
 impl LockStats {
-    /// Returns the address of the lock.
-    #[must_use]
-    pub fn address(&self) -> usize {
-        self.address
-    }
-
-    /// Returns the [name](name()) of the lock.
-    #[must_use]
-    pub fn name(&self) -> Option<&str> {
-        self.name.as_deref()
+    crate::shown::getters! {
+        /// Returns the address of the lock.
+        fn address(&self) -> usize = self.address;
+        /// Returns the [name](name()) of the lock.
+        fn name(&self) -> Option<&str> = self.name.as_deref();
     }
 }
 

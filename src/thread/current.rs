@@ -1,6 +1,5 @@
 //! `Thread` and `ThreadId`: a thread's identity. And what the running thread can do to itself.
 
-use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::time::{Duration, Instant};
 
@@ -35,50 +34,41 @@ impl Thread {
         self.0
     }
 
-    /// Returns the thread's identity, which is unique in this process forever.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use selvedge::thread;
-    ///
-    /// assert_eq!(thread::current().id(), thread::current().id());
-    /// ```
-    #[must_use]
-    pub fn id(&self) -> ThreadId {
-        ThreadId::from_number(self.0.id())
-    }
-
-    /// Returns the name given to [`Builder::name`](super::Builder::name), if any.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use selvedge::{OneToOne, thread};
-    ///
-    /// let rt = OneToOne::new()?;
-    /// let worker = thread::Builder::new().name("worker".into()).spawn_on(&rt, || ())?;
-    /// assert_eq!(worker.thread().name(), Some("worker"));
-    /// # worker.join().unwrap();
-    /// # std::io::Result::Ok(())
-    /// ```
-    #[must_use]
-    pub fn name(&self) -> Option<&str> {
-        self.0.core().name()
-    }
-
-    /// Returns the priority of the thread.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use selvedge::thread::{self, Priority};
-    ///
-    /// assert_eq!(thread::current().priority(), Priority::Normal);
-    /// ```
-    #[must_use]
-    pub fn priority(&self) -> Priority {
-        self.0.priority.get()
+    crate::shown::getters! {
+        /// Returns the thread's identity, which is unique in this process forever.
+        ///
+        /// # Examples
+        ///
+        /// ```
+        /// use selvedge::thread;
+        ///
+        /// assert_eq!(thread::current().id(), thread::current().id());
+        /// ```
+        fn id(&self) -> ThreadId = ThreadId::from_number(self.0.id());
+        /// Returns the name given to [`Builder::name`](super::Builder::name), if any.
+        ///
+        /// # Examples
+        ///
+        /// ```
+        /// use selvedge::{OneToOne, thread};
+        ///
+        /// let rt = OneToOne::new()?;
+        /// let worker = thread::Builder::new().name("worker".into()).spawn_on(&rt, || ())?;
+        /// assert_eq!(worker.thread().name(), Some("worker"));
+        /// # worker.join().unwrap();
+        /// # std::io::Result::Ok(())
+        /// ```
+        fn name(&self) -> Option<&str> = self.0.core().name();
+        /// Returns the priority of the thread.
+        ///
+        /// # Examples
+        ///
+        /// ```
+        /// use selvedge::thread::{self, Priority};
+        ///
+        /// assert_eq!(thread::current().priority(), Priority::Normal);
+        /// ```
+        fn priority(&self) -> Priority = self.0.priority.get();
     }
 
     /// Changes the priority of the thread, whatever it does at the moment.
@@ -211,11 +201,7 @@ impl PartialEq for Thread {
 
 impl Eq for Thread {}
 
-impl fmt::Debug for Thread {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Thread").field("id", &self.id()).field("name", &self.name()).finish_non_exhaustive()
-    }
-}
+crate::shown::debug! { [] Thread: "Thread", "id": |thread| thread.id(), "name": |thread| thread.name() }
 
 /// Returns a handle to the running thread.
 ///

@@ -12,8 +12,7 @@
 //! end. Nor are waits for a lock with an unknown owner. For all of these, the report says what may end them.
 
 mod graph;
-mod look;
-pub(super) mod owner;
+pub(super) mod look;
 mod shares;
 pub(crate) mod watch;
 
@@ -128,7 +127,7 @@ pub enum Standstill {
 }
 
 impl Deadlocks {
-    getters! {
+    crate::shown::getters! {
         /// Returns `true` if any thread waits forever.
         fn any(&self) -> bool = !self.cycles.is_empty() || !self.stuck.is_empty();
         /// Returns the cycles of threads that wait for each other. Some of the threads may be of another
@@ -161,7 +160,7 @@ impl Cycle {
 }
 
 impl Blocked {
-    getters! {
+    crate::shown::getters! {
         /// Returns its identity, as [`Thread::id`](super::Thread::id) does.
         fn id(&self) -> ThreadId = self.id;
         /// Returns its name, if it was given one.

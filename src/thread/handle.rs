@@ -4,7 +4,6 @@
 //! result is in its task cell. So if the thread has already ended, a join reads two words, without a
 //! read-modify-write.
 
-use std::fmt;
 use std::mem::ManuallyDrop;
 use std::panic;
 
@@ -299,11 +298,7 @@ impl<T> JoinHandle<T> {
     }
 }
 
-impl<T> fmt::Debug for JoinHandle<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("JoinHandle").field("thread", self.thread()).finish_non_exhaustive()
-    }
-}
+crate::shown::debug! { [T] JoinHandle<T>: "JoinHandle", "thread": |handle| handle.thread() }
 
 // As in std: even after a panic, the thread's result is whole or absent.
 impl<T> panic::UnwindSafe for JoinHandle<T> {}

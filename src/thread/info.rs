@@ -1,14 +1,19 @@
-//! What is said of one thread that was looked at from outside: its state, its place and its wait.
+//! What is said of one thread that was looked at from outside: its state, its place and its wait,
+//! its times and its stack.
 
 use std::fmt;
+use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::time::Duration;
 
 use super::deadlock::{Named, write_object};
 use super::id::ThreadId;
-use super::stack_use::{StackLook, StackUse};
-use super::times::ThreadTimes;
 use crate::backtrace::Backtrace;
 use crate::park::priority::Priority;
 use crate::park::reason::WaitReason;
+use crate::park::thread::ThreadRef;
+use crate::recorder::account::{STATES, State, Statement};
+use crate::recorder::clock::{self, Scale};
+use crate::recorder::session;
 
 /// What a thread was doing at the moment of a look.
 ///
@@ -143,7 +148,7 @@ pub struct ThreadInfo {
 }
 
 impl ThreadInfo {
-    getters! {
+    crate::shown::getters! {
         /// Returns its identity, as [`Thread::id`](super::Thread::id) does.
         fn id(&self) -> ThreadId = self.id;
         /// Returns its name, if it was given one.
@@ -210,6 +215,166 @@ impl fmt::Display for ThreadInfo {
         if self.priority == Priority::Normal { Ok(()) } else { write!(f, ", {} priority", self.priority) }
     }
 }
+
+/// How long a thread has been in each state, while [times are counted](crate::trace::Level::Times).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ThreadTimes {
+    /// How much of its life is accounted for: since it began, or since the counting did. It is the sum of
+    /// `states`, but for rounding.
+    pub life: Duration,
+    /// By state, in the order of [`trace::State::ALL`](crate::trace::State::ALL).
+    pub states: [Duration; 6],
+    /// How long it has been in its present state.
+    pub since: Duration,
+    /// How often it began to run.
+    pub dispatches: u64,
+    /// How often its slice was over.
+    pub preempted: u32,
+    /// How often it began to run on another LWP than before.
+    pub migrations: u64,
+    /// The CPU where it last began to run; `None` if it has not yet, or if the system does not say. The
+    /// kernel may have moved its kernel thread since.
+    pub cpu: Option<u32>,
+}
+
+/// Converts what accounts say, at one moment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TimesNow {
+    scale: Scale,
+    /// How long the session has lasted, in counts.
+    session: u64,
+}
+
+impl TimesNow {
+    /// Returns `None` if no times were ever counted.
+    pub(crate) fn take() -> Option<Self> {
+        let session = clock::now().saturating_sub(session::current().began);
+        Some(Self { scale: Scale::at_once()?, session })
+    }
+
+    fn span(&self, counts: u64) -> Duration {
+        Duration::from_nanos(self.scale.span(counts))
+    }
+
+    /// Returns the times of a thread with this account.
+    pub(crate) fn times(&self, statement: &Statement) -> ThreadTimes {
+        let Statement { life, since, times, dispatches, preempted, migrations, cpu, .. } = *statement;
+        ThreadTimes {
+            life: self.span(life),
+            states: times.map(|counts| self.span(counts)),
+            since: self.span(since),
+            dispatches,
+            preempted,
+            migrations,
+            cpu,
+        }
+    }
+
+    /// Returns the times of a thread that has been in one state since the counting began.
+    pub(crate) fn unchanged(&self, state: ThreadState) -> ThreadTimes {
+        let state = match state {
+            ThreadState::Running { .. } => State::Running,
+            ThreadState::InKernel { .. } => State::InKernel,
+            ThreadState::Dispatchable { .. } => State::Dispatchable,
+            ThreadState::Runnable => State::Queued,
+            ThreadState::Waiting { reason: WaitReason::Sleep, .. } => State::Sleeping,
+            ThreadState::Waiting { .. } => State::Blocked,
+        };
+        let mut times = [0; STATES];
+        times[state as usize] = self.session;
+        let (life, since) = (self.session, self.session);
+        self.times(&Statement {
+            life,
+            state,
+            since,
+            times,
+            dispatches: 0,
+            preempted: 0,
+            migrations: 0,
+            maker: 0,
+            cpu: None,
+        })
+    }
+}
+
+/// The stack of a green thread, and how much of it has been used.
+///
+/// # Examples
+///
+/// ```
+/// use selvedge::{Mxn, Runtime, thread};
+///
+/// let rt = Mxn::new()?;
+/// let deep = rt.spawn(|| {
+///     std::hint::black_box([1_u8; 100_000]);
+///     thread::park();
+/// });
+/// # let parked = || matches!(rt.threads()[0].state(), thread::ThreadState::Waiting { .. });
+/// # while !parked() { thread::yield_now() }
+/// let stack = rt.threads()[0].stack().expect("it lives");
+/// assert!(stack.high_water() > 100_000 && stack.high_water() <= stack.size());
+/// println!("{stack}");
+/// # deep.thread().unpark();
+/// # deep.join().unwrap();
+/// # std::io::Result::Ok(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StackUse {
+    size: usize,
+    high_water: usize,
+}
+
+impl StackUse {
+    pub(crate) fn new(size: usize, high_water: usize) -> Self {
+        Self { size, high_water }
+    }
+
+    crate::shown::getters! {
+        /// Returns how many bytes the thread may use.
+        fn size(&self) -> usize = self.size;
+        /// Returns how many bytes have been used at most, to the page.
+        ///
+        /// Stacks are used again with their memory. So this may be the mark of a thread that had the stack
+        /// before. Pages that the system has swapped out do not count, unless there is a page below them that
+        /// does.
+        fn high_water(&self) -> usize = self.high_water;
+    }
+}
+
+impl fmt::Display for StackUse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {} KiB", self.high_water.div_ceil(1 << 10), self.size >> 10)
+    }
+}
+
+/// A thread that had a stack of its runtime's when it was looked at.
+#[derive(Clone, Copy)]
+pub(crate) struct StackLook {
+    thread: ThreadRef,
+    look: fn(ThreadRef) -> Option<StackUse>,
+}
+
+// A look changes nothing.
+impl UnwindSafe for StackLook {}
+impl RefUnwindSafe for StackLook {}
+
+impl StackLook {
+    /// `look` asks the kernel about the stack that the thread has now. It may have ended, and another thread
+    /// may have its core.
+    pub(crate) fn new(thread: ThreadRef, look: fn(ThreadRef) -> Option<StackUse>) -> Self {
+        Self { thread, look }
+    }
+
+    /// Looks now. Returns `None` unless the thread of this identity has lived all the while.
+    pub(super) fn take(self, id: ThreadId) -> Option<StackUse> {
+        let lives = || self.thread.lives_as(id.as_u64());
+        let used = lives().then(|| (self.look)(self.thread)).flatten();
+        used.filter(|_| lives())
+    }
+}
+
+crate::shown::debug! { [] StackLook: "StackLook" }
 
 #[cfg(test)]
 mod tests {

@@ -107,11 +107,9 @@ impl<T> Drop for JoinFuture<T> {
     }
 }
 
-impl<T> fmt::Debug for JoinFuture<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let thread = self.joining.as_ref().map(Joining::thread);
-        f.debug_struct("JoinFuture").field("thread", &thread).finish_non_exhaustive()
-    }
+crate::shown::debug! {
+    [T] JoinFuture<T>: "JoinFuture",
+    "thread": |future| future.joining.as_ref().map(Joining::thread)
 }
 
 impl<T> IntoFuture for JoinHandle<T> {

@@ -26,9 +26,9 @@ use crate::park::thread::ThreadRef;
 use crate::park::{core_pool, observed, reaper, traced};
 use crate::sys::kthread::{self, own_share_of_stacks};
 use crate::sys::{affinity, pthread, sigstack};
-use crate::thread::awaited;
 use crate::thread::current::blocking;
 use crate::thread::map_headroom::{self, Headroom};
+use crate::thread::spawning;
 
 pub(crate) use crate::park::reaper::Reaper;
 
@@ -192,7 +192,7 @@ impl Drop for LastWords {
         if observed::is_traced() {
             traced::ends(self.core);
         }
-        let awaited = |awaiter| awaited::hand_over(&*self.host, awaiter);
+        let awaited = |awaiter| spawning::hand_over(&*self.host, awaiter);
         let detached = self.core.finish_with(awaited);
         if self.host.is_here() {
             reaper::ended(self.core, self.host.reaper());

@@ -10,7 +10,6 @@
 //! address is still the count's when the last thread wakes the waiter. If the address had been used again,
 //! the wake-up would give an unrelated waiter something that it did not wait for.
 
-use std::fmt;
 use std::io;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -245,11 +244,7 @@ impl<'scope> Scope<'scope, '_> {
     }
 }
 
-impl fmt::Debug for Scope<'_, '_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Scope").field("running", &self.shared.running).finish_non_exhaustive()
-    }
-}
+crate::shown::debug! { [] Scope<'_, '_>: "Scope", "running": |scope| &scope.shared.running }
 
 /// The right to join a thread of a scope. If it is dropped, the scope waits for the thread.
 ///
@@ -430,11 +425,7 @@ impl<T> Drop for ScopedJoinHandle<'_, T> {
     }
 }
 
-impl<T> fmt::Debug for ScopedJoinHandle<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ScopedJoinHandle").field("thread", self.thread()).finish_non_exhaustive()
-    }
-}
+crate::shown::debug! { [T] ScopedJoinHandle<'_, T>: "ScopedJoinHandle", "thread": |handle| handle.thread() }
 
 #[cfg(all(test, loom))]
 mod loom_scope;

@@ -16,14 +16,12 @@
 //! threads wait for (`observe/names.rs`).
 
 use std::collections::HashMap;
-use std::fmt;
 use std::num::NonZeroU64;
 
-use super::deadlock::owner::{has_owners, owner_of};
+use super::deadlock::look::{has_owners, owner_of};
 use super::id::ThreadId;
 use super::info::ThreadInfo;
-use super::page::Position;
-use super::snapshot::Looks;
+use super::snapshot::{Looks, Position};
 use crate::observe::lock_owners::{self, Holder};
 use crate::observe::names;
 use crate::park::observed;
@@ -40,6 +38,7 @@ const LOOKS: usize = 32;
 ///
 /// It takes 32 bytes for each green thread that the process has had at most at one time. If it is used with
 /// another runtime, it begins anew.
+#[derive(Default)]
 pub struct ThreadsSeen {
     home: usize,
     /// Where the walk goes on.
@@ -101,7 +100,7 @@ impl ThreadsSeen {
     /// Returns the view of a monitor that has seen no thread.
     #[must_use]
     pub fn new() -> Self {
-        Self { home: 0, next: Position::Start, changes: Changes::default() }
+        Self::default()
     }
 
     /// Goes on with the walk over the threads of the runtime at `home`, until there are `most` changed ones,
@@ -227,7 +226,7 @@ impl ThreadChanges {
         self.threads
     }
 
-    getters! {
+    crate::shown::getters! {
         /// Returns the threads that were listed before and have ended.
         fn ended(&self) -> &[ThreadId] = &self.ended;
         /// Returns `true` if the walk has come to its end. The next call begins another.
@@ -235,14 +234,4 @@ impl ThreadChanges {
     }
 }
 
-impl Default for ThreadsSeen {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl fmt::Debug for ThreadsSeen {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ThreadsSeen").finish_non_exhaustive()
-    }
-}
+crate::shown::debug! { [] ThreadsSeen: "ThreadsSeen" }

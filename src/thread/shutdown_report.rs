@@ -99,7 +99,7 @@ impl KernelThreadInfo {
         Self { thread: Some(ThreadId::from_number(ended.id)), name: ended.name, state }
     }
 
-    getters! {
+    crate::shown::getters! {
         /// Returns the thread that it was, which has ended. `None`: it ran green threads, or was a helper of
         /// the runtime.
         fn thread(&self) -> Option<ThreadId> = self.thread;
@@ -157,7 +157,7 @@ impl ShutdownTimeout {
         Self { threads: Vec::new(), kernel_threads: Vec::new(), forked: true }
     }
 
-    getters! {
+    crate::shown::getters! {
         /// Returns the threads, in the order of their identities. There are none in a fork of the process
         /// that has them, or if only [kernel threads](Self::kernel_threads) are left.
         fn threads(&self) -> &[ThreadInfo] = &self.threads;

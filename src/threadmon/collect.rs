@@ -1,24 +1,24 @@
 //! What the program answers: collected when it is asked for.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
 use super::dump::dump;
 use super::views::{HistoryView, LockView, LwpView, Overview, RuntimeView, ThreadPageView, ThreadView};
-use super::wants::Wants;
 use super::wire::{Request, Response};
 use crate::observe::{contention, lock_owners, names};
 use crate::runtime::registry::{self, Observed};
 use crate::runtime::stats::{LwpStats, RuntimeStats};
 use crate::sys::clock::monotonic;
+use crate::sys::once::Mutex;
 use crate::sys::task_state::Tasks;
 use crate::sys::{affinity, poll};
 use crate::thread::info::{ThreadInfo, ThreadState};
 use crate::thread::seen::ThreadsSeen;
 use crate::trace::history::{self, History};
-use crate::trace::{EventKind, State, level, parts};
+use crate::trace::{EventKind, Level, State, level, parts, want_level};
 
 /// The most threads of one page. So an answer has room for names of 4,000 bytes.
 const MOST: usize = 4_096;
@@ -234,4 +234,49 @@ fn deadlocks() -> String {
         }
     }
     text
+}
+
+/// What one client wants the program to count and record. The most of what all want holds, until they go.
+///
+/// **Rejected.** A client that puts back what it has found. It may be killed, and it may have found what
+/// another client wanted that has gone since.
+#[derive(Default)]
+struct Want {
+    level: Level,
+    /// It wants the events of one thread of so many.
+    one_of: Option<NonZeroU32>,
+    /// It wants contention to be counted.
+    locks: bool,
+}
+
+/// By number. Only the thread that serves comes here.
+static ALL: Mutex<BTreeMap<u64, Want>> = Mutex::new(BTreeMap::new());
+
+/// The number of a client that wants anything. Dropped with its connection.
+#[derive(Default)]
+struct Wants(Option<u64>);
+
+impl Wants {
+    fn change(&mut self, change: impl FnOnce(&mut Want)) {
+        let mut all = ALL.lock(|_| ());
+        let next = all.last_key_value().map_or(0, |(last, _)| last + 1);
+        change(all.entry(*self.0.get_or_insert(next)).or_default());
+        apply(&all);
+    }
+}
+
+impl Drop for Wants {
+    fn drop(&mut self) {
+        if let Some(number) = self.0 {
+            let mut all = ALL.lock(|_| ());
+            all.remove(&number);
+            apply(&all);
+        }
+    }
+}
+
+fn apply(all: &BTreeMap<u64, Want>) {
+    let level = all.values().map(|it| it.level).max().unwrap_or_default();
+    want_level(level, all.values().filter_map(|it| it.one_of).min());
+    contention::want(all.values().any(|it| it.locks));
 }

@@ -7,7 +7,7 @@ use crate::park::priority::Priority;
 use crate::park::reason::WaitReason;
 use crate::runtime::latency::LatencyHistogram;
 use crate::runtime::stats::{LwpState, RunQueueLength};
-use crate::thread::times::ThreadTimes;
+use crate::thread::info::ThreadTimes;
 use crate::trace::{Event, Level, State};
 
 /// A process, its CPUs, and its runtimes.

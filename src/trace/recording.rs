@@ -222,7 +222,7 @@ impl Recording {
         self
     }
 
-    getters! {
+    crate::shown::getters! {
         /// Returns the events, in the order of time.
         fn events(&self) -> &[Event] = &self.events;
         /// Returns the time from the first event to the moment when the recording was taken. Nothing has
@@ -264,7 +264,7 @@ impl Recording {
         self.raw.facts.iter().map(RuntimeFacts::of)
     }
 
-    getters! {
+    crate::shown::getters! {
         /// Returns how many CPUs the process might use; 0 if that is not known.
         fn cpus(&self) -> usize = self.raw.cpus as usize;
         /// Returns of how many threads one [recorded events](super::set_sample): 1 if all did. Of other

@@ -251,7 +251,7 @@ impl Timeline {
         Builder::default().build(events, end)
     }
 
-    getters! {
+    crate::shown::getters! {
         /// Returns the lines of threads, in the order of their identities.
         fn threads(&self) -> &[ThreadLine] = &self.threads;
         /// Returns the lines of kernel threads.

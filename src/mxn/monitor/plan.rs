@@ -4,11 +4,21 @@
 //! is done about it, and keeps count: no more slots and threads are taken than there are threads that wait. A
 //! fact that costs a system call is asked for only where the decision depends on it ([`Facts`]).
 
-use super::policy::{Sample, Task, Verdict, Waiting, judge};
+use super::policy::{Sample, Task, Verdict, WOKEN_SLICE, Waiting, judge};
 use crate::mxn::lwp::preempt_request::Manner;
 
 /// How many LWPs for each slot compute, at most, because other processes have the CPUs.
 const CROWD: usize = 6;
+
+/// When a spare would have taken over, if one could be made, in ns.
+const DUE: u64 = WOKEN_SLICE;
+/// Rounds lie no further apart than this, in ns, while a thread waits.
+const GAP: u64 = 20_000_000;
+/// Once all sleepers have been asked to leave this often, it goes on at half the pace, and later again at
+/// half of that.
+const CYCLES: usize = 4;
+/// The slowest pace, as a power of two.
+const SLOWEST: usize = 4;
 
 /// How many threads wait for a slot, by the queue that they are in.
 #[derive(Clone, Copy, Debug, Default)]
@@ -218,6 +228,37 @@ impl Sleepers {
         } else {
             (!self.all_idle && !self.watched).then_some(Wake::ToWatch)
         }
+    }
+}
+
+/// There is no spare LWP to take over from those that sleep in the kernel: since when, and what that allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Starved {
+    pub(super) since: u64,
+    last: u64,
+    /// How many threads have been asked to leave since.
+    evicted: usize,
+}
+
+impl Starved {
+    /// Notes at `time` that there is no spare.
+    pub(super) fn go_on(before: Option<Self>, time: u64) -> Self {
+        match before.filter(|before| time - before.last <= GAP) {
+            Some(before) => Self { last: time, ..before },
+            None => Self { since: time, last: time, evicted: 0 },
+        }
+    }
+
+    /// Notes that one more thread was asked to leave.
+    pub(super) fn with_one_more(self) -> Self {
+        Self { evicted: self.evicted.saturating_add(1), ..self }
+    }
+
+    /// Returns the time in ns after which a thread makes room for the `others` that have made room or lost
+    /// their slice. There must have been no spare for so long, and its LWP must have slept for so long. The
+    /// more often all have slept again, the longer it is.
+    pub(super) fn due(self, others: usize) -> u64 {
+        DUE << (self.evicted / (CYCLES * (others + 1))).min(SLOWEST)
     }
 }
 

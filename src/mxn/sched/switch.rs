@@ -28,8 +28,8 @@ use crate::park::mutex_handoff::{self, HeldMutex};
 use crate::park::no_preempt::NoPreempt;
 use crate::park::thread::ThreadRef;
 use crate::sys::fork;
+use crate::thread::spawning;
 use crate::thread::task::Unclaimed;
-use crate::thread::{awaited, spawning};
 
 /// Set in the argument of a switch when the thread that leaves has ended. Green threads are aligned, so the
 /// bits are free.
@@ -399,7 +399,7 @@ fn end_detached(me: &'static Green, unclaimed: Option<Unclaimed>) -> usize {
 fn end_awaited(me: &'static Green, awaiter: Arc<Awaiter>) {
     let scheduler = Scheduler::of(me.thread());
     me.ends.set(false);
-    awaited::hand_over(scheduler, awaiter);
+    spawning::hand_over(scheduler, awaiter);
     // SAFETY: no user code runs after this. Spawning may have allocated.
     unsafe { tls::exit(scheduler.rung) };
     me.ends.set(true);

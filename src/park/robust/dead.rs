@@ -21,19 +21,10 @@ unsafe impl Send for List {}
 
 global! {
     static DEAD: QueueLock<List> = QueueLock::new(Rank::Pool, List(ptr::null_mut()));
-}
-
-global! {
     /// The number of entries in the list, so that a check costs next to nothing while there are none.
     static COUNT: AtomicUsize = AtomicUsize::new(0);
-}
-
-global! {
     /// In a child, ids up to this one belong to its parent's threads. Zero elsewhere.
     static LOST: AtomicU64 = AtomicU64::new(0);
-}
-
-global! {
     /// In a child, the one of those ids that belongs to a thread of the child.
     static SURVIVOR: AtomicU64 = AtomicU64::new(0);
 }

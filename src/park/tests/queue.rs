@@ -8,7 +8,7 @@ use super::heap::allocations_with_locks;
 use super::{until, watched};
 use crate::park::current::current;
 use crate::park::reason::WaitReason;
-use crate::park::table::walk;
+use crate::park::table;
 use crate::park::wait::{Wait, WaitError};
 use crate::park::wait_queue::{self, Invalid, Options, Order, Token, Woken};
 use crate::park::word_queues::{self, First};
@@ -326,7 +326,7 @@ fn a_walk_finds_which_thread_waits_where() {
     let (me, point) = (current(), WaitPoint::default());
     let (found, allocations) = std::thread::scope(|s| {
         (0..3).for_each(|name| point.queue(s, name, options(Order::Fifo, 1)));
-        let found = allocations_with_locks(walk::all_waiters);
+        let found = allocations_with_locks(table::all_waiters);
         (0..3).for_each(|_| point.grant());
         found
     });

@@ -279,20 +279,15 @@ impl RawCheckedMutex {
         unsafe { self.mutex.unlock_fair() };
     }
 
-    /// Returns `true` if a thread owns it at this moment.
-    #[must_use]
-    pub fn is_locked(&self) -> bool {
-        self.mutex.is_locked()
-    }
-
-    /// Returns `true` if the running thread owns it.
-    #[must_use]
-    pub fn is_owned_by_current_thread(&self) -> bool {
-        self.owner.look() == me()
+    crate::shown::getters! {
+        /// Returns `true` if a thread owns it at this moment.
+        fn is_locked(&self) -> bool = self.mutex.is_locked();
+        /// Returns `true` if the running thread owns it.
+        fn is_owned_by_current_thread(&self) -> bool = self.owner.look() == me();
     }
 }
 
-crate::sync::impls::debug! { [] RawCheckedMutex: "RawCheckedMutex", "locked": |lock| lock.is_locked() }
+crate::shown::debug! { [] RawCheckedMutex: "RawCheckedMutex", "locked": |lock| lock.is_locked() }
 
 #[cfg(all(test, loom))]
 mod loom_checked;

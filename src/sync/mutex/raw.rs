@@ -67,15 +67,13 @@
 //! failed attempt would take the cache line away. It does not look before the unlock; a byte beside the
 //! state tells enough. It does not store a hint that is there already.
 
-mod kind;
+pub(in crate::sync) mod kind;
 mod owner;
-pub(in crate::sync) mod robust;
 mod word;
 
 use std::time::Duration;
 
-use self::kind::Kind;
-use self::robust::Got;
+use self::kind::{Got, Kind};
 use self::word::{LOCKED, MutexWord, WAITERS, WOKEN};
 use crate::observe::contention::Contention;
 use crate::park::company;

@@ -206,7 +206,7 @@ impl<T, F: FnOnce() -> T> LazyLock<T, F> {
     #[cold]
     #[track_caller]
     fn make(&self, wait: Wait) -> Result<&T, WaitError> {
-        self.once.call(NAME, false, wait, |_| self.fill())?;
+        self.once.call_as(NAME, false, wait, |_| self.fill())?;
         // SAFETY: `once` is done, and this thread has seen that.
         Ok(unsafe { self.get_done() })
     }

@@ -184,7 +184,7 @@ impl<T> OnceLock<T> {
     #[cold]
     #[track_caller]
     fn init<F: FnOnce() -> T>(&self, f: F, wait: Wait) -> Result<&T, WaitError> {
-        self.once.call("OnceLock", true, wait, |_| self.write(f()))?;
+        self.once.call_as("OnceLock", true, wait, |_| self.write(f()))?;
         // SAFETY: `once` is done, and this thread has seen that.
         Ok(unsafe { self.get_done() })
     }
@@ -279,7 +279,7 @@ impl<T> OnceLock<T> {
     #[track_caller]
     fn try_init<E>(&self, f: impl FnOnce() -> Result<T, E>, wait: Wait) -> Result<Result<&T, E>, WaitError> {
         let mut result = Ok(());
-        self.once.call("OnceLock", true, wait, |state| self.try_write(f, state, &mut result))?;
+        self.once.call_as("OnceLock", true, wait, |state| self.try_write(f, state, &mut result))?;
         // SAFETY: `once` is done, and this thread has seen that, unless `f` has failed.
         Ok(result.map(|()| unsafe { self.get_done() }))
     }

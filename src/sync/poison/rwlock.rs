@@ -1,6 +1,8 @@
-//! The read-write lock with std's signatures: the lock of `sync`, and a flag.
+//! The read-write lock with std's signatures: the lock of `sync`, and a flag. Guards of a part of the value
+//! are as in nightly std.
 
 use std::fmt;
+use std::marker::PhantomData;
 use std::mem;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::ptr::NonNull;
@@ -11,7 +13,7 @@ use lock_api::RawRwLock as _;
 use super::flag::Flag;
 use crate::park::wait::{Wait, WaitError, timed};
 use crate::sync::lock::Entered;
-use crate::sync::rwlock::{self, RwLockWith as _};
+use crate::sync::rwlock::{self, RawRwLock, RwLockWith as _};
 
 /// A lock that lets many threads read a value, or one change it. If a thread that may change it panics,
 /// the lock is poisoned.
@@ -190,7 +192,7 @@ pub struct RwLockReadGuard<'a, T: ?Sized> {
     /// The value of the lock, shared while the guard lives. The guard holds a pointer and not the lock, so
     /// that it is covariant in `T`.
     value: NonNull<T>,
-    pub(super) lock: &'a rwlock::RawRwLock,
+    lock: &'a RawRwLock,
 }
 
 // SAFETY: a shared guard gives shared access to the value, and nothing else. (As in std, it is not `Send`.)
@@ -221,12 +223,12 @@ impl<T: ?Sized> Drop for RwLockReadGuard<'_, T> {
 #[must_use = "the lock is unlocked when the guard is dropped"]
 pub struct RwLockWriteGuard<'a, T: ?Sized> {
     /// Stands before the lock, because fields are dropped in their order.
-    pub(super) leave: Leave<'a>,
-    pub(super) inner: rwlock::RwLockWriteGuard<'a, T>,
+    leave: Leave<'a>,
+    inner: rwlock::RwLockWriteGuard<'a, T>,
 }
 
 /// Poisons the lock if a panic drops it.
-pub(super) struct Leave<'a> {
+struct Leave<'a> {
     poison: &'a Flag,
     entered: Entered,
 }
@@ -243,7 +245,7 @@ impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
     /// even if a panic unwinds.
     pub fn downgrade(this: Self) -> RwLockReadGuard<'a, T> {
         let Self { leave, inner } = this;
-        std::mem::forget(leave);
+        mem::forget(leave);
         RwLockReadGuard::new(rwlock::RwLockWriteGuard::downgrade(inner))
     }
 }
@@ -256,4 +258,130 @@ crate::sync::impls::guard! {
 
 crate::sync::impls::guard! {
     [] RwLockWriteGuard<'_, T>: |guard| &guard.inner, mut |guard| &mut guard.inner
+}
+
+/// Shared access to a part of the value of a locked [`RwLock`]. [`RwLockReadGuard::map`] makes
+/// it; dropping it leaves the lock.
+#[must_use = "the lock is unlocked when the guard is dropped"]
+pub struct MappedRwLockReadGuard<'a, T: ?Sized> {
+    value: NonNull<T>,
+    lock: &'a RawRwLock,
+}
+
+// SAFETY: a shared guard gives shared access to the value, and nothing else.
+unsafe impl<T: ?Sized + Sync> Sync for MappedRwLockReadGuard<'_, T> {}
+
+impl<'a, T: ?Sized> RwLockReadGuard<'a, T> {
+    /// Makes a guard of a part of the value.
+    pub fn map<U: ?Sized, F>(orig: Self, f: F) -> MappedRwLockReadGuard<'a, U>
+    where
+        F: FnOnce(&T) -> &U,
+    {
+        let value = NonNull::from(f(&orig));
+        orig.of_part(value)
+    }
+
+    /// Makes a guard of a part of the value, if `f` returns one.
+    ///
+    /// # Errors
+    ///
+    /// Returns the guard itself if `f` returns `None`.
+    pub fn filter_map<U: ?Sized, F>(orig: Self, f: F) -> Result<MappedRwLockReadGuard<'a, U>, Self>
+    where
+        F: FnOnce(&T) -> Option<&U>,
+    {
+        match f(&orig).map(NonNull::from) {
+            Some(value) => Ok(orig.of_part(value)),
+            None => Err(orig),
+        }
+    }
+
+    fn of_part<U: ?Sized>(self, value: NonNull<U>) -> MappedRwLockReadGuard<'a, U> {
+        let lock = self.lock;
+        // The new guard leaves it.
+        mem::forget(self);
+        MappedRwLockReadGuard { value, lock }
+    }
+}
+
+impl<T: ?Sized> Drop for MappedRwLockReadGuard<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: the guard has a share of the lock, which ends here.
+        unsafe { self.lock.unlock_shared() };
+    }
+}
+
+crate::sync::impls::guard! {
+    [] MappedRwLockReadGuard<'_, T>:
+    // SAFETY: the part lies in the value of a lock that is held.
+    |guard| unsafe { guard.value.as_ref() }
+}
+
+/// Exclusive access to a part of the value of a locked [`RwLock`]. [`RwLockWriteGuard::map`]
+/// makes it; dropping it leaves the lock.
+#[must_use = "the lock is unlocked when the guard is dropped"]
+pub struct MappedRwLockWriteGuard<'a, T: ?Sized> {
+    value: NonNull<T>,
+    /// Stands before `_write`, because fields are dropped in their order.
+    _leave: Leave<'a>,
+    _write: Write<'a>,
+    /// The guard can change the value.
+    part: PhantomData<&'a mut T>,
+}
+
+/// The writer's share of a lock.
+struct Write<'a>(&'a RawRwLock);
+
+impl Drop for Write<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: made from a guard, which proves that the lock is held and does not leave it itself.
+        unsafe { self.0.unlock_exclusive() };
+    }
+}
+
+// SAFETY: a shared guard gives shared access to the value, and nothing else.
+unsafe impl<T: ?Sized + Sync> Sync for MappedRwLockWriteGuard<'_, T> {}
+
+impl<'a, T: ?Sized> RwLockWriteGuard<'a, T> {
+    /// Makes a guard of a part of the value.
+    pub fn map<U: ?Sized, F>(mut orig: Self, f: F) -> MappedRwLockWriteGuard<'a, U>
+    where
+        F: FnOnce(&mut T) -> &mut U,
+    {
+        let value = NonNull::from(f(&mut orig));
+        orig.of_part(value)
+    }
+
+    /// Makes a guard of a part of the value, if `f` returns one.
+    ///
+    /// # Errors
+    ///
+    /// Returns the guard itself if `f` returns `None`.
+    pub fn filter_map<U: ?Sized, F>(mut orig: Self, f: F) -> Result<MappedRwLockWriteGuard<'a, U>, Self>
+    where
+        F: FnOnce(&mut T) -> Option<&mut U>,
+    {
+        match f(&mut orig).map(NonNull::from) {
+            Some(value) => Ok(orig.of_part(value)),
+            None => Err(orig),
+        }
+    }
+
+    fn of_part<U: ?Sized>(self, value: NonNull<U>) -> MappedRwLockWriteGuard<'a, U> {
+        let Self { leave, inner } = self;
+        // SAFETY: the new guard leaves the lock once, instead of `inner`.
+        let raw = unsafe { lock_api::RwLockWriteGuard::rwlock(&inner).raw() };
+        mem::forget(inner);
+        MappedRwLockWriteGuard { value, _leave: leave, _write: Write(raw), part: PhantomData }
+    }
+}
+
+crate::sync::impls::guard! {
+    [] MappedRwLockWriteGuard<'_, T>:
+    // SAFETY: the part lies in the value of a lock that is held.
+    |guard| unsafe { guard.value.as_ref() },
+    // SAFETY: the part lies in the value of a lock that is held, and the guard is borrowed exclusively.
+    mut |guard| unsafe { guard.value.as_mut() }
 }

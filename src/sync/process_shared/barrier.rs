@@ -11,17 +11,17 @@
 
 use crate::park::process;
 use crate::park::shared_futex::{self, Awaited, How, LONGEST_NAP, Waited};
-use crate::park::wait::{Wait, WaitError, timed};
+use crate::park::wait::{Wait, WaitError};
 use crate::shim::atomic::{AtomicU32, Ordering};
 use crate::sync::BarrierWaitResult;
-use crate::time;
 
 /// A point where a number of threads, of several processes, wait for each other, round after round.
 ///
 /// **Not robust.** If a process is killed while a thread of it waits here, that arrival counts. If it is
 /// killed before, the others wait for another thread in its place, or until their time is over.
 ///
-/// A zeroed barrier is one for no threads, at which none waits.
+/// A zeroed barrier is one for no threads, at which none waits. An interrupt of a thread that sleeps
+/// in the kernel is noticed within a tenth of a second.
 ///
 /// # Examples
 ///
@@ -77,59 +77,7 @@ impl Barrier {
         Self { threads: AtomicU32::new(n as u32), state: AtomicU32::new(0), last: AtomicU32::new(0) }
     }
 
-    /// Waits until all threads of this round have come. The barrier is then ready for the next round.
-    ///
-    /// # Blocks
-    ///
-    /// The thread; see the [module](super).
-    pub fn wait(&self) -> BarrierWaitResult {
-        BarrierWaitResult::new(self.pass(Wait::forever()) == Ok(true))
-    }
-
-    timed! {
-        wait: "; then the arrival is taken back and `None` is returned"
-        /// # Examples
-        ///
-        /// ```
-        /// use selvedge::sync::process_shared::Barrier;
-        /// use std::time::Duration;
-        ///
-        /// let barrier = Barrier::new(2);
-        /// assert!(barrier.wait_for(Duration::from_millis(1)).is_none());
-        /// ```
-        #[must_use = "after a timeout the others have not come"]
-        pub fn wait_for, wait_until(&self) -> Option<BarrierWaitResult> {
-            |limit| self.pass(limit()).ok().map(BarrierWaitResult::new)
-        }
-    }
-
-    /// [`wait`](Self::wait) that ends as `wait` says. If it ends early, the arrival is taken back, and the
-    /// others wait for another in its place. An interrupt of a thread that sleeps in the kernel is noticed
-    /// within a tenth of a second.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use selvedge::sync::process_shared::Barrier;
-    /// use selvedge::{Wait, WaitError, thread};
-    ///
-    /// let barrier = Barrier::new(2);
-    /// thread::current().interrupt();
-    /// let wait = Wait::forever().interruptible();
-    /// assert_eq!(barrier.wait_with(wait).unwrap_err(), WaitError::Interrupted);
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`WaitError`], and this thread has not arrived.
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    pub fn wait_with(&self, wait: Wait) -> Result<BarrierWaitResult, WaitError> {
-        wait.begin()?;
-        self.pass(wait).map(BarrierWaitResult::new)
-    }
+    crate::sync::impls::waits_at! { "selvedge::sync::process_shared::Barrier" }
 
     /// Returns `true` to the last thread of the round.
     fn pass(&self, wait: Wait) -> Result<bool, WaitError> {
@@ -197,8 +145,7 @@ impl Barrier {
             if shared_futex::wait(&mut EndOf(self, round), how) == Waited::Woken {
                 continue;
             }
-            let on_time = if time::has_passed(wait.deadline) { Err(WaitError::TimedOut) } else { Ok(()) };
-            if let Err(why) = wait.begin().and(on_time) {
+            if let Err(why) = wait.go_on() {
                 return if self.take_back(round) { Err(why) } else { Ok(()) };
             }
         }
@@ -214,7 +161,7 @@ impl Barrier {
     }
 }
 
-crate::sync::impls::debug! { [] Barrier: "Barrier" }
+crate::shown::debug! { [] Barrier: "Barrier" }
 
 #[cfg(all(test, loom))]
 mod loom_shared_barrier;

@@ -25,7 +25,6 @@ use crate::park::wait::{Wait, WaitError, timed};
 use crate::shim::atomic::{AtomicU32, Ordering};
 use crate::sync::RobustError;
 use crate::sync::condvar::WaitTimeoutResult;
-use crate::time;
 
 /// A condition variable that several processes may share, for a [`process_shared::Mutex`](super::Mutex).
 ///
@@ -288,10 +287,7 @@ impl Condvar {
             if shared_futex::wait(&mut notification, How { wait, nap: None, near }) == Waited::Woken {
                 return Ok(());
             }
-            wait.begin()?;
-            if time::has_passed(wait.deadline) {
-                return Err(WaitError::TimedOut);
-            }
+            wait.go_on()?;
         }
     }
 }
@@ -301,7 +297,7 @@ fn timed_out<A>((acquired, waited): (A, Result<(), WaitError>)) -> (A, WaitTimeo
     (acquired, WaitTimeoutResult::new(waited.is_err()))
 }
 
-crate::sync::impls::debug! { [] Condvar: "Condvar" }
+crate::shown::debug! { [] Condvar: "Condvar" }
 
 #[cfg(all(test, loom))]
 mod loom_shared_condvar;

@@ -456,7 +456,7 @@ impl RawRobust for RawMutex {
     }
 }
 
-crate::sync::impls::debug! {
+crate::shown::debug! {
     [] RawMutex: "RawMutex",
     "locked": |lock| lock.is_locked(),
     "not_recoverable": |lock| lock.is_not_recoverable()

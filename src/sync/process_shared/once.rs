@@ -7,7 +7,7 @@
 use std::fmt;
 
 use super::RawMutex;
-use crate::park::wait::{Wait, WaitError, timed};
+use crate::park::wait::{Wait, WaitError};
 use crate::shim::atomic::{AtomicU32, Ordering};
 use crate::sync::robust::traits::Steps;
 use crate::sync::robust::{Condition, RawRobust, RobustError};
@@ -72,108 +72,7 @@ impl Once {
         Self { done: AtomicU32::new(0), gate: RawMutex::new() }
     }
 
-    /// Calls `f`, if this is the first call. If another thread is running its closure, waits for the end of
-    /// that. When this returns, a closure has returned, and what it did is visible.
-    ///
-    /// # Panics
-    ///
-    /// If `f` does: this `Once` is then *poisoned*. If it is poisoned. If the running thread runs the
-    /// closure: it would wait for itself.
-    ///
-    /// # Blocks
-    ///
-    /// The thread, while another runs its closure.
-    #[inline]
-    #[track_caller]
-    pub fn call_once<F: FnOnce()>(&self, f: F) {
-        let _ = self.call(false, Wait::forever, |_| f());
-    }
-
-    /// [`call_once`](Self::call_once) that ignores poisoning. After a panic, or the death of a process, the
-    /// next such call calls its closure, which is told. If that returns, this is done.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use selvedge::sync::process_shared::Once;
-    /// use std::panic;
-    ///
-    /// let once = Once::new();
-    /// assert!(panic::catch_unwind(|| once.call_once(|| panic!("on purpose"))).is_err());
-    /// once.call_once_force(|state| assert!(state.is_poisoned()));
-    /// once.call_once(|| unreachable!());
-    /// ```
-    ///
-    /// # Panics
-    ///
-    /// If `f` does: this `Once` is then poisoned. If the running thread runs the closure.
-    ///
-    /// # Blocks
-    ///
-    /// The thread, while another runs its closure.
-    #[inline]
-    #[track_caller]
-    pub fn call_once_force<F: FnOnce(&OnceState)>(&self, f: F) {
-        let _ = self.call(true, Wait::forever, f);
-    }
-
-    timed! {
-        call_once: ". Only the wait for another thread's closure is limited. \
-            Returns `true` if a closure has returned"
-        /// # Panics
-        ///
-        /// As [`call_once`](Self::call_once).
-        #[must_use = "after a timeout it is not done"]
-        #[track_caller]
-        pub fn call_once_for, call_once_until [F: FnOnce()] (&self, f: F) -> bool {
-            |limit| self.call(false, limit, |_| f()).is_ok()
-        }
-    }
-
-    timed! {
-        call_once_force: ". Only the wait for another thread's closure is limited. \
-            Returns `true` if a closure has returned"
-        /// # Panics
-        ///
-        /// As [`call_once_force`](Self::call_once_force).
-        #[must_use = "after a timeout it is not done"]
-        #[track_caller]
-        pub fn call_once_force_for, call_once_force_until [F: FnOnce(&OnceState)] (&self, f: F) -> bool {
-            |limit| self.call(true, limit, f).is_ok()
-        }
-    }
-
-    /// [`call_once`](Self::call_once) that waits for another thread's closure as `wait` says. An interrupt
-    /// does not end the thread's own closure.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use selvedge::sync::process_shared::Once;
-    /// use selvedge::{Wait, WaitError, thread};
-    ///
-    /// let (once, wait) = (Once::new(), Wait::forever().interruptible());
-    /// thread::current().interrupt();
-    /// assert_eq!(once.call_once_with(wait, || unreachable!()), Err(WaitError::Interrupted));
-    /// assert!(once.call_once_with(wait, || ()).is_ok() && once.is_completed());
-    /// ```
-    ///
-    /// # Panics
-    ///
-    /// As [`call_once`](Self::call_once).
-    ///
-    /// # Errors
-    ///
-    /// [`WaitError`], and no closure was called.
-    ///
-    /// # Blocks
-    ///
-    /// As [`call_once`](Self::call_once).
-    #[track_caller]
-    pub fn call_once_with<F: FnOnce()>(&self, wait: Wait, f: F) -> Result<(), WaitError> {
-        wait.begin()?;
-        self.call(false, || wait, |_| f())
-    }
+    crate::sync::impls::calls_once! { "selvedge::sync::process_shared::Once" }
 
     /// [`call_once_force`](Self::call_once_force) that waits for another thread's closure as `wait` says.
     ///
@@ -266,4 +165,4 @@ fn poison() -> ! {
     panic!("a process-shared Once is poisoned: the thread or process that ran its closure has failed");
 }
 
-crate::sync::impls::debug! { [] Once: "Once", "state": |once| once.state() }
+crate::shown::debug! { [] Once: "Once", "state": |once| once.state() }

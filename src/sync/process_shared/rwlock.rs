@@ -82,6 +82,69 @@ pub struct RwLockWriteGuard<'a, T: ?Sized> {
 // SAFETY: a shared guard gives shared access to the value.
 unsafe impl<T: ?Sized + Sync> Sync for RwLockWriteGuard<'_, T> {}
 
+/// Defines the ways in of one side: for what, unless what, the names, and the guard. The lock makes that for
+/// a thread that is in.
+macro_rules! side {
+    (
+        $what:literal, $unless:literal:
+        $enter:ident, $try:ident, $for:ident, $until:ident, $with:ident -> $guard:ident,
+        |$lock:ident| $make:expr
+    ) => {
+        #[doc = concat!("Locks it for ", $what, ".")]
+        ///
+        /// # Errors
+        ///
+        /// [`RobustError::NotConsistent`]: a writer has died or panicked. [`RobustError::Deadlock`]: the
+        /// running thread writes already.
+        ///
+        /// # Blocks
+        ///
+        /// The thread.
+        pub fn $enter(&self) -> Result<$guard<'_, T>, RobustError> {
+            self.$with(Wait::forever())
+        }
+
+        #[doc = concat!(
+                    "[`", stringify!($enter), "`](Self::", stringify!($enter), ") that ends as `wait` says."
+                )]
+        /// An interrupt of a thread that sleeps in the kernel is noticed within a tenth of a second.
+        ///
+        /// # Errors
+        ///
+        #[doc = concat!("As [`", stringify!($enter), "`](Self::", stringify!($enter), ").")]
+        /// [`RobustError::TimedOut`] or [`RobustError::Interrupted`]: the wait has ended.
+        ///
+        /// # Blocks
+        ///
+        /// The thread.
+        pub fn $with(&self, wait: Wait) -> Result<$guard<'_, T>, RobustError> {
+            self.raw.$enter(wait)?;
+            let $lock = self;
+            $make
+        }
+
+        #[doc = concat!("Locks it for ", $what, ", unless ", $unless, ": then it returns `None`.")]
+        ///
+        /// # Errors
+        ///
+        #[doc = concat!("As [`", stringify!($enter), "`](Self::", stringify!($enter), ").")]
+        pub fn $try(&self) -> Result<Option<$guard<'_, T>>, RobustError> {
+            let $lock = self;
+            if self.raw.$try()? { $make.map(Some) } else { Ok(None) }
+        }
+
+        timed! {
+            $enter: "; then it returns `None`"
+            /// # Errors
+            ///
+            #[doc = concat!("As [`", stringify!($enter), "`](Self::", stringify!($enter), ").")]
+            pub fn $for, $until(&self) -> Result<Option<$guard<'_, T>>, RobustError> {
+                |limit| in_time(self.$with(limit()))
+            }
+        }
+    };
+}
+
 impl<T> RwLock<T> {
     /// Creates a free lock around `value`.
     #[must_use]
@@ -97,101 +160,16 @@ impl<T> RwLock<T> {
 }
 
 impl<T: ?Sized> RwLock<T> {
-    /// Locks it for reading.
-    ///
-    /// # Errors
-    ///
-    /// [`RobustError::NotConsistent`]: a writer has died or panicked. [`RobustError::Deadlock`]: the running
-    /// thread writes.
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    pub fn read(&self) -> Result<RwLockReadGuard<'_, T>, RobustError> {
-        self.read_with(Wait::forever())
+    side! {
+        "reading", "a thread writes or waits to":
+        read, try_read, try_read_for, try_read_until, read_with -> RwLockReadGuard,
+        |lock| Ok(RwLockReadGuard::new(lock))
     }
 
-    /// [`read`](Self::read) that ends as `wait` says. An interrupt of a thread that sleeps in the kernel is
-    /// noticed within a tenth of a second.
-    ///
-    /// # Errors
-    ///
-    /// As [`read`](Self::read). [`RobustError::TimedOut`] or [`RobustError::Interrupted`]: the wait has
-    /// ended.
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    pub fn read_with(&self, wait: Wait) -> Result<RwLockReadGuard<'_, T>, RobustError> {
-        self.raw.read(wait).map(|()| RwLockReadGuard::new(self))
-    }
-
-    /// Locks it for reading, unless a thread writes or waits to: then it returns `None`.
-    ///
-    /// # Errors
-    ///
-    /// As [`read`](Self::read).
-    pub fn try_read(&self) -> Result<Option<RwLockReadGuard<'_, T>>, RobustError> {
-        Ok(self.raw.try_read()?.then(|| RwLockReadGuard::new(self)))
-    }
-
-    timed! {
-        read: "; then it returns `None`"
-        /// # Errors
-        ///
-        /// As [`read`](Self::read).
-        pub fn try_read_for, try_read_until(&self) -> Result<Option<RwLockReadGuard<'_, T>>, RobustError> {
-            |limit| in_time(self.read_with(limit()))
-        }
-    }
-
-    /// Locks it for writing.
-    ///
-    /// # Errors
-    ///
-    /// [`RobustError::NotConsistent`]: a writer has died or panicked. [`RobustError::Deadlock`]: the running
-    /// thread writes already.
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    pub fn write(&self) -> Result<RwLockWriteGuard<'_, T>, RobustError> {
-        self.write_with(Wait::forever())
-    }
-
-    /// [`write`](Self::write) that ends as `wait` says. An interrupt of a thread that sleeps in the kernel is
-    /// noticed within a tenth of a second.
-    ///
-    /// # Errors
-    ///
-    /// As [`write`](Self::write). [`RobustError::TimedOut`] or [`RobustError::Interrupted`]: the wait has
-    /// ended.
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    pub fn write_with(&self, wait: Wait) -> Result<RwLockWriteGuard<'_, T>, RobustError> {
-        self.raw.write(wait)?;
-        self.written()
-    }
-
-    /// Locks it for writing, unless a thread reads or writes: then it returns `None`.
-    ///
-    /// # Errors
-    ///
-    /// As [`write`](Self::write).
-    pub fn try_write(&self) -> Result<Option<RwLockWriteGuard<'_, T>>, RobustError> {
-        if self.raw.try_write()? { self.written().map(Some) } else { Ok(None) }
-    }
-
-    timed! {
-        write: "; then it returns `None`"
-        /// # Errors
-        ///
-        /// As [`write`](Self::write).
-        pub fn try_write_for, try_write_until(&self) -> Result<Option<RwLockWriteGuard<'_, T>>, RobustError> {
-            |limit| in_time(self.write_with(limit()))
-        }
+    side! {
+        "writing", "a thread reads or writes":
+        write, try_write, try_write_for, try_write_until, write_with -> RwLockWriteGuard,
+        |lock| lock.written()
     }
 
     /// Returns the guard of a thread that has the lock, if the value is consistent.
@@ -288,16 +266,11 @@ impl<T: ?Sized> RwLock<T> {
         self.value.get_mut()
     }
 
-    /// Returns `true` if a thread reads or writes at this moment, or waits to write.
-    #[must_use]
-    pub fn is_locked(&self) -> bool {
-        self.raw.is_locked()
-    }
-
-    /// Returns `true` if a thread writes at this moment, or waits until no thread reads.
-    #[must_use]
-    pub fn is_locked_exclusive(&self) -> bool {
-        self.raw.is_locked_exclusive()
+    crate::shown::getters! {
+        /// Returns `true` if a thread reads or writes at this moment, or waits to write.
+        fn is_locked(&self) -> bool = self.raw.is_locked();
+        /// Returns `true` if a thread writes at this moment, or waits until no thread reads.
+        fn is_locked_exclusive(&self) -> bool = self.raw.is_locked_exclusive();
     }
 }
 
@@ -348,7 +321,7 @@ crate::sync::impls::guard! {
     mut |guard| unsafe { &mut *guard.lock.value.get() }
 }
 
-crate::sync::impls::debug! {
+crate::shown::debug! {
     [T: ?Sized] RwLock<T>: "RwLock",
     "locked": |lock| lock.is_locked(),
     "writes": |lock| lock.is_locked_exclusive()

@@ -15,10 +15,9 @@ use std::mem;
 
 use crate::park::process::{self, Process};
 use crate::park::shared_futex::{self, Awaited, How, LONGEST_NAP, Waited};
-use crate::park::wait::{Wait, WaitError, timed};
+use crate::park::wait::{Wait, WaitError};
 use crate::shim::atomic::{AtomicU32, Ordering, fence};
 use crate::sync::TooManyPermits;
-use crate::time;
 
 /// A number of permits that threads of several processes take and put back. A thread that finds too few
 /// waits.
@@ -50,7 +49,8 @@ use crate::time;
 ///
 /// # Blocks
 ///
-/// The methods called `acquire` block the thread until it has the permits; see the [module](super).
+/// The methods called `acquire` block the thread until it has the permits; see the [module](super). An
+/// interrupt of a thread that sleeps in the kernel is noticed within a tenth of a second.
 #[derive(Default)]
 #[repr(C)]
 pub struct Semaphore {
@@ -143,74 +143,7 @@ impl Semaphore {
         self.permits.load(Ordering::Relaxed) as usize
     }
 
-    /// Takes a permit; waits for it if need be.
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    #[inline]
-    pub fn acquire(&self) -> SemaphorePermit<'_> {
-        self.acquire_many(1)
-    }
-
-    /// Takes `n` permits at once; waits until all of them are there, if need be. Never waits if `n` is 0.
-    ///
-    /// # Panics
-    ///
-    /// If `n` is more than [`MAX_PERMITS`](Self::MAX_PERMITS): the wait would never end.
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    pub fn acquire_many(&self, n: usize) -> SemaphorePermit<'_> {
-        let _ = self.take(n, Wait::forever());
-        SemaphorePermit::new(self, n as u32)
-    }
-
-    /// [`acquire`](Self::acquire) that ends as `wait` says. An interrupt of a thread that sleeps in the
-    /// kernel is noticed within a tenth of a second.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use selvedge::sync::process_shared::Semaphore;
-    /// use selvedge::{Wait, WaitError, thread};
-    ///
-    /// let semaphore = Semaphore::new(1);
-    /// thread::current().interrupt();
-    /// let wait = Wait::forever().interruptible();
-    /// assert_eq!(semaphore.acquire_with(wait).unwrap_err(), WaitError::Interrupted);
-    /// assert!(semaphore.acquire_with(wait).is_ok());
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`WaitError`], and no permit was taken.
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    pub fn acquire_with(&self, wait: Wait) -> Result<SemaphorePermit<'_>, WaitError> {
-        self.acquire_many_with(1, wait)
-    }
-
-    /// [`acquire_many`](Self::acquire_many) that ends as `wait` says.
-    ///
-    /// # Panics
-    ///
-    /// As [`acquire_many`](Self::acquire_many).
-    ///
-    /// # Errors
-    ///
-    /// [`WaitError`], and no permit was taken.
-    ///
-    /// # Blocks
-    ///
-    /// The thread.
-    pub fn acquire_many_with(&self, n: usize, wait: Wait) -> Result<SemaphorePermit<'_>, WaitError> {
-        wait.begin()?;
-        self.take(n, wait).map(|()| SemaphorePermit::new(self, n as u32))
-    }
+    crate::sync::impls::acquires! { "selvedge::sync::process_shared::Semaphore" }
 
     /// Takes a permit if there is one.
     #[inline]
@@ -221,33 +154,7 @@ impl Semaphore {
     /// Takes `n` permits if there are so many.
     pub fn try_acquire_many(&self, n: usize) -> Option<SemaphorePermit<'_>> {
         let permits = u32::try_from(n).ok()?;
-        self.try_take(permits).then(|| SemaphorePermit::new(self, permits))
-    }
-
-    timed! {
-        acquire
-        /// # Examples
-        ///
-        /// ```
-        /// use selvedge::sync::process_shared::Semaphore;
-        /// use std::time::Duration;
-        ///
-        /// let semaphore = Semaphore::new(0);
-        /// assert!(semaphore.try_acquire_for(Duration::from_millis(1)).is_none());
-        /// ```
-        pub fn try_acquire_for, try_acquire_until(&self) -> Option<SemaphorePermit<'_>> {
-            |limit| self.try_acquire().or_else(|| self.acquire_with(limit()).ok())
-        }
-    }
-
-    timed! {
-        acquire_many
-        /// # Panics
-        ///
-        /// As [`acquire_many`](Self::acquire_many).
-        pub fn try_acquire_many_for, try_acquire_many_until(&self, n: usize) -> Option<SemaphorePermit<'_>> {
-            |limit| self.try_acquire_many(n).or_else(|| self.acquire_many_with(n, limit()).ok())
-        }
+        self.try_take(permits).then(|| SemaphorePermit::new(self, n))
     }
 
     /// Adds `n` permits: new ones, or those of permits that were [forgotten](SemaphorePermit::forget), or of
@@ -338,30 +245,22 @@ impl Semaphore {
                 if self.try_take(n) {
                     return Ok(());
                 }
-                wait.begin()?;
-                if time::has_passed(wait.deadline) {
-                    return Err(WaitError::TimedOut);
-                }
+                wait.go_on()?;
             }
         }
     }
 }
 
 impl<'a> SemaphorePermit<'a> {
-    fn new(semaphore: &'a Semaphore, permits: u32) -> Self {
-        Self { semaphore, permits, process: process::this() }
+    fn new(semaphore: &'a Semaphore, permits: usize) -> Self {
+        Self { semaphore, permits: permits as u32, process: process::this() }
     }
 
-    /// Returns the semaphore to which these permits go back.
-    #[must_use]
-    pub fn semaphore(&self) -> &'a Semaphore {
-        self.semaphore
-    }
-
-    /// Returns how many permits these are.
-    #[must_use]
-    pub fn num_permits(&self) -> usize {
-        self.permits as usize
+    crate::shown::getters! {
+        /// Returns the semaphore to which these permits go back.
+        fn semaphore(&self) -> &'a Semaphore = self.semaphore;
+        /// Returns how many permits these are.
+        fn num_permits(&self) -> usize = self.permits as usize;
     }
 
     /// Forgets the permits: they are not put back. [`Semaphore::add_permits`] makes new ones.
@@ -378,8 +277,8 @@ impl Drop for SemaphorePermit<'_> {
     }
 }
 
-crate::sync::impls::debug! { [] Semaphore: "Semaphore", "permits": |semaphore| semaphore.available_permits() }
-crate::sync::impls::debug! { [] SemaphorePermit<'_>: "SemaphorePermit", "permits": |permit| permit.permits }
+crate::shown::debug! { [] Semaphore: "Semaphore", "permits": |semaphore| semaphore.available_permits() }
+crate::shown::debug! { [] SemaphorePermit<'_>: "SemaphorePermit", "permits": |permit| permit.permits }
 
 #[cfg(all(test, loom))]
 mod loom_shared_semaphore;

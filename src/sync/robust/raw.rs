@@ -29,7 +29,7 @@ use crate::park::wait::Wait;
 use crate::shim::atomic::{AtomicU64, Ordering};
 use crate::sync::UnlockError;
 use crate::sync::mutex::raw::RawMutex;
-use crate::sync::mutex::raw::robust::Got;
+use crate::sync::mutex::raw::kind::Got;
 
 /// | value | meaning | changed by |
 /// |---|---|---|
@@ -222,7 +222,7 @@ impl RawRobust for RawRobustMutex {
     }
 }
 
-crate::sync::impls::debug! {
+crate::shown::debug! {
     [] RawRobustMutex: "RawRobustMutex",
     "locked": |lock| lock.is_locked(),
     "not_recoverable": |lock| lock.is_not_recoverable()

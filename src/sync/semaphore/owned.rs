@@ -3,7 +3,7 @@
 use std::mem;
 use std::sync::Arc;
 
-use super::{Semaphore, permit};
+use super::{Semaphore, sum};
 use crate::park::wait::{Wait, WaitError, timed};
 
 /// A [`SemaphorePermit`](super::SemaphorePermit) that shares the ownership of its semaphore, and so may
@@ -131,16 +131,11 @@ impl OwnedSemaphorePermit {
         Self { semaphore: Arc::clone(semaphore), permits }
     }
 
-    /// Returns how many permits these are.
-    #[must_use]
-    pub fn num_permits(&self) -> usize {
-        self.permits
-    }
-
-    /// Returns the semaphore that they were taken from.
-    #[must_use]
-    pub fn semaphore(&self) -> &Arc<Semaphore> {
-        &self.semaphore
+    crate::shown::getters! {
+        /// Returns how many permits these are.
+        fn num_permits(&self) -> usize = self.permits;
+        /// Returns the semaphore that they were taken from.
+        fn semaphore(&self) -> &Arc<Semaphore> = &self.semaphore;
     }
 
     /// Forgets the permits: they are not put back. [`Semaphore::add_permits`] makes new ones.
@@ -163,7 +158,7 @@ impl OwnedSemaphorePermit {
     #[track_caller]
     pub fn merge(&mut self, mut other: Self) {
         assert!(Arc::ptr_eq(&self.semaphore, &other.semaphore), "permits of two semaphores");
-        self.permits = permit::sum(self.permits, mem::take(&mut other.permits));
+        self.permits = sum(self.permits, mem::take(&mut other.permits));
     }
 }
 
@@ -176,6 +171,6 @@ impl Drop for OwnedSemaphorePermit {
     }
 }
 
-crate::sync::impls::debug! {
+crate::shown::debug! {
     [] OwnedSemaphorePermit: "OwnedSemaphorePermit", "permits": |permit| permit.permits
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 use lock_api::RawMutex as _;
 
 use super::{until, watched};
-use crate::park::table::walk::all_waiters;
+use crate::park::table::all_waiters;
 use crate::park::wait_queue;
 use crate::sync::{CheckedMutex, CheckedMutexGuard, FairMutex, Mutex, MutexGuard, RawMutex};
 

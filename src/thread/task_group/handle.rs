@@ -1,7 +1,5 @@
 //! `TaskHandle`: the right to wait for a task and to take its value.
 
-use std::fmt;
-
 use super::control::Control;
 use crate::park::wait::WaitError;
 use crate::thread::current::Thread;
@@ -72,7 +70,7 @@ impl<'scope, T> TaskHandle<'scope, T> {
         }
     }
 
-    getters! {
+    crate::shown::getters! {
         /// Returns the thread of the task, or `None` if the task was not started because the group was
         /// cancelled.
         ///
@@ -94,8 +92,4 @@ impl<'scope, T> TaskHandle<'scope, T> {
     }
 }
 
-impl<T> fmt::Debug for TaskHandle<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TaskHandle").field("thread", &self.thread()).finish_non_exhaustive()
-    }
-}
+crate::shown::debug! { [T] TaskHandle<'_, T>: "TaskHandle", "thread": |handle| handle.thread() }

@@ -3,7 +3,7 @@
 use std::fmt::{self, Display};
 use std::io::{self, Write};
 
-use super::full::{Dump, DumpedThread};
+use super::{Dump, DumpedThread};
 use crate::backtrace::{Backtrace, Function};
 use crate::park::reason::WaitReason;
 use crate::runtime::stats::RunQueueLength;

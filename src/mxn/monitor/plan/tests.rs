@@ -244,3 +244,13 @@ fn a_sleeper_is_woken_for_work_or_to_watch() {
     assert_eq!(wakes(1, 0, true, false, false), None, "one watches");
     assert_eq!(wakes(1, 0, false, true, false), None, "there is nothing to watch");
 }
+
+#[test]
+fn a_moment_does_not_count_and_those_that_only_sleep_take_turns_ever_more_slowly() {
+    let first = Starved::go_on(None, GAP);
+    let second = Starved::go_on(Some(first), 2 * GAP);
+    assert_eq!((first.since, second.since, second.due(10)), (GAP, GAP, DUE));
+    assert_eq!(Starved::go_on(Some(second), 3 * GAP + 1).since, 3 * GAP + 1, "it was over meanwhile");
+    let cycled = |times| (0..times).fold(second, |starved, _| starved.with_one_more()).due(9);
+    assert_eq!([0, 39, 40, 80, 160, 1600].map(cycled), [DUE, DUE, 2 * DUE, 4 * DUE, 16 * DUE, 16 * DUE]);
+}

@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use super::{HIGH, PriorityQueues};
 use crate::mxn::green::Green;
+use crate::mxn::life::end::Visit;
 use crate::mxn::lwp::Lwp;
 use crate::mxn::sched::Scheduler;
 use crate::mxn::tests::Model;
-use crate::mxn::visit::Visit;
 use crate::park::priority::Priority;
 use crate::park::tests::loom_model::{Letter, large_model, model, spawn_with};
 use crate::park::thread::NO_ID;

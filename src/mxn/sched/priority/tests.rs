@@ -7,8 +7,8 @@ use std::collections::VecDeque;
 use proptest::prelude::*;
 
 use super::PriorityQueues;
+use crate::mxn::backend::Greens;
 use crate::mxn::green::Green;
-use crate::mxn::visit::Greens;
 use crate::park::current::current;
 use crate::park::priority::Priority;
 use crate::park::tests::random;

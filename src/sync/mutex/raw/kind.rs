@@ -1,9 +1,28 @@
 //! What kinds of mutexes want of a wait for the lock.
+//!
+//! **A robust mutex** may be left locked by its owner when that ends. `sync::robust` knows the owner. The
+//! wait is the mutex's own, except for two things:
+//!
+//! - It ends when the owner is found dead. The waiter looks for that with the bucket lock held, before it
+//!   sleeps.
+//! - A waiter that is told that some owner has died looks again (`park/robust.rs` has the proof).
+//!
+//! If a thread owns `WOKEN` and finds the owner dead, it gives the bit up. It then takes the lock over,
+//! or waits again. In either case an unlock is to come that must wake a waiter.
 
-use super::robust::Got;
 use super::{RawMutex, Wait, WaitError, WaitReason};
 use crate::park::current::owner_hint;
 use crate::park::wait_queue::{Options, Order};
+use crate::shim::atomic::Ordering;
+
+/// How a wait for the mutex has succeeded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(in crate::sync) enum Got {
+    Locked,
+    /// The mutex is still locked, by a thread that has ended.
+    OwnerDied,
+}
 
 /// Returns `true` if the owner of the mutex is dead.
 type IsDead<'a> = &'a dyn Fn() -> bool;
@@ -15,7 +34,7 @@ pub(super) enum Kind<'a> {
     Usual,
     /// The thread that has waited longest is next.
     InOrder,
-    /// As usual. The wait also ends when the owner is found dead (`raw/robust.rs`).
+    /// As usual. The wait also ends when the owner is found dead.
     Robust(IsDead<'a>),
 }
 
@@ -69,5 +88,35 @@ impl RawMutex {
     #[inline]
     pub(in crate::sync) fn acquire_in_order_with(&self, wait: Wait) -> Result<(), WaitError> {
         self.acquire_as(Kind::InOrder, wait).map(|_| ())
+    }
+
+    /// Does what [`acquire_with`](Self::acquire_with) does, unless the owner is dead.
+    #[inline]
+    pub(in crate::sync) fn acquire_unless(
+        &self,
+        owner_is_dead: impl Fn() -> bool,
+        wait: Wait,
+    ) -> Result<Got, WaitError> {
+        self.acquire_as(Kind::Robust(&owner_is_dead), wait)
+    }
+
+    /// Returns `true` if it is locked at this moment of a model.
+    #[cfg(all(test, loom))]
+    pub(in crate::sync) fn is_locked_now(&self) -> bool {
+        // A read-modify-write sees the last store.
+        self.word.0.fetch_and(!0, Ordering::Relaxed) & super::LOCKED != 0
+    }
+
+    /// Notes that an heir has taken the lock over from a dead owner.
+    #[cold]
+    pub(in crate::sync) fn taken_over(&self) {
+        self.set_owner(owner_hint());
+    }
+
+    /// Gives up `WOKEN`, if `mine` is that, for a thread that does not take the lock.
+    #[cold]
+    pub(super) fn end_way(&self, mine: u8) {
+        // Relaxed: it publishes nothing; it is one read-modify-write among others.
+        self.word.0.fetch_and(!mine, Ordering::Relaxed);
     }
 }

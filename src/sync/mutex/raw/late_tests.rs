@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::park::current::current;
 use crate::park::mutex_handoff::HeldMutex;
 use crate::park::reason::WaitReason;
-use crate::park::table::walk::all_waiters;
+use crate::park::table::all_waiters;
 use crate::park::tests::{until, watched};
 use crate::park::wait::Wait;
 use crate::park::wait_queue::{self, Options, Woken};

@@ -50,7 +50,7 @@ impl Work {
 
     /// Calls a closure that fails, unless one has failed before; then it succeeds.
     fn call_in_vain_first(&self) {
-        let called = self.once.call("work", true, Wait::forever(), |state: &OnceState| {
+        let called = self.once.call_as("work", true, Wait::forever(), |state: &OnceState| {
             self.write();
             if !state.is_poisoned() {
                 state.fail();
@@ -128,7 +128,7 @@ fn a_thread_that_begins_after_two_failures_sees_both() {
     model(|| {
         let work = Work::new();
         let fails = |work: &Work| {
-            let called = work.once.call("work", true, Wait::forever(), |state: &OnceState| {
+            let called = work.once.call_as("work", true, Wait::forever(), |state: &OnceState| {
                 work.write();
                 state.fail();
             });
@@ -139,7 +139,7 @@ fn a_thread_that_begins_after_two_failures_sees_both() {
             fails(work);
         };
         let succeeds = |work: &Work| {
-            work.once.call("work", true, Wait::forever(), |_| work.write()).unwrap();
+            work.once.call_as("work", true, Wait::forever(), |_| work.write()).unwrap();
         };
         together([body(&work, twice), body(&work, succeeds)]);
         assert!((1..=3).contains(&work.read()) && work.once.is_completed());

@@ -31,7 +31,6 @@ use crate::shim::atomic::{AtomicU32, Ordering};
 use crate::sync::process_shared::RawMutex;
 use crate::sync::robust::traits::Steps;
 use crate::sync::robust::{Condition, RawRobust, RobustError};
-use crate::time;
 
 #[derive(Default)]
 #[repr(C)]
@@ -197,15 +196,9 @@ impl RawRwLock {
             if self.end_dead_write()? {
                 return Ok(());
             }
-            self.ends(wait)?;
+            wait.go_on()?;
         }
         Ok(())
-    }
-
-    /// Returns an error if a thread that has waited is to wait no more.
-    fn ends(&self, wait: Wait) -> Result<(), WaitError> {
-        wait.begin()?;
-        if time::has_passed(wait.deadline) { Err(WaitError::TimedOut) } else { Ok(()) }
     }
 
     /// Ends the write of a dead thread. Returns `true` if no thread writes.
@@ -262,7 +255,7 @@ impl RawRwLock {
         let how = How { wait, nap: Some(LONGEST_NAP), near };
         while !self.readers.have_left() {
             if shared_futex::wait(&mut readers, how) == Waited::TimedOut && !self.readers.have_left() {
-                self.ends(wait)?;
+                wait.go_on()?;
             }
         }
         Ok(())
@@ -326,6 +319,7 @@ mod loom_shared_rwlock;
 mod tests {
     use super::*;
     use crate::park::tests::watched;
+    use crate::time;
 
     /// A thread can forget so many guards within seconds. The next reader would look again and again, past
     /// its deadline.

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use super::super::{Aging, OWED};
 use crate::mxn::green::Green;
+use crate::mxn::life::end::Visit;
 use crate::mxn::lwp::{HighRun, Lwp};
 use crate::mxn::sched::Scheduler;
 use crate::mxn::sched::placement::Placement;
 use crate::mxn::sched::policy::{FAIR_TICK, HEAD_START, HIGH_RUN, LOW_AGE};
 use crate::mxn::tests::Model;
-use crate::mxn::visit::Visit;
 use crate::park::priority::Priority::{self, High, Low, Normal};
 use crate::park::thread::NO_ID;
 use crate::shim::atomic::Ordering;
