@@ -305,7 +305,8 @@ static void crowd(void *(*function)(void *), void *argument)
 
 static void mutexes(void)
 {
-    pthread_mutex_t *all[] = { &normal, &recursive, &checked, &adaptive }, made_robust, made_shared, made_here;
+    pthread_mutex_t *all[] = { &normal, &recursive, &checked, &adaptive };
+    pthread_mutex_t made_robust, made_shared, made_here;
     pthread_mutexattr_t attributes;
 
     for (int i = 0; i < 4; i++) {
