@@ -188,7 +188,7 @@ fn preempt(at: &mut Interrupted<'_>) {
     at.block_all();
 }
 
-/// Makes the interrupted code of a thread that [takes a call](takes_call) run `F`.
+/// Makes the interrupted code of a thread that [takes a call](Interrupted::takes_call) run `F`.
 fn inject_into<F: Injected>(at: &mut Interrupted<'_>) {
     // SAFETY: the interrupted code is a green thread's, and its stack has room for the call. The signal frame
     // and this handler are on the alternate stack.
