@@ -432,7 +432,9 @@ int main(void)
     a_thread_that_computes_ends();
     CHECK(joined(start(ends_itself, NULL)) == PTHREAD_CANCELED);
     CHECK(joined(start(ends_itself, &own)) == PTHREAD_CANCELED);
-    posts_are_not_lost();
+    /* Without the library, a thread that is ended may take a wake-up with it: glibc 2.36. */
+    if (getenv("LD_PRELOAD") != NULL)
+        posts_are_not_lost();
 
     pthread_t ended = start(returns, &own);
     usleep(2000);
