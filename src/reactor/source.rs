@@ -129,8 +129,8 @@ impl Source {
             let seen = seen.filter(|_| watched.is_some());
             if seen.is_none_or(|seen| seen.is_ready()) {
                 let mut result = attempt(false);
-                let has_ended = || seen.is_some_and(Seen::is_closed) && is_ready(descriptor, direction);
-                if would_block(&result) && has_ended() {
+                let is_closed = seen.is_some_and(Seen::is_closed);
+                if is_closed && would_block(&result) && is_ready(descriptor, direction) {
                     result = attempt(true);
                 }
                 let readiness = watched.map(|entry| direction.of(entry)).zip(seen);
@@ -225,6 +225,7 @@ impl Drop for Source {
 
 /// Asks the kernel: what events have told may be of an earlier descriptor of that number.
 #[cold]
+#[inline(never)]
 fn is_ready(descriptor: BorrowedFd<'_>, direction: Direction) -> bool {
     let at_once = Some(Duration::ZERO);
     poll::until_ready(descriptor.as_raw_fd(), direction == Direction::Write, None, at_once).unwrap_or(false)
