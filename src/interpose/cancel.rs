@@ -322,6 +322,16 @@ pub(crate) fn set_anywhere(anywhere: bool) -> Option<bool> {
     set(ANYWHERE, anywhere)
 }
 
+/// Calls `call`, in which the running thread refuses requests.
+pub(crate) fn refusing<R>(call: impl FnOnce() -> R) -> R {
+    let Some(own) = own() else { return call() };
+    let before = own.has(DISABLED);
+    own.change(DISABLED, true);
+    let result = call();
+    own.change(DISABLED, before);
+    result
+}
+
 fn set(flag: u32, on: bool) -> Option<bool> {
     let own = own()?;
     let before = own.has(flag);

@@ -293,6 +293,36 @@ static void *refuses(void *argument)
     return argument;
 }
 
+static void *creates(void *argument)
+{
+    pthread_attr_t detached;
+    pthread_t thread;
+
+    pthread_attr_init(&detached);
+    pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+    CHECK(pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL) == 0);
+    atomic_store(&arrived, 1);
+    for (;;)
+        CHECK(pthread_create(&thread, &detached, looks_at_its_mask, NULL) == 0);
+    return argument;
+}
+
+/* A green thread that may be ended anywhere does not end in a call that makes others. */
+static void a_thread_that_creates_others_ends(void)
+{
+    const char *model = getenv("SELVEDGE_RUNTIME");
+
+    if (model == NULL || strcmp(model, "mxn") != 0)
+        return;
+    for (int i = 0; i < 100; i++) {
+        atomic_store(&arrived, 0);
+        pthread_t thread = start(creates, NULL);
+        while (atomic_load(&arrived) == 0)
+            usleep(100);
+        ends(thread, 0);
+    }
+}
+
 /* The C library refuses for the thread, in a call that has a lock. */
 static void *says_an_error(void *argument)
 {
@@ -385,6 +415,7 @@ int main(void)
     each_ends(3000);
     all_end_together();
     an_error_is_said_to_the_end();
+    a_thread_that_creates_others_ends();
 
     atomic_store(&arrived, 0);
     pthread_t thread = start(refuses, &child);
