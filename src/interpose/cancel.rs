@@ -138,7 +138,7 @@ impl Running {
         // SAFETY: null, or a part of the running thread's block.
         let word = unsafe { self.library.as_ref() };
         // Relaxed: the thread's own.
-        word.is_some_and(|word| word.load(Ordering::Relaxed) & SECTION != 0)
+        word.is_some_and(|word| word.load(Ordering::Relaxed) & (SECTION | REFUSES) == SECTION)
     }
 }
 
@@ -146,6 +146,8 @@ impl Running {
 /// may wait, up to 2.40, but for 2.34 and 2.35. What a program asks for (`PTHREAD_CANCEL_ASYNCHRONOUS`) is
 /// not there for green threads.
 const SECTION: u32 = 2;
+/// The C library has this there while its own code refuses requests, as `error` does.
+const REFUSES: u32 = 1;
 
 thread_local! {
     /// That of the running thread, if it has one. It has no destructor, so that any code may read it.
@@ -318,6 +320,16 @@ pub(crate) fn set_disabled(disabled: bool) -> Option<bool> {
 /// cancellation points. Returns as [`set_disabled`] does.
 pub(crate) fn set_anywhere(anywhere: bool) -> Option<bool> {
     set(ANYWHERE, anywhere)
+}
+
+/// Calls `call`, in which the running thread refuses requests.
+pub(crate) fn refusing<R>(call: impl FnOnce() -> R) -> R {
+    let Some(own) = own() else { return call() };
+    let before = own.has(DISABLED);
+    own.change(DISABLED, true);
+    let result = call();
+    own.change(DISABLED, before);
+    result
 }
 
 fn set(flag: u32, on: bool) -> Option<bool> {

@@ -52,8 +52,8 @@ unsafe extern "C-unwind" fn pthread_cancel(thread: pthread_t) -> c_int {
         // SAFETY: the caller's promise.
         return unsafe { cancel_kernel(thread) };
     };
-    // It holds locks.
-    cancel::undisturbed(|| cancel_green(record));
+    // It holds locks. The request may end the thread before it returns, and its record then.
+    cancel::undisturbed(|| cancel_green(&record.share()));
     cancel::test_anywhere();
     0
 }

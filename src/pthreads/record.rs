@@ -106,6 +106,16 @@ impl Record {
         Some(unsafe { &*record })
     }
 
+    /// Returns a share. The caller keeps the record by it while another thread joins this one, or the thread
+    /// ends that was detached.
+    pub(super) fn share(&self) -> Arc<Self> {
+        let record = ptr::from_ref(self);
+        // SAFETY: `new` has made it, and there is another share, which lets the caller borrow.
+        unsafe { Arc::increment_strong_count(record) };
+        // SAFETY: the share that was just added.
+        unsafe { Arc::from_raw(record) }
+    }
+
     /// Gives up the share that its `pthread_t` has, which has been joined or detached.
     ///
     /// # Safety

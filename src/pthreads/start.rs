@@ -42,12 +42,29 @@ struct Wanted {
     mask: Option<u64>,
 }
 
-/// See `pthread_create(3)`.
+/// See `pthread_create(3)`. It unwinds if a request comes meanwhile, and the thread may be ended anywhere.
 ///
 /// # Safety
 /// As the C library's function.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn pthread_create(
+unsafe extern "C-unwind" fn pthread_create(
+    thread: *mut pthread_t,
+    attributes: *const pthread_attr_t,
+    function: Function,
+    argument: *mut c_void,
+) -> c_int {
+    // It holds locks, and makes calls with them, of which some are cancellation points.
+    // SAFETY: the caller's promise.
+    let code = cancel::refusing(|| unsafe { create(thread, attributes, function, argument) });
+    cancel::test_anywhere();
+    code
+}
+
+/// Does what `pthread_create` does.
+///
+/// # Safety
+/// As the C library's function.
+unsafe fn create(
     thread: *mut pthread_t,
     attributes: *const pthread_attr_t,
     function: Function,

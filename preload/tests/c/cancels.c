@@ -332,6 +332,38 @@ static void a_thread_that_computes_ends(void)
     }
 }
 
+static void *joins(void *thread)
+{
+    CHECK(joined(*(pthread_t *)thread) == PTHREAD_CANCELED);
+    return NULL;
+}
+
+/* What is known of a thread may be no other's any more while one still asks it to end. */
+static void a_thread_is_gone_before_the_asker_returns(void)
+{
+    pthread_attr_t detached;
+
+    pthread_attr_init(&detached);
+    pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+    for (int i = 0; i < 40; i++) {
+        int before = atomic_load(&cleaned), joined_by_other = i % 2;
+        pthread_t thread, joiner = pthread_self();
+
+        atomic_store(&go, 0);
+        CHECK(pthread_create(&thread, joined_by_other ? NULL : &detached, computes, NULL) == 0);
+        if (joined_by_other)
+            joiner = start(joins, &thread);
+        while (atomic_load(&go) == 0)
+            usleep(100);
+        CHECK(pthread_cancel(thread) == 0);
+        while (atomic_load(&cleaned) == before)
+            usleep(100);
+        if (joined_by_other)
+            CHECK(joined(joiner) == NULL);
+    }
+    pthread_attr_destroy(&detached);
+}
+
 static void *ends_itself(void *anywhere)
 {
     pthread_cleanup_push(cleans, NULL);
@@ -430,6 +462,7 @@ int main(void)
     refused_requests_wait(NULL, PTHREAD_CANCELED);
     refused_requests_wait(&own, &own);
     a_thread_that_computes_ends();
+    a_thread_is_gone_before_the_asker_returns();
     CHECK(joined(start(ends_itself, NULL)) == PTHREAD_CANCELED);
     CHECK(joined(start(ends_itself, &own)) == PTHREAD_CANCELED);
     /* Without the library, a thread that is ended may take a wake-up with it: glibc 2.36. */

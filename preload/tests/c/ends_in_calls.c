@@ -4,6 +4,7 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <error.h>
 #include <fcntl.h>
 #include <gnu/libc-version.h>
 #include <poll.h>
@@ -13,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/ipc.h>
 #include <sys/msg.h>
 #include <sys/stat.h>
@@ -291,6 +293,77 @@ static void *refuses(void *argument)
     return argument;
 }
 
+static void *creates(void *argument)
+{
+    pthread_attr_t detached;
+    pthread_t thread;
+
+    pthread_attr_init(&detached);
+    pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+    CHECK(pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL) == 0);
+    atomic_store(&arrived, 1);
+    for (;;)
+        CHECK(pthread_create(&thread, &detached, looks_at_its_mask, NULL) == 0);
+    return argument;
+}
+
+/* A green thread that may be ended anywhere does not end in a call that makes others. */
+static void a_thread_that_creates_others_ends(void)
+{
+    const char *model = getenv("SELVEDGE_RUNTIME");
+
+    if (model == NULL || strcmp(model, "mxn") != 0)
+        return;
+    for (int i = 0; i < 100; i++) {
+        atomic_store(&arrived, 0);
+        pthread_t thread = start(creates, NULL);
+        while (atomic_load(&arrived) == 0)
+            usleep(100);
+        ends(thread, 0);
+    }
+}
+
+/* The C library refuses for the thread, in a call that has a lock. */
+static void *says_an_error(void *argument)
+{
+    static char text[100000];
+
+    memset(text, 'x', sizeof text - 1);
+    error(0, 0, "%s", text);
+    atomic_store(&arrived, 1);
+    pthread_testcancel();
+    return argument;
+}
+
+static void an_error_is_said_to_the_end(void)
+{
+    static char bytes[1 << 16];
+    int ends[2], held = 0, errors = dup(STDERR_FILENO);
+
+    CHECK(pipe(ends) == 0 && errors >= 0 && dup2(ends[1], STDERR_FILENO) == STDERR_FILENO);
+    atomic_store(&arrived, 0);
+    pthread_t thread = start(says_an_error, NULL);
+    while (held < 50000) {
+        usleep(1000);
+        CHECK(ioctl(ends[0], FIONREAD, &held) == 0);
+    }
+    CHECK(pthread_cancel(thread) == 0);
+    CHECK(fcntl(ends[0], F_SETFL, O_NONBLOCK) == 0);
+    void *value;
+    while (pthread_tryjoin_np(thread, &value) == EBUSY) {
+        while (read(ends[0], bytes, sizeof bytes) > 0)
+            ;
+        usleep(1000);
+    }
+    CHECK(value == PTHREAD_CANCELED && atomic_load(&arrived) == 1);
+    CHECK(dup2(errors, STDERR_FILENO) == STDERR_FILENO);
+    CHECK(ftrylockfile(stderr) == 0);
+    funlockfile(stderr);
+    close(errors);
+    close(ends[0]);
+    close(ends[1]);
+}
+
 /* One that waits for nothing of this library is not ended by the signal for another thread of its LWP. */
 static void *lasts(void *argument)
 {
@@ -341,6 +414,8 @@ int main(void)
         each_ends(0);
     each_ends(3000);
     all_end_together();
+    an_error_is_said_to_the_end();
+    a_thread_that_creates_others_ends();
 
     atomic_store(&arrived, 0);
     pthread_t thread = start(refuses, &child);
