@@ -12,7 +12,7 @@ use lock_api::{RawMutex as _, RawMutexTimed as _};
 use selvedge::sync::{self, RawMutex};
 
 use crate::clock::{self, Until};
-use crate::next::{next, wait_next};
+use crate::next::{lock_next, next};
 use crate::owner;
 
 /// A mutex of the program.
@@ -224,7 +224,7 @@ pub(crate) unsafe extern "C" fn pthread_mutex_lock(mutex: *mut pthread_mutex_t) 
     // SAFETY: the caller's promise.
     let this = unsafe { Mutex::of(mutex) };
     if this.kind() == Kind::Other {
-        return wait_next!(pthread_mutex_lock(mutex: *mut pthread_mutex_t) -> c_int);
+        return lock_next!(pthread_mutex_lock(mutex: *mut pthread_mutex_t) -> c_int);
     }
     this.acquire(libc::EDEADLK, |raw| {
         if !raw.try_lock() {
@@ -257,7 +257,7 @@ unsafe extern "C" fn pthread_mutex_timedlock(mutex: *mut pthread_mutex_t, end: *
     // SAFETY: the caller's promise.
     let this = unsafe { Mutex::of(mutex) };
     if this.kind() == Kind::Other {
-        return wait_next!(pthread_mutex_timedlock(mutex: *mut pthread_mutex_t, end: *const timespec) -> c_int);
+        return lock_next!(pthread_mutex_timedlock(mutex: *mut pthread_mutex_t, end: *const timespec) -> c_int);
     }
     this.acquire_until(libc::CLOCK_REALTIME, end)
 }
@@ -275,7 +275,7 @@ unsafe extern "C" fn pthread_mutex_clocklock(
     // SAFETY: the caller's promise.
     let this = unsafe { Mutex::of(mutex) };
     if this.kind() == Kind::Other {
-        return wait_next!(
+        return lock_next!(
             pthread_mutex_clocklock(mutex: *mut pthread_mutex_t, clock: clockid_t, end: *const timespec) -> c_int
         );
     }
