@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize};
 use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
+use selvedge::io::Async;
 use selvedge::{Mxn, Runtime, Wait, thread};
 
 use crate::waiting::until_waits;
@@ -347,5 +348,28 @@ fn an_end_is_not_that_of_the_next_descriptor() {
         let socket = selvedge::net::UdpSocket::from(one);
         let soon = Wait::timeout(Duration::from_millis(5));
         assert_eq!(socket.recv_with(&mut [0], soon).unwrap_err().kind(), ErrorKind::TimedOut);
+    });
+}
+
+/// A program's call on a descriptor finds a message shorter than the room for it. That says nothing of the
+/// next one, which another call waits for by a value of Selvedge.
+#[test]
+fn short_messages_are_not_all_that_there_is() {
+    green("short messages are not all that there is", |rt| {
+        let (one, other) = (UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
+        one.connect(other.local_addr().unwrap()).unwrap();
+        other.connect(one.local_addr().unwrap()).unwrap();
+        let other = Async::new(other).unwrap();
+        let receives = thread::spawn(move || {
+            let receive = || other.when_readable(|socket| socket.recv(&mut [0; 9])).unwrap();
+            let first = receive();
+            thread::sleep(Duration::from_millis(2));
+            [first, receive(), receive()]
+        });
+        until_waits(rt, &receives);
+        for message in [b"a", b"b", b"c"] {
+            one.send(message).unwrap();
+        }
+        assert_eq!(receives.join().unwrap(), [1; 3]);
     });
 }
