@@ -129,7 +129,11 @@ impl Source {
             let seen = seen.filter(|_| watched.is_some());
             if seen.is_none_or(|seen| seen.is_ready()) {
                 let mut result = attempt(false);
-                let has_ended = || seen.is_some_and(Seen::is_closed) && is_ready(descriptor, direction);
+                // The kernel is asked: what events have told may be of an earlier descriptor of that number.
+                let has_ended = || {
+                    seen.is_some_and(Seen::is_closed)
+                        && poll::has_ended(descriptor, direction == Direction::Write)
+                };
                 if would_block(&result) && has_ended() {
                     result = attempt(true);
                 }
@@ -221,13 +225,6 @@ impl Drop for Source {
             entry.leave();
         }
     }
-}
-
-/// Asks the kernel: what events have told may be of an earlier descriptor of that number.
-#[cold]
-fn is_ready(descriptor: BorrowedFd<'_>, direction: Direction) -> bool {
-    let at_once = Some(Duration::ZERO);
-    poll::until_ready(descriptor.as_raw_fd(), direction == Direction::Write, None, at_once).unwrap_or(false)
 }
 
 fn would_block<T>(result: &io::Result<T>) -> bool {

@@ -3,7 +3,7 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::UdpSocket;
-use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::Command;
 use std::sync::atomic::Ordering::SeqCst;
@@ -346,6 +346,38 @@ fn an_end_is_not_that_of_the_next_descriptor() {
         // SAFETY: the program has both, and no thread uses them.
         assert!(unsafe { libc::dup2(socket.as_raw_fd(), one.as_raw_fd()) } >= 0);
         let socket = selvedge::net::UdpSocket::from(one);
+        let soon = Wait::timeout(Duration::from_millis(5));
+        assert_eq!(socket.recv_with(&mut [0], soon).unwrap_err().kind(), ErrorKind::TimedOut);
+    });
+}
+
+/// The next descriptor is ready for something else: it has an error that no call reads.
+#[test]
+fn an_error_is_not_the_end_of_the_last_descriptor() {
+    green("an error is not the end of the last descriptor", |rt| {
+        let (mut one, other) = UnixStream::pair().unwrap();
+        let reads = thread::spawn(move || {
+            assert_eq!(one.read(&mut [0]).unwrap(), 0);
+            one
+        });
+        until_waits(rt, &reads);
+        drop(other);
+        let number = reads.join().unwrap().into_raw_fd();
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let keeps: libc::c_int = 1;
+        let length = size_of_val(&keeps) as libc::socklen_t;
+        let (level, at) = (libc::IPPROTO_IP, (&raw const keeps).cast());
+        // SAFETY: the option is a number.
+        let kept = unsafe { libc::setsockopt(socket.as_raw_fd(), level, libc::IP_RECVERR, at, length) };
+        assert_eq!(kept, 0);
+        let free = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        socket.connect(free).unwrap();
+        socket.send(b"x").unwrap();
+        assert_eq!(socket.recv(&mut [0]).unwrap_err().kind(), ErrorKind::ConnectionRefused);
+        // SAFETY: the program has both, and no thread uses them.
+        assert!(unsafe { libc::dup2(socket.as_raw_fd(), number) } >= 0);
+        // SAFETY: the number is this test's alone.
+        let socket = selvedge::net::UdpSocket::from(unsafe { OwnedFd::from_raw_fd(number) });
         let soon = Wait::timeout(Duration::from_millis(5));
         assert_eq!(socket.recv_with(&mut [0], soon).unwrap_err().kind(), ErrorKind::TimedOut);
     });
