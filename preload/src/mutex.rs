@@ -2,7 +2,7 @@
 //!
 //! A mutex lies over the C library's `pthread_mutex_t` of 64-bit systems. The lock is in the first word, and
 //! the number of times that a recursive one is locked in the second. The owner's number is in the third. The
-//! kind is in the fifth, where the C library's initializers put it. In the sixth is the ceiling, if it has one.
+//! kind is in the fifth, where the C library's initializers put it. A ceiling is in the sixth.
 
 use std::cell::Cell;
 use std::ffi::c_int;
@@ -269,7 +269,9 @@ unsafe extern "C" fn pthread_mutex_timedlock(mutex: *mut pthread_mutex_t, end: *
     // SAFETY: the caller's promise.
     let this = unsafe { Mutex::of(mutex) };
     if this.kind() == Kind::Other {
-        return lock_next!(pthread_mutex_timedlock(mutex: *mut pthread_mutex_t, end: *const timespec) -> c_int);
+        return lock_next!(
+            pthread_mutex_timedlock(mutex: *mut pthread_mutex_t, end: *const timespec) -> c_int
+        );
     }
     this.acquire_until(libc::CLOCK_REALTIME, end)
 }
@@ -369,7 +371,9 @@ unsafe extern "C" fn pthread_mutex_setprioceiling(
     let this = unsafe { Mutex::of(mutex) };
     if this.kind() == Kind::Other || this.kind & PROTECTS == 0 {
         return next!(
-            pthread_mutex_setprioceiling(mutex: *mut pthread_mutex_t, ceiling: c_int, old: *mut c_int) -> c_int
+            pthread_mutex_setprioceiling(
+                mutex: *mut pthread_mutex_t, ceiling: c_int, old: *mut c_int
+            ) -> c_int
         );
     }
     // SAFETY: no memory is involved.
