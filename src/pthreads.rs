@@ -42,7 +42,7 @@ mod record;
 mod semaphore;
 mod start;
 
-pub use crate::interpose::cancel::{point, point_of_code, wait};
+pub use crate::interpose::cancel::{point, point_of_code, undisturbed, wait};
 pub use barrier::Barrier;
 pub use gate::Gate;
 pub use semaphore::Semaphore;

@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_uint};
 use libc::{pthread_barrier_t, pthread_barrierattr_t};
 use selvedge::pthreads;
 
-use crate::next::{next, wait_next};
+use crate::next::{lock_next, next};
 
 /// A barrier of the program. It has no static initializer.
 #[repr(C)]
@@ -72,7 +72,7 @@ unsafe extern "C" fn pthread_barrier_wait(barrier: *mut pthread_barrier_t) -> c_
     // SAFETY: the caller's promise.
     let this = unsafe { Barrier::of(barrier) };
     if this.mark != OURS {
-        return wait_next!(pthread_barrier_wait(barrier: *mut pthread_barrier_t) -> c_int);
+        return lock_next!(pthread_barrier_wait(barrier: *mut pthread_barrier_t) -> c_int);
     }
     if this.inner.wait() { libc::PTHREAD_BARRIER_SERIAL_THREAD } else { 0 }
 }

@@ -2,17 +2,18 @@
 //!
 //! A mutex lies over the C library's `pthread_mutex_t` of 64-bit systems. The lock is in the first word, and
 //! the number of times that a recursive one is locked in the second. The owner's number is in the third. The
-//! kind is in the fifth, where the C library's initializers put it.
+//! kind is in the fifth, where the C library's initializers put it. A ceiling is in the sixth.
 
 use std::cell::Cell;
 use std::ffi::c_int;
+use std::ptr;
 
 use libc::{clockid_t, pthread_mutex_t, pthread_mutexattr_t, timespec};
 use lock_api::{RawMutex as _, RawMutexTimed as _};
 use selvedge::sync::{self, RawMutex};
 
 use crate::clock::{self, Until};
-use crate::next::{next, wait_next};
+use crate::next::{lock_next, next};
 use crate::owner;
 
 /// A mutex of the program.
@@ -28,6 +29,8 @@ pub(crate) struct Mutex {
     /// library refuses to destroy a mutex that has any.
     waiters: std::sync::atomic::AtomicU32,
     kind: c_int,
+    /// What `pthread_mutex_getprioceiling` returns. The owner changes it. The C library has it in the lock.
+    ceiling: Cell<c_int>,
 }
 
 const _: () =
@@ -35,8 +38,13 @@ const _: () =
 
 /// In a kind: robust, or shared between processes. Those may raise the priority of their owner, too.
 const OTHER: c_int = 16 | 128;
-/// In a kind: the owner gets the priority of waiters (`PTHREAD_PRIO_INHERIT`).
-const INHERITS: c_int = 32;
+/// In a kind: the owner gets the mutex's own priority, the ceiling (`PTHREAD_PRIO_PROTECT`).
+const PROTECTS: c_int = 64;
+/// In a kind: it raises the priority of its owner, to that or to that of waiters (`PTHREAD_PRIO_INHERIT`).
+/// Green threads have none of the kernel's.
+const RAISES: c_int = 32 | PROTECTS;
+/// Above these bits of the lock, the C library puts the ceiling.
+const BELOW_CEILING: u32 = 19;
 
 /// What the owner may do with a mutex.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -59,13 +67,10 @@ impl Mutex {
     pub(crate) fn kind(&self) -> Kind {
         /// Says whether processors may elide it.
         const ELISION: c_int = 256 | 512;
-        /// It raises the priority of its owner. Green threads have none of the kernel's.
-        const PRIORITY: c_int = INHERITS | 64;
         if self.kind & OTHER != 0 {
             return Kind::Other;
         }
-        // The ceiling of a priority is in the upper half.
-        match self.kind & 0xffff & !(ELISION | PRIORITY) {
+        match self.kind & 0xffff & !(ELISION | RAISES) {
             // 3: it may spin, as all here do.
             0 | 3 => Kind::Normal,
             1 => Kind::Recursive,
@@ -172,8 +177,8 @@ impl Mutex {
 
 /// See `pthread_mutex_init(3)`.
 ///
-/// If the owner of a mutex is to get the priority of waiters, the kernel looks for it by its number. It does
-/// not find a green thread. So where there may be such, it gets none. All processes see that in the mutex.
+/// If the owner of a mutex is to get a priority, the kernel looks for it by its number. It does not find a
+/// green thread. So where there may be such, it gets none. All processes see that in the mutex.
 ///
 /// # Safety
 /// As the C library's function.
@@ -187,9 +192,16 @@ unsafe extern "C" fn pthread_mutex_init(
     );
     if code == 0 {
         // SAFETY: the caller's mutex, which no other thread uses yet.
-        let kind = unsafe { &mut (*mutex.cast::<Mutex>()).kind };
-        if *kind & OTHER != 0 && *kind & INHERITS != 0 && selvedge::pthreads::may_be_green() {
-            *kind &= !INHERITS;
+        let this = unsafe { &mut *mutex.cast::<Mutex>() };
+        let is_others = this.kind & OTHER != 0;
+        if this.kind & RAISES != 0 && (!is_others || selvedge::pthreads::may_be_green()) {
+            let lock = ptr::from_mut(&mut this.lock).cast::<u32>();
+            // SAFETY: one word.
+            let lock = unsafe { lock.replace(0) };
+            this.ceiling.set((lock >> BELOW_CEILING) as c_int);
+            if is_others {
+                this.kind &= !RAISES;
+            }
         }
     }
     code
@@ -224,7 +236,7 @@ pub(crate) unsafe extern "C" fn pthread_mutex_lock(mutex: *mut pthread_mutex_t) 
     // SAFETY: the caller's promise.
     let this = unsafe { Mutex::of(mutex) };
     if this.kind() == Kind::Other {
-        return wait_next!(pthread_mutex_lock(mutex: *mut pthread_mutex_t) -> c_int);
+        return lock_next!(pthread_mutex_lock(mutex: *mut pthread_mutex_t) -> c_int);
     }
     this.acquire(libc::EDEADLK, |raw| {
         if !raw.try_lock() {
@@ -257,7 +269,9 @@ unsafe extern "C" fn pthread_mutex_timedlock(mutex: *mut pthread_mutex_t, end: *
     // SAFETY: the caller's promise.
     let this = unsafe { Mutex::of(mutex) };
     if this.kind() == Kind::Other {
-        return wait_next!(pthread_mutex_timedlock(mutex: *mut pthread_mutex_t, end: *const timespec) -> c_int);
+        return lock_next!(
+            pthread_mutex_timedlock(mutex: *mut pthread_mutex_t, end: *const timespec) -> c_int
+        );
     }
     this.acquire_until(libc::CLOCK_REALTIME, end)
 }
@@ -275,7 +289,7 @@ unsafe extern "C" fn pthread_mutex_clocklock(
     // SAFETY: the caller's promise.
     let this = unsafe { Mutex::of(mutex) };
     if this.kind() == Kind::Other {
-        return wait_next!(
+        return lock_next!(
             pthread_mutex_clocklock(mutex: *mut pthread_mutex_t, clock: clockid_t, end: *const timespec) -> c_int
         );
     }
@@ -325,4 +339,60 @@ unsafe extern "C" fn pthread_mutex_destroy(mutex: *mut pthread_mutex_t) -> c_int
         return libc::EBUSY;
     }
     next!(pthread_mutex_destroy(mutex: *mut pthread_mutex_t) -> c_int)
+}
+
+/// See `pthread_mutex_getprioceiling(3)`.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pthread_mutex_getprioceiling(mutex: *const pthread_mutex_t, to: *mut c_int) -> c_int {
+    // SAFETY: the caller's promise.
+    let this = unsafe { Mutex::of(mutex.cast_mut()) };
+    if this.kind() == Kind::Other || this.kind & PROTECTS == 0 {
+        return next!(pthread_mutex_getprioceiling(mutex: *const pthread_mutex_t, to: *mut c_int) -> c_int);
+    }
+    // SAFETY: the caller's place.
+    unsafe { to.write(this.ceiling.get()) };
+    0
+}
+
+/// See `pthread_mutex_setprioceiling(3)`.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pthread_mutex_setprioceiling(
+    mutex: *mut pthread_mutex_t,
+    ceiling: c_int,
+    old: *mut c_int,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let this = unsafe { Mutex::of(mutex) };
+    if this.kind() == Kind::Other || this.kind & PROTECTS == 0 {
+        return next!(
+            pthread_mutex_setprioceiling(
+                mutex: *mut pthread_mutex_t, ceiling: c_int, old: *mut c_int
+            ) -> c_int
+        );
+    }
+    // SAFETY: no memory is involved.
+    let least = unsafe { libc::sched_get_priority_min(libc::SCHED_FIFO) };
+    // SAFETY: as above.
+    let most = unsafe { libc::sched_get_priority_max(libc::SCHED_FIFO) };
+    if !(least..=most).contains(&ceiling) {
+        return libc::EINVAL;
+    }
+    // SAFETY: the caller's promise.
+    let code = unsafe { pthread_mutex_lock(mutex) };
+    if code != 0 {
+        return code;
+    }
+    let before = this.ceiling.replace(ceiling);
+    if !old.is_null() {
+        // SAFETY: the caller's place.
+        unsafe { old.write(before) };
+    }
+    // SAFETY: locked above.
+    unsafe { pthread_mutex_unlock(mutex) }
 }

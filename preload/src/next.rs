@@ -79,6 +79,16 @@ macro_rules! next {
 }
 pub(crate) use next;
 
+/// Calls it as [`next`] does. It may block for long, and is no cancellation point: it takes a lock.
+macro_rules! lock_next {
+    ($($call:tt)*) => {
+        ::selvedge::pthreads::undisturbed(|| {
+            ::selvedge::pthreads::announced(|| $crate::next::next!($($call)*))
+        })
+    };
+}
+pub(crate) use lock_next;
+
 /// Calls it as [`next`] does. It may block for long, and is a cancellation point.
 macro_rules! wait_next {
     ($($call:tt)*) => {

@@ -12,7 +12,7 @@ use lock_api::{RawRwLock as _, RawRwLockRecursive as _, RawRwLockRecursiveTimed 
 use selvedge::sync::RawRwLock;
 
 use crate::clock::{self, Until};
-use crate::next::{next, wait_next};
+use crate::next::{lock_next, next};
 use crate::owner;
 
 /// A read-write lock of the program.
@@ -129,7 +129,7 @@ unsafe extern "C" fn pthread_rwlock_rdlock(lock: *mut pthread_rwlock_t) -> c_int
     // SAFETY: the caller's promise.
     let this = unsafe { RwLock::of(lock) };
     if this.shared != 0 {
-        return wait_next!(pthread_rwlock_rdlock(lock: *mut pthread_rwlock_t) -> c_int);
+        return lock_next!(pthread_rwlock_rdlock(lock: *mut pthread_rwlock_t) -> c_int);
     }
     if this.is_written_here() {
         return libc::EDEADLK;
@@ -161,7 +161,7 @@ unsafe extern "C" fn pthread_rwlock_timedrdlock(lock: *mut pthread_rwlock_t, end
     // SAFETY: the caller's promise.
     let this = unsafe { RwLock::of(lock) };
     if this.shared != 0 {
-        return wait_next!(pthread_rwlock_timedrdlock(lock: *mut pthread_rwlock_t, end: *const timespec) -> c_int);
+        return lock_next!(pthread_rwlock_timedrdlock(lock: *mut pthread_rwlock_t, end: *const timespec) -> c_int);
     }
     this.read_until(libc::CLOCK_REALTIME, end)
 }
@@ -179,7 +179,7 @@ unsafe extern "C" fn pthread_rwlock_clockrdlock(
     // SAFETY: the caller's promise.
     let this = unsafe { RwLock::of(lock) };
     if this.shared != 0 {
-        return wait_next!(pthread_rwlock_clockrdlock(
+        return lock_next!(pthread_rwlock_clockrdlock(
             lock: *mut pthread_rwlock_t, clock: clockid_t, end: *const timespec
         ) -> c_int);
     }
@@ -195,7 +195,7 @@ unsafe extern "C" fn pthread_rwlock_wrlock(lock: *mut pthread_rwlock_t) -> c_int
     // SAFETY: the caller's promise.
     let this = unsafe { RwLock::of(lock) };
     if this.shared != 0 {
-        return wait_next!(pthread_rwlock_wrlock(lock: *mut pthread_rwlock_t) -> c_int);
+        return lock_next!(pthread_rwlock_wrlock(lock: *mut pthread_rwlock_t) -> c_int);
     }
     if this.is_written_here() {
         return libc::EDEADLK;
@@ -227,7 +227,7 @@ unsafe extern "C" fn pthread_rwlock_timedwrlock(lock: *mut pthread_rwlock_t, end
     // SAFETY: the caller's promise.
     let this = unsafe { RwLock::of(lock) };
     if this.shared != 0 {
-        return wait_next!(pthread_rwlock_timedwrlock(lock: *mut pthread_rwlock_t, end: *const timespec) -> c_int);
+        return lock_next!(pthread_rwlock_timedwrlock(lock: *mut pthread_rwlock_t, end: *const timespec) -> c_int);
     }
     this.write_until(libc::CLOCK_REALTIME, end)
 }
@@ -245,7 +245,7 @@ unsafe extern "C" fn pthread_rwlock_clockwrlock(
     // SAFETY: the caller's promise.
     let this = unsafe { RwLock::of(lock) };
     if this.shared != 0 {
-        return wait_next!(pthread_rwlock_clockwrlock(
+        return lock_next!(pthread_rwlock_clockwrlock(
             lock: *mut pthread_rwlock_t, clock: clockid_t, end: *const timespec
         ) -> c_int);
     }

@@ -417,7 +417,7 @@ pub(super) fn is_outside() -> bool {
 
 /// Calls `call`, in which the running thread is ended nowhere but in calls of the C library.
 #[inline]
-pub(crate) fn undisturbed<R>(call: impl FnOnce() -> R) -> R {
+pub fn undisturbed<R>(call: impl FnOnce() -> R) -> R {
     let Some(own) = own() else { return call() };
     // Relaxed, all: the thread's own.
     let outside = own.within.load(Ordering::Relaxed);

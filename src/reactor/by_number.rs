@@ -16,13 +16,17 @@
 //! event that has come since it forgot, by the count of events, whatever others have made of the word. An
 //! event of an earlier descriptor only makes a call be tried for nothing. And if a call has taken all that
 //! there was, the next one may wait at once: should that be untrue, the set says so.
+//!
+//! A [`source`](super::source) of the descriptor does not ask anew, and messages may be shorter than the room
+//! for them. So nothing is forgotten or noted in a word that sources share. One that comes meanwhile adds the
+//! descriptor after that, and has it reported.
 
 use std::io;
 use std::os::fd::RawFd;
 
 use super::entries::Entry;
 use super::numbers::{entry, known};
-use super::readiness::{Readiness, Seen};
+use super::readiness::Seen;
 use super::source::Direction;
 use crate::park::no_preempt::NoPreempt;
 use crate::park::thread::ThreadRef;
@@ -30,24 +34,30 @@ use crate::park::wait::Wait;
 use crate::shim::poll_set::{Event, Report};
 
 /// What was known of a descriptor before a call.
-pub(crate) struct Look(&'static Readiness, Seen);
+pub(crate) struct Look {
+    entry: &'static Entry,
+    direction: Direction,
+    seen: Seen,
+}
 
 impl Look {
     /// Looks at a descriptor. Returns `None` if no thread has waited for its number.
     #[inline]
     pub(crate) fn at(descriptor: RawFd, direction: Direction) -> Option<Self> {
-        let readiness = direction.of(known(descriptor)?);
-        Some(Self(readiness, readiness.look()))
+        let entry = known(descriptor)?;
+        Some(Self { entry, direction, seen: direction.of(entry).look() })
     }
 
     /// Returns `true` unless a call on it has taken all that there was, and no event has come since.
     pub(crate) fn is_ready(&self) -> bool {
-        self.1.is_ready()
+        self.seen.is_ready()
     }
 
     /// Notes that a call has taken all that there was.
     pub(crate) fn note_used_up(self) {
-        self.0.is_used_up(self.1);
+        if !self.entry.has_sources() {
+            self.direction.of(self.entry).is_used_up(self.seen);
+        }
     }
 }
 
@@ -66,7 +76,7 @@ pub(crate) fn until_ready(
     let entry = entry(descriptor).ok_or(io::ErrorKind::Unsupported)?;
     entry.keep();
     let readiness = direction.of(entry);
-    let seen = readiness.forget();
+    let seen = if entry.has_sources() { readiness.look() } else { readiness.forget() };
     {
         // The set may be made in this call, and other threads wait for that.
         let _no_preempt = NoPreempt::hold();

@@ -160,6 +160,12 @@ impl Entry {
         }
     }
 
+    /// Returns `true` if sources share it.
+    pub(crate) fn has_sources(&self) -> bool {
+        // Relaxed: the first source is followed by an event, which the caller has seen or finds in the word.
+        self.sources.load(Ordering::Relaxed) & !KEPT != 0
+    }
+
     fn link(&self, free: &mut Free) {
         // SAFETY: the lock is held.
         self.next.with_mut(|next| unsafe { *next = free.first });

@@ -129,8 +129,11 @@ impl Source {
             let seen = seen.filter(|_| watched.is_some());
             if seen.is_none_or(|seen| seen.is_ready()) {
                 let mut result = attempt(false);
-                let is_closed = seen.is_some_and(Seen::is_closed);
-                if is_closed && would_block(&result) && is_ready(descriptor, direction) {
+                // The kernel is asked: what events have told may be of an earlier descriptor of that number.
+                if seen.is_some_and(Seen::is_closed)
+                    && would_block(&result)
+                    && poll::has_ended(descriptor, direction == Direction::Write)
+                {
                     result = attempt(true);
                 }
                 let readiness = watched.map(|entry| direction.of(entry)).zip(seen);
@@ -221,14 +224,6 @@ impl Drop for Source {
             entry.leave();
         }
     }
-}
-
-/// Asks the kernel: what events have told may be of an earlier descriptor of that number.
-#[cold]
-#[inline(never)]
-fn is_ready(descriptor: BorrowedFd<'_>, direction: Direction) -> bool {
-    let at_once = Some(Duration::ZERO);
-    poll::until_ready(descriptor.as_raw_fd(), direction == Direction::Write, None, at_once).unwrap_or(false)
 }
 
 fn would_block<T>(result: &io::Result<T>) -> bool {

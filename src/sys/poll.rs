@@ -75,6 +75,21 @@ pub(crate) fn until_ready(
     }
 }
 
+/// Returns `true` if calls on a descriptor (that write, or else that read) do not block, as its end, or that of
+/// the other side, has come. What it is ready for otherwise does not count.
+#[cold]
+pub(crate) fn has_ended(descriptor: BorrowedFd<'_>, write: bool) -> bool {
+    #[cfg(target_os = "linux")]
+    const OTHER_SIDE: i16 = libc::POLLRDHUP;
+    #[cfg(not(target_os = "linux"))]
+    const OTHER_SIDE: i16 = 0;
+    let events = if write { 0 } else { OTHER_SIDE };
+    let mut polled = libc::pollfd { fd: descriptor.as_raw_fd(), events, revents: 0 };
+    // SAFETY: one descriptor, as said.
+    let ready = unsafe { libc::poll(&raw mut polled, 1, 0) };
+    ready > 0 && polled.revents & (libc::POLLHUP | events) != 0
+}
+
 /// Returns `true` if the kernel reports events of the descriptor. Of a file on a disk, it reports none.
 ///
 /// # Errors

@@ -3,7 +3,7 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::UdpSocket;
-use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::Command;
 use std::sync::atomic::Ordering::SeqCst;
@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize};
 use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
+use selvedge::io::Async;
 use selvedge::{Mxn, Runtime, Wait, thread};
 
 use crate::waiting::until_waits;
@@ -347,5 +348,60 @@ fn an_end_is_not_that_of_the_next_descriptor() {
         let socket = selvedge::net::UdpSocket::from(one);
         let soon = Wait::timeout(Duration::from_millis(5));
         assert_eq!(socket.recv_with(&mut [0], soon).unwrap_err().kind(), ErrorKind::TimedOut);
+    });
+}
+
+/// The next descriptor is ready for something else: it has an error that no call reads.
+#[test]
+fn an_error_is_not_the_end_of_the_last_descriptor() {
+    green("an error is not the end of the last descriptor", |rt| {
+        let (mut one, other) = UnixStream::pair().unwrap();
+        let reads = thread::spawn(move || {
+            assert_eq!(one.read(&mut [0]).unwrap(), 0);
+            one
+        });
+        until_waits(rt, &reads);
+        drop(other);
+        let number = reads.join().unwrap().into_raw_fd();
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let keeps: libc::c_int = 1;
+        let length = size_of_val(&keeps) as libc::socklen_t;
+        let (level, at) = (libc::IPPROTO_IP, (&raw const keeps).cast());
+        // SAFETY: the option is a number.
+        let kept = unsafe { libc::setsockopt(socket.as_raw_fd(), level, libc::IP_RECVERR, at, length) };
+        assert_eq!(kept, 0);
+        let free = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        socket.connect(free).unwrap();
+        socket.send(b"x").unwrap();
+        assert_eq!(socket.recv(&mut [0]).unwrap_err().kind(), ErrorKind::ConnectionRefused);
+        // SAFETY: the program has both, and no thread uses them.
+        assert!(unsafe { libc::dup2(socket.as_raw_fd(), number) } >= 0);
+        // SAFETY: the number is this test's alone.
+        let socket = selvedge::net::UdpSocket::from(unsafe { OwnedFd::from_raw_fd(number) });
+        let soon = Wait::timeout(Duration::from_millis(5));
+        assert_eq!(socket.recv_with(&mut [0], soon).unwrap_err().kind(), ErrorKind::TimedOut);
+    });
+}
+
+/// A program's call on a descriptor finds a message shorter than the room for it. That says nothing of the
+/// next one, which another call waits for by a value of Selvedge.
+#[test]
+fn short_messages_are_not_all_that_there_is() {
+    green("short messages are not all that there is", |rt| {
+        let (one, other) = (UdpSocket::bind("127.0.0.1:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
+        one.connect(other.local_addr().unwrap()).unwrap();
+        other.connect(one.local_addr().unwrap()).unwrap();
+        let other = Async::new(other).unwrap();
+        let receives = thread::spawn(move || {
+            let receive = || other.when_readable(|socket| socket.recv(&mut [0; 9])).unwrap();
+            let first = receive();
+            thread::sleep(Duration::from_millis(2));
+            [first, receive(), receive()]
+        });
+        until_waits(rt, &receives);
+        for message in [b"a", b"b", b"c"] {
+            one.send(message).unwrap();
+        }
+        assert_eq!(receives.join().unwrap(), [1; 3]);
     });
 }

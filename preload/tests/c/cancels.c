@@ -303,6 +303,67 @@ static void refused_requests_wait(void *argument, void *value)
     CHECK(joined(thread) == value);
 }
 
+/* Locks of the C library's own: no thread ends where it takes one. */
+static pthread_mutex_t robust;
+static pthread_rwlock_t shared_lock;
+static pthread_barrier_t shared_barrier;
+static pthread_cond_t with_robust = PTHREAD_COND_INITIALIZER;
+
+static void *locks(void *value)
+{
+    struct timespec then = in_an_hour(CLOCK_REALTIME);
+
+    CHECK(pthread_cancel(pthread_self()) == 0);
+    CHECK(pthread_mutex_lock(&robust) == 0 && pthread_mutex_unlock(&robust) == 0);
+    CHECK(pthread_mutex_timedlock(&robust, &then) == 0 && pthread_mutex_unlock(&robust) == 0);
+    CHECK(pthread_rwlock_rdlock(&shared_lock) == 0 && pthread_rwlock_unlock(&shared_lock) == 0);
+    CHECK(pthread_rwlock_wrlock(&shared_lock) == 0 && pthread_rwlock_unlock(&shared_lock) == 0);
+    CHECK(pthread_barrier_wait(&shared_barrier) == PTHREAD_BARRIER_SERIAL_THREAD);
+    return value;
+}
+
+static void unlocks_robust(void *argument)
+{
+    (void)argument;
+    CHECK(pthread_mutex_unlock(&robust) == 0);
+}
+
+static void *waits_with_robust(void *argument)
+{
+    CHECK(pthread_mutex_lock(&robust) == 0);
+    pthread_cleanup_push(unlocks_robust, NULL);
+    atomic_fetch_add(&arrived, 1);
+    for (;;)
+        pthread_cond_wait(&with_robust, &robust);
+    pthread_cleanup_pop(0);
+    return argument;
+}
+
+static void locks_are_no_points(void)
+{
+    pthread_mutexattr_t mutexes;
+    pthread_rwlockattr_t rwlocks;
+    pthread_barrierattr_t barriers;
+    int value;
+
+    CHECK(pthread_mutexattr_init(&mutexes) == 0 && pthread_rwlockattr_init(&rwlocks) == 0);
+    CHECK(pthread_mutexattr_settype(&mutexes, PTHREAD_MUTEX_ERRORCHECK) == 0);
+    CHECK(pthread_mutexattr_setrobust(&mutexes, PTHREAD_MUTEX_ROBUST) == 0);
+    CHECK(pthread_rwlockattr_setpshared(&rwlocks, PTHREAD_PROCESS_SHARED) == 0);
+    CHECK(pthread_barrierattr_init(&barriers) == 0);
+    CHECK(pthread_barrierattr_setpshared(&barriers, PTHREAD_PROCESS_SHARED) == 0);
+    CHECK(pthread_mutex_init(&robust, &mutexes) == 0 && pthread_rwlock_init(&shared_lock, &rwlocks) == 0);
+    CHECK(pthread_barrier_init(&shared_barrier, &barriers, 1) == 0);
+    CHECK(joined(start(locks, &value)) == &value);
+    /* A thread has its mutex again before it ends. */
+    atomic_store(&arrived, 0);
+    pthread_t thread = start(waits_with_robust, NULL);
+    while (atomic_load(&arrived) == 0)
+        usleep(100);
+    CHECK(pthread_cancel(thread) == 0 && joined(thread) == PTHREAD_CANCELED);
+    CHECK(pthread_mutex_lock(&robust) == 0 && pthread_mutex_unlock(&robust) == 0);
+}
+
 static void *computes(void *argument)
 {
     volatile unsigned long sum = 0;
@@ -461,6 +522,7 @@ int main(void)
     all_waits_end_together();
     refused_requests_wait(NULL, PTHREAD_CANCELED);
     refused_requests_wait(&own, &own);
+    locks_are_no_points();
     a_thread_that_computes_ends();
     a_thread_is_gone_before_the_asker_returns();
     CHECK(joined(start(ends_itself, NULL)) == PTHREAD_CANCELED);

@@ -354,6 +354,42 @@ static void mutexes(void)
 }
 
 /* Mistakes that the C library does not notice, and programs make. */
+static void *sets_ceiling(void *argument)
+{
+    pthread_mutex_t *mutex = argument;
+    int ceiling = 0;
+
+    EXPECT(pthread_mutex_getprioceiling(mutex, &ceiling) == 0 && ceiling == 5);
+    EXPECT(pthread_mutex_setprioceiling(mutex, 7, &ceiling) == 0 && ceiling == 5);
+    EXPECT(pthread_mutex_setprioceiling(mutex, 0, &ceiling) == EINVAL);
+    EXPECT(pthread_mutex_setprioceiling(mutex, 100, &ceiling) == EINVAL);
+    EXPECT(pthread_mutex_setprioceiling(mutex, 8, &ceiling) == 0 && ceiling == 7);
+    /* Not every thread may have that priority. */
+    if (pthread_mutex_lock(mutex) == 0)
+        EXPECT(pthread_mutex_trylock(mutex) == EBUSY && pthread_mutex_unlock(mutex) == 0);
+    EXPECT(pthread_mutex_getprioceiling(mutex, &ceiling) == 0 && ceiling == 8);
+    return NULL;
+}
+
+/* Mutexes that give their owner a priority. */
+static void ceilings(void)
+{
+    pthread_mutexattr_t attributes;
+    pthread_mutex_t mutex, plain = PTHREAD_MUTEX_INITIALIZER;
+    pthread_t thread;
+    int ceiling;
+
+    EXPECT(pthread_mutexattr_init(&attributes) == 0);
+    EXPECT(pthread_mutexattr_setprotocol(&attributes, PTHREAD_PRIO_PROTECT) == 0);
+    EXPECT(pthread_mutexattr_setprioceiling(&attributes, 5) == 0);
+    EXPECT(pthread_mutex_init(&mutex, &attributes) == 0);
+    EXPECT(pthread_mutexattr_destroy(&attributes) == 0);
+    EXPECT(pthread_create(&thread, NULL, sets_ceiling, &mutex) == 0 && pthread_join(thread, NULL) == 0);
+    EXPECT(pthread_mutex_destroy(&mutex) == 0);
+    EXPECT(pthread_mutex_getprioceiling(&plain, &ceiling) == EINVAL);
+    EXPECT(pthread_mutex_setprioceiling(&plain, 5, &ceiling) == EINVAL);
+}
+
 static void mistakes(void)
 {
     pthread_mutex_t free = PTHREAD_MUTEX_INITIALIZER;
@@ -964,6 +1000,7 @@ int main(void)
     EXPECT(pthread_sigmask(SIG_BLOCK, &set, NULL) == 0);
     threads();
     mutexes();
+    ceilings();
     mistakes();
     condition_variables();
     the_others();

@@ -1,10 +1,11 @@
 //! Models of a source that threads use for the first time: the set reports to its entry as soon as any of
-//! them has found that. A negative model notes only after that point that a call would have blocked.
+//! them has found that. A negative model notes only after that point that a call would have blocked. Others are
+//! of a source that leaves, and of calls by number beside a source (`by_number.rs`).
 
 use std::ptr;
 use std::sync::Arc;
 
-use super::{Direction, Source};
+use super::{Direction, Seen, Source};
 use crate::park::tests::loom_model::{body, model, together};
 use crate::reactor::entries::Entry;
 use crate::shim::atomic::{AtomicBool, Ordering};
@@ -92,4 +93,36 @@ fn a_source_that_is_left_keeps_its_life() {
 #[should_panic(expected = "the event is for another life")]
 fn negative_any_source_ends_the_life() {
     one_of_two_is_dropped(Entry::end_at_once);
+}
+
+/// A call by number takes the first of two messages, while a source joins, and a set begins to report to it.
+fn a_source_comes_beside_a_call(note: fn(&Entry, Seen)) {
+    model(move || {
+        let entry = Entry::take();
+        entry.keep();
+        let source = Arc::new(Source::new());
+        let call = body(&source, move |_: &Source| note(entry, entry.read.look()));
+        let comes = body(&source, move |it: &Source| {
+            it.join(entry, Direction::Read);
+            let event = Event { token: entry.token(), read: Some(Report::Ready), write: None };
+            Entry::event(event, |_| panic!("no thread waits"));
+        });
+        together([call, comes]);
+        assert!(entry.read.look().is_ready(), "the second message is not received");
+    });
+}
+
+#[test]
+fn a_call_notes_nothing_beside_a_source() {
+    a_source_comes_beside_a_call(|entry, seen| {
+        if !entry.has_sources() {
+            entry.read.is_used_up(seen);
+        }
+    });
+}
+
+#[test]
+#[should_panic(expected = "the second message is not received")]
+fn negative_a_call_notes_that_all_is_used_up() {
+    a_source_comes_beside_a_call(|entry, seen| entry.read.is_used_up(seen));
 }

@@ -12,10 +12,15 @@ use super::super::super::once::{Guard, Mutex};
 /// futex.
 const TIDS: std::ops::Range<u32> = 1 << 22 | 1..1 << 30;
 
-/// A process begins this far behind the one with the process id before. Mutexes that processes share have
-/// owners by these ids. So the first blocks of two programs have no ids in common. (A forked child goes on
-/// with the ids of its parent.)
+/// Processes begin this far from one another at least. Mutexes that they share have owners by these ids. So
+/// the first blocks of two programs have no ids in common. (A forked child goes on with the ids of its parent.)
 const OWN: u32 = 255;
+/// Where processes may begin.
+const PLACES: u32 = (TIDS.end - TIDS.start) / OWN;
+/// From the place of a process to that of the one with the next process id. It divides all places by the
+/// golden section, and they have no factor in common with it. So processes that were started one after the
+/// other, as workers are, begin far apart, and none begins where another does.
+const STEP: u32 = 2_592_223;
 
 /// What one block leaves.
 #[derive(Debug)]
@@ -43,8 +48,8 @@ impl Ids {
         if self.process == 0 {
             self.process = std::process::id();
         }
-        let at = self.process % (all / OWN) * OWN;
-        let id = TIDS.start + (at + self.given) % all;
+        let place = u64::from(self.process) * u64::from(STEP) % u64::from(PLACES);
+        let id = TIDS.start + (place as u32 * OWN + self.given) % all;
         self.given += 1;
         Some(id)
     }
@@ -92,6 +97,24 @@ mod tests {
             let last = next(all - 1).unwrap();
             assert_eq!(if last + 1 == TIDS.end { TIDS.start } else { last + 1 }, first);
             assert_eq!(next(all), None);
+        }
+    }
+
+    #[test]
+    fn workers_begin_far_apart() {
+        let all = TIDS.end - TIDS.start;
+        let first = |process| Ids { process, given: 0 }.next().unwrap();
+        for process in [1, 4_000, 4_194_000] {
+            for other in process + 1..process + 100 {
+                let apart = first(process).abs_diff(first(other));
+                assert!(apart.min(all - apart) > 5_000_000, "{process}, {other}: {apart}");
+            }
+        }
+        let factor = |number: u32| (2..=number).find(|factor| number % factor == 0).unwrap();
+        let mut places = PLACES;
+        while places > 1 {
+            assert_ne!(STEP % factor(places), 0);
+            places /= factor(places);
         }
     }
 }
