@@ -5,8 +5,8 @@
 //! has pushed by `pthread_cleanup_push`.
 //!
 //! **Rejected.** *To leave it to the C library*, as for kernel threads. It sends a signal to the kernel
-//! thread, and its handler unwinds the stack from where the thread is. A green thread may be elsewhere by then. And
-//! the frames of this crate would be left as they are.
+//! thread, and its handler unwinds the stack from where the thread is. A green thread may be elsewhere by then.
+//! And the frames of this crate would be left as they are.
 //!
 //! **Shape.** Each thread has a [`Cancel`], with the request and what the thread says of requests. A function
 //! that is a cancellation point does all in a [`point`]. That looks for a request first. A request
@@ -36,20 +36,24 @@
 //! that are this crate's. In all other calls the C library ends it, so their functions may be unwound.
 
 use std::cell::Cell;
-use std::ffi::{c_int, c_void};
+use std::ffi::c_void;
 use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
-use super::caller::announced;
 use crate::arch;
 use crate::park::current;
 use crate::park::futex::cut::Cut;
 use crate::park::no_preempt::Count;
 use crate::park::thread::ThreadRef;
-use crate::park::wait::Wait;
-use crate::sys::next::{self, errno, fail};
+use crate::sys::next;
 use crate::sys::{objects, tcb};
+
+mod points;
+
+pub(in crate::interpose) use points::{announced_call, in_call, is_outside};
+pub(crate) use points::{in_marked_call, is_cut, sleep_at, test};
+pub use points::{point, point_of_code, undisturbed, wait};
 
 unsafe extern "C-unwind" {
     /// This crate's (`pthreads/end.rs`).
@@ -375,138 +379,4 @@ pub(crate) fn leave() {
 /// Takes from the running thread what [`Cancel::begin`] gave it.
 pub(crate) fn end() {
     OWN.set(ptr::null());
-}
-
-/// Ends the running thread if another has asked for that. It unwinds.
-#[inline]
-pub(crate) fn test() {
-    match own() {
-        Some(own) if own.is_due() => own.act(),
-        Some(own) if !own.is_kernel => {}
-        // SAFETY: no arguments. The callers have nothing to drop.
-        _ => unsafe { next::pthread_testcancel() },
-    }
-}
-
-/// Makes a call that is a cancellation point of the running thread. Unwinds if the thread ends. The caller
-/// and `call` have nothing to drop then.
-#[inline]
-pub fn point<R>(call: impl FnOnce() -> R) -> R {
-    if !is_used() {
-        return call();
-    }
-    test();
-    let result = undisturbed(call);
-    if let Some(own) = own()
-        && own.has(CUT | ANYWHERE)
-        && (own.has(CUT) || own.is_due())
-    {
-        own.change(CUT, false);
-        own.act();
-    }
-    result
-}
-
-/// Returns `true` if calls that seldom wait are cancellation points here. They are none where this crate calls
-/// them in another call, such as `close` where a value is dropped.
-#[inline]
-pub(super) fn is_outside() -> bool {
-    // Relaxed: the thread's own.
-    is_used() && !own().is_some_and(|own| own.within.load(Ordering::Relaxed))
-}
-
-/// Calls `call`, in which the running thread is ended nowhere but in calls of the C library.
-#[inline]
-pub fn undisturbed<R>(call: impl FnOnce() -> R) -> R {
-    let Some(own) = own() else { return call() };
-    // Relaxed, all: the thread's own.
-    let outside = own.within.load(Ordering::Relaxed);
-    own.within.store(true, Ordering::Relaxed);
-    let result = call();
-    own.within.store(outside, Ordering::Relaxed);
-    result
-}
-
-/// Makes a call of the C library that blocks the LWP, or may, and holds no lock there. If the running thread
-/// is green, a request ends the thread within. Only used in a [`point`].
-pub(super) fn in_call<R: From<i8> + PartialEq>(call: impl FnOnce() -> R) -> R {
-    in_call_at(|own| own.word.as_ptr(), call)
-}
-
-/// Makes such a call of which the C library marks the part that may be left, up to 2.40. In later ones, a
-/// request is seen before the call.
-pub(crate) fn in_marked_call<R: From<i8> + PartialEq>(call: impl FnOnce() -> R) -> R {
-    in_call_at(|own| ptr::from_ref(&own.cut).cast(), call)
-}
-
-/// Makes a call, and shows that the thread is in this place meanwhile.
-#[inline]
-fn in_call_at<R: From<i8> + PartialEq>(
-    place: impl FnOnce(&Cancel) -> *const u32,
-    call: impl FnOnce() -> R,
-) -> R {
-    let listens = |own: &&Cancel| !own.is_kernel && own.listens();
-    let own = if is_used() { own().filter(listens) } else { None };
-    let Some(own) = own else { return call() };
-    let Some(result) = own.cut.sleep(place(own), call) else {
-        own.cut();
-        return fail(libc::ECANCELED);
-    };
-    // The signal came at a moment when it could do no more.
-    if result == R::from(-1) && errno() == libc::EINTR {
-        own.cut();
-    }
-    result
-}
-
-/// Makes a call as [`point`] does, in which a request ends the wait by `ECANCELED`. In the cleanup of a
-/// thread that ends already, no request does: the call is made again.
-pub fn point_of_code(mut call: impl FnMut() -> c_int) -> c_int {
-    loop {
-        let code = point(&mut call);
-        if code != libc::ECANCELED {
-            return code;
-        }
-    }
-}
-
-/// Returns `true` if a request has ended a wait of this call. It makes no other wait, and returns.
-pub(crate) fn is_cut() -> bool {
-    own().is_some_and(|own| own.has(CUT))
-}
-
-/// Makes a wait that a request ends, too. `call` waits, and `is_interrupted` tells from its result if an
-/// interrupt has ended that. Only used in a [`point`].
-pub fn wait<R>(wait: Wait, mut call: impl FnMut(Wait) -> R, is_interrupted: impl Fn(&R) -> bool) -> R {
-    if !is_used() || !own().is_some_and(Cancel::listens) {
-        return call(wait);
-    }
-    let result = call(wait.interruptible());
-    if !is_interrupted(&result) || own().is_some_and(Cancel::cut) {
-        return result;
-    }
-    // The program's own interrupt, or the end of a runtime. It is for a wait that asks for that.
-    current::current().interrupt();
-    call(wait)
-}
-
-/// Makes such a call, announced.
-pub(super) fn announced_call<R: From<i8> + PartialEq>(call: impl FnOnce() -> R) -> R {
-    announced(|| in_call(call))
-}
-
-/// Sleeps by `sleep` at a futex, in the kernel, until that returns, or a request ends the sleep
-/// (`ECANCELED`). Only used in a [`point`].
-pub(crate) fn sleep_at(futex: *const u32, sleep: impl FnOnce() -> Result<(), c_int>) -> Result<(), c_int> {
-    match own() {
-        Some(own) if own.is_kernel && is_used() && own.listens() => {
-            let slept = own.cut.sleep(futex, sleep).unwrap_or(Err(libc::ECANCELED));
-            // Its signal is the C library's way to ask. It may come before it is known here.
-            if matches!(slept, Err(libc::ECANCELED | libc::EINTR)) {
-                own.change(CUT, true);
-            }
-            slept
-        }
-        _ => sleep(),
-    }
 }

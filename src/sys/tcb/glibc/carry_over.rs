@@ -110,7 +110,7 @@ mod tests {
                 assert!(apart.min(all - apart) > 5_000_000, "{process}, {other}: {apart}");
             }
         }
-        let factor = |number: u32| (2..=number).find(|factor| number % factor == 0).unwrap();
+        let factor = |number: u32| (2..=number).find(|factor| number.is_multiple_of(*factor)).unwrap();
         let mut places = PLACES;
         while places > 1 {
             assert_ne!(STEP % factor(places), 0);
