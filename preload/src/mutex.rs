@@ -269,9 +269,10 @@ unsafe extern "C" fn pthread_mutex_timedlock(mutex: *mut pthread_mutex_t, end: *
     // SAFETY: the caller's promise.
     let this = unsafe { Mutex::of(mutex) };
     if this.kind() == Kind::Other {
-        return lock_next!(
-            pthread_mutex_timedlock(mutex: *mut pthread_mutex_t, end: *const timespec) -> c_int
-        );
+        return lock_next!(pthread_mutex_timedlock(
+            mutex: *mut pthread_mutex_t,
+            end: *const timespec
+        ) -> c_int);
     }
     this.acquire_until(libc::CLOCK_REALTIME, end)
 }
@@ -289,9 +290,11 @@ unsafe extern "C" fn pthread_mutex_clocklock(
     // SAFETY: the caller's promise.
     let this = unsafe { Mutex::of(mutex) };
     if this.kind() == Kind::Other {
-        return lock_next!(
-            pthread_mutex_clocklock(mutex: *mut pthread_mutex_t, clock: clockid_t, end: *const timespec) -> c_int
-        );
+        return lock_next!(pthread_mutex_clocklock(
+            mutex: *mut pthread_mutex_t,
+            clock: clockid_t,
+            end: *const timespec
+        ) -> c_int);
     }
     this.acquire_until(clock, end)
 }

@@ -161,7 +161,10 @@ unsafe extern "C" fn pthread_rwlock_timedrdlock(lock: *mut pthread_rwlock_t, end
     // SAFETY: the caller's promise.
     let this = unsafe { RwLock::of(lock) };
     if this.shared != 0 {
-        return lock_next!(pthread_rwlock_timedrdlock(lock: *mut pthread_rwlock_t, end: *const timespec) -> c_int);
+        return lock_next!(pthread_rwlock_timedrdlock(
+            lock: *mut pthread_rwlock_t,
+            end: *const timespec
+        ) -> c_int);
     }
     this.read_until(libc::CLOCK_REALTIME, end)
 }
@@ -180,7 +183,9 @@ unsafe extern "C" fn pthread_rwlock_clockrdlock(
     let this = unsafe { RwLock::of(lock) };
     if this.shared != 0 {
         return lock_next!(pthread_rwlock_clockrdlock(
-            lock: *mut pthread_rwlock_t, clock: clockid_t, end: *const timespec
+            lock: *mut pthread_rwlock_t,
+            clock: clockid_t,
+            end: *const timespec
         ) -> c_int);
     }
     this.read_until(clock, end)
@@ -227,7 +232,10 @@ unsafe extern "C" fn pthread_rwlock_timedwrlock(lock: *mut pthread_rwlock_t, end
     // SAFETY: the caller's promise.
     let this = unsafe { RwLock::of(lock) };
     if this.shared != 0 {
-        return lock_next!(pthread_rwlock_timedwrlock(lock: *mut pthread_rwlock_t, end: *const timespec) -> c_int);
+        return lock_next!(pthread_rwlock_timedwrlock(
+            lock: *mut pthread_rwlock_t,
+            end: *const timespec
+        ) -> c_int);
     }
     this.write_until(libc::CLOCK_REALTIME, end)
 }
@@ -246,7 +254,9 @@ unsafe extern "C" fn pthread_rwlock_clockwrlock(
     let this = unsafe { RwLock::of(lock) };
     if this.shared != 0 {
         return lock_next!(pthread_rwlock_clockwrlock(
-            lock: *mut pthread_rwlock_t, clock: clockid_t, end: *const timespec
+            lock: *mut pthread_rwlock_t,
+            clock: clockid_t,
+            end: *const timespec
         ) -> c_int);
     }
     this.write_until(clock, end)

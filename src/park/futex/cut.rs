@@ -43,10 +43,10 @@ impl Cut {
 
     /// Does step 1: sleeps by `sleep`, at `futex`. Returns `None` if it has not slept.
     pub(crate) fn sleep<R>(&self, futex: *const u32, sleep: impl FnOnce() -> R) -> Option<R> {
-        // Relaxed, both: the fence orders them.
+        // Relaxed: the fence orders it. Acquire: pairs with `cut`.
         self.at.store(futex.cast_mut(), Ordering::Relaxed);
         fence(Ordering::SeqCst);
-        let slept = if self.asked.load(Ordering::Relaxed) { None } else { Some(sleep()) };
+        let slept = if self.asked.load(Ordering::Acquire) { None } else { Some(sleep()) };
         self.leave();
         slept
     }
@@ -67,8 +67,9 @@ impl Cut {
     /// Does step 2. `wake` wakes all that sleep at a futex, and lets another thread run. It may give up, and
     /// returns `false` then.
     pub(crate) fn cut(&self, mut wake: impl FnMut(*const u32) -> bool) {
-        // Relaxed, both: the fence orders them.
-        self.asked.store(true, Ordering::Relaxed);
+        // Release: a thread that finds the question finds what the caller wrote before. Relaxed: the fence
+        // orders it.
+        self.asked.store(true, Ordering::Release);
         fence(Ordering::SeqCst);
         loop {
             let at = self.at.load(Ordering::Relaxed);

@@ -1,12 +1,13 @@
 //! A thread that waits for a semaphore in the kernel, and one that cuts that short. Negative twins wake only
-//! once, ask without an order, or look before they publish.
+//! once, ask without an order, publish nothing, or look before
+//! they publish.
 
 use std::sync::Arc;
 
 use super::Cut;
 use crate::park::futex::semaphore_word::SemaphoreWord;
 use crate::park::tests::loom_model::{model, model_within, spawn_with};
-use crate::shim::atomic::{Ordering, fence};
+use crate::shim::atomic::{AtomicBool, Ordering, fence};
 use crate::shim::futex;
 
 /// A semaphore to which no thread posts, and the thread that waits there.
@@ -14,11 +15,13 @@ use crate::shim::futex;
 struct Room {
     word: SemaphoreWord,
     cut: Cut,
+    /// What the thread that asks has written before.
+    reason: AtomicBool,
 }
 
 impl Room {
     fn new() -> Arc<Self> {
-        let room = Self { word: SemaphoreWord::new(0), cut: Cut::new() };
+        let room = Self { word: SemaphoreWord::new(0), cut: Cut::new(), reason: AtomicBool::from(false) };
         // Creates all of loom's objects before the threads start.
         assert_eq!(room.word.value(), 0);
         assert!(room.cut.at.load(Ordering::Relaxed).is_null() && !room.cut.asked.load(Ordering::Relaxed));
@@ -51,6 +54,31 @@ fn ends(sleep: Sleep, cut: fn(&Cut)) {
 #[test]
 fn a_sleeper_is_cut_short() {
     model(|| ends(sleep, |cut| cut.cut(wake)));
+}
+
+fn has_a_reason(cut: fn(&Cut)) {
+    model(move || {
+        let room = Room::new();
+        let other = spawn_with(room.clone(), move |room| {
+            room.reason.store(true, Ordering::Relaxed);
+            cut(&room.cut);
+        });
+        if room.cut.sleep(room.word.futex(), || ()).is_none() {
+            assert!(room.reason.load(Ordering::Relaxed), "no reason is known");
+        }
+        other.join().unwrap();
+    });
+}
+
+#[test]
+fn what_was_written_before_is_known() {
+    has_a_reason(|cut| cut.cut(wake));
+}
+
+#[test]
+#[should_panic(expected = "no reason is known")]
+fn negative_a_question_that_publishes_nothing() {
+    has_a_reason(|cut| cut.asked.store(true, Ordering::Relaxed));
 }
 
 /// A thread that is asked once does not sleep again, so the other need not wake it for long.
