@@ -1,6 +1,5 @@
 //! A thread that waits for a semaphore in the kernel, and one that cuts that short. Negative twins wake only
-//! once, ask without an order, publish nothing, or look before
-//! they publish.
+//! once, ask without an order, publish nothing, or look before they publish.
 
 use std::sync::Arc;
 
