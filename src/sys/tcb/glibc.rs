@@ -355,8 +355,7 @@ impl Library {
             unsafe { poke(register.wrapping_add_signed(error), 0_u32) };
         }
         // SAFETY: a thread-local of the library in this block.
-        let told = |at: isize| unsafe { peek::<usize>(register.wrapping_add_signed(at)) } == 0;
-        if !self.shape.dlerror.is_some_and(told) {
+        if unsafe { peek::<usize>(register.wrapping_add_signed(self.shape.dlerror)) } != 0 {
             // A failed `dlopen` may have left an error. The first call returns it, and the next frees it.
             // SAFETY: takes nothing. Returns null, or a text that stays until the next call.
             while !unsafe { libc::dlerror() }.is_null() {}

@@ -61,8 +61,8 @@ pub(super) struct Shape {
     /// The thread-locals `errno` and `h_errno`, from the thread register.
     pub(super) errors: [isize; 2],
     /// The thread-local that is null if `dlerror` has nothing to tell or to free, from the thread register.
-    /// Since glibc 2.34.
-    pub(super) dlerror: Option<isize>,
+    /// Before glibc 2.34, one that is never null.
+    pub(super) dlerror: isize,
     /// `cpu_id` of the area for restartable sequences, from the thread register. Not every kernel and glibc
     /// has one.
     pub(super) cpu_id: Option<isize>,
@@ -118,7 +118,7 @@ impl Shape {
             resolver: given.resolver.wrapping_sub(given.descriptor),
             resolver_pointer: from_register(resp),
             errors: [errno, h_errno].map(from_register),
-            dlerror: dlerror.map(|at| from_register(at.as_ptr().expose_provenance())),
+            dlerror: from_register(dlerror.map_or(resp, |at| at.as_ptr().expose_provenance())),
             cpu_id: match rseq_offset() {
                 Some(0) => Some(
                     given
@@ -173,7 +173,7 @@ impl Shape {
             Err(Unfit::Unexpected("the thread-local __resp"))
         } else if !self.errors.into_iter().all(is_static) {
             Err(Unfit::Unexpected("the thread-locals errno and h_errno"))
-        } else if !self.dlerror.is_none_or(is_static) {
+        } else if !is_static(self.dlerror) {
             Err(Unfit::Unexpected("what dlerror tells"))
         } else {
             Ok(())
