@@ -153,36 +153,31 @@ fn a_child_destroys_barriers_that_its_threads_have_passed() {
     }
 }
 
-#[test]
-fn threads_end_each_other() {
-    let Some(program) = compile("cancels") else { return };
+/// Plays a program that checks itself: plainly, with few and many slots, and with kernel threads.
+fn says_ok(name: &str) {
+    let Some(program) = compile(name) else { return };
     for (model, slots) in [(None, "2"), (Some("mxn"), "1"), (Some("mxn"), "3"), (Some("onetoone"), "2")] {
         let mut command = on(model, &program);
         command.env("SELVEDGE_CONCURRENCY", slots);
-        // What is freed says of a thread that it is to end, and may be ended anywhere.
+        // Of a thread that is gone, freed memory says that it is to end, and may be ended anywhere.
         command.env("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0:glibc.malloc.perturb=5");
-        assert_eq!(run(command, &format!("cancels, {model:?}, {slots} slots")), b"ok\n");
+        assert_eq!(run(command, &format!("{name}, {model:?}, {slots} slots")), b"ok\n");
     }
+}
+
+#[test]
+fn threads_end_each_other() {
+    says_ok("cancels");
 }
 
 #[test]
 fn the_next_owner_of_a_robust_mutex_is_told() {
-    let Some(program) = compile("robust") else { return };
-    for (model, slots) in [(None, "2"), (Some("mxn"), "1"), (Some("mxn"), "3"), (Some("onetoone"), "2")] {
-        let mut command = on(model, &program);
-        command.env("SELVEDGE_CONCURRENCY", slots);
-        assert_eq!(run(command, &format!("robust, {model:?}, {slots} slots")), b"ok\n");
-    }
+    says_ok("robust");
 }
 
 #[test]
 fn threads_end_in_calls_that_block() {
-    let Some(program) = compile("ends_in_calls") else { return };
-    for (model, slots) in [(None, "2"), (Some("mxn"), "1"), (Some("mxn"), "3"), (Some("onetoone"), "2")] {
-        let mut command = on(model, &program);
-        command.env("SELVEDGE_CONCURRENCY", slots);
-        assert_eq!(run(command, &format!("ends_in_calls, {model:?}, {slots} slots")), b"ok\n");
-    }
+    says_ok("ends_in_calls");
 }
 
 #[test]

@@ -14,7 +14,7 @@ use crate::park::wait::Wait;
 use crate::reactor::source::{Direction, Done, Source};
 use crate::sys::socket;
 
-/// A TCP connection: [`std::net::TcpStream`], in whose calls a green thread blocks only itself.
+/// A TCP connection: [`std::net::TcpStream`]. In its calls, a green thread blocks only itself.
 ///
 /// # Examples
 ///
@@ -135,7 +135,7 @@ fn connect(to: &SocketAddr, wait: Option<Wait>) -> io::Result<TcpStream> {
     Ok(TcpStream(Socket::with_source(socket.into(), source)))
 }
 
-/// Where TCP connections arrive: [`std::net::TcpListener`], in whose calls a green thread blocks only itself.
+/// Where TCP connections arrive: [`std::net::TcpListener`]. In its calls, a green thread blocks only itself.
 ///
 /// For an example, see the [module](super).
 pub struct TcpListener(Socket<net::TcpListener>);

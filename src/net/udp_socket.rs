@@ -9,7 +9,7 @@ use super::common::{adopt, datagrams, delegate, settings, socket};
 use super::socket::{Socket, each};
 use crate::park::wait::Wait;
 
-/// A UDP socket: [`std::net::UdpSocket`], in whose calls a green thread blocks only itself.
+/// A UDP socket: [`std::net::UdpSocket`]. In its calls, a green thread blocks only itself.
 ///
 /// # Examples
 ///

@@ -19,7 +19,7 @@ use crate::thread::blocking;
 
 pub use std::os::unix::net::SocketAddr;
 
-/// A connection within the machine: [`std::os::unix::net::UnixStream`], in whose calls a green thread blocks
+/// A connection within the machine: [`std::os::unix::net::UnixStream`]. In its calls, a green thread blocks
 /// only itself.
 ///
 /// # Examples
@@ -92,7 +92,7 @@ socket!(UnixStream, net::UnixStream, |stream| adopt!(stream), |stream| stream.0.
 settings!(UnixStream);
 stream!(UnixStream);
 
-/// Where connections within the machine arrive: [`std::os::unix::net::UnixListener`], in whose calls a green
+/// Where connections within the machine arrive: [`std::os::unix::net::UnixListener`]. In its calls, a green
 /// thread blocks only itself.
 ///
 /// # Examples
@@ -154,7 +154,7 @@ impl<'a> IntoIterator for &'a UnixListener {
     }
 }
 
-/// A socket for messages within the machine: [`std::os::unix::net::UnixDatagram`], in whose calls a green
+/// A socket for messages within the machine: [`std::os::unix::net::UnixDatagram`]. In its calls, a green
 /// thread blocks only itself.
 ///
 /// # Examples
@@ -174,8 +174,8 @@ impl<'a> IntoIterator for &'a UnixListener {
 /// ```
 pub struct UnixDatagram(Socket<net::UnixDatagram>);
 
-/// Returns the address that a message came from. A sender without a name has an unnamed one. So has one whose
-/// path leaves no room for a zero behind it: std makes no such address.
+/// Returns the address that a message came from. A sender without a name has an unnamed one. So has one
+/// with a path that leaves no room for a zero behind it: std makes no such address.
 fn named((length, from): (usize, SockAddr)) -> io::Result<(usize, SocketAddr)> {
     let name = from.as_pathname().and_then(|path| SocketAddr::from_pathname(path).ok());
     let name = name.or_else(|| from_abstract(&from));

@@ -192,7 +192,7 @@ pub(super) fn main_begins() {
 pub(super) fn kernel_ends() {
     // SAFETY: no arguments.
     if MAIN.load(Ordering::Relaxed) == unsafe { next::pthread_self() } {
-        // Relaxed: who waits for it joins it then.
+        // Relaxed: the thread that waits for it joins it then.
         MAIN_HAS_ENDED.store(1, Ordering::Relaxed);
         semaphore::wake(MAIN_HAS_ENDED.as_ptr(), c_int::MAX);
     }

@@ -10,9 +10,9 @@
 //! - To note that a set has the descriptor already, as [`source`](super::source) does: nothing says when that
 //!   stops being true.
 //!
-//! **Shape.** Each number has one entry for good (`numbers.rs`). A thread whose call would block forgets what the entry's
-//! word says, and asks the set anew. That is one system call, which reports what the descriptor is at that
-//! moment. So a thread that forgets what another one waits for has it reported once more. Each waits for an
+//! **Shape.** Each number has one entry for good (`numbers.rs`). If a thread's call would block, the thread
+//! forgets what the entry's word says, and asks the set anew. That is one system call, which reports what the
+//! descriptor is at that moment. So a thread that forgets what another one waits for has it reported once more. Each waits for an
 //! event that has come since it forgot, by the count of events, whatever others have made of the word. An
 //! event of an earlier descriptor only makes a call be tried for nothing. And if a call has taken all that
 //! there was, the next one may wait at once: should that be untrue, the set says so.
