@@ -91,9 +91,9 @@ fn iterations_of(time: Duration) -> u32 {
     }
 }
 
-/// Three threads on two slots take half as long again as two threads, and not twice as long. If other programs
-/// have the CPUs, they slow both alike: each time, two LWPs ask for CPUs. Kernel threads would be no measure
-/// then: three of them get more of the CPUs than two LWPs do.
+/// Three threads on two slots take half as long again as two threads, and not twice as long. If other
+/// programs have the CPUs, they slow both alike: each time, two LWPs ask for CPUs. Kernel threads would be no
+/// measure then: three of them get more of the CPUs than two LWPs do.
 #[test]
 fn one_thread_more_than_slots_costs_its_share() {
     let _watchdog = Watchdog::start("barriers, coarse");

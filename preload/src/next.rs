@@ -1,7 +1,7 @@
 //! The C library's own functions, for the locks that stay its own.
 //!
-//! The loader is asked for them before the program starts. It takes its lock for that, which may later be held
-//! by a thread that waits for the very call. A function that is called even earlier is looked for then.
+//! The loader is asked for them before the program starts. It takes its lock for that, which may later be
+//! held by a thread that waits for the very call. A function that is called even earlier is looked for then.
 
 use std::ffi::{CStr, c_void};
 use std::ptr;

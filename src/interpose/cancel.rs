@@ -5,8 +5,8 @@
 //! has pushed by `pthread_cleanup_push`.
 //!
 //! **Rejected.** *To leave it to the C library*, as for kernel threads. It sends a signal to the kernel
-//! thread, and its handler unwinds the stack from where the thread is. A green thread may be elsewhere by then.
-//! And the frames of this crate would be left as they are.
+//! thread, and its handler unwinds the stack from where the thread is. A green thread may be elsewhere by
+//! then. And the frames of this crate would be left as they are.
 //!
 //! **Shape.** Each thread has a [`Cancel`], with the request and what the thread says of requests. A function
 //! that is a cancellation point does all in a [`point`]. That looks for a request first. A request
@@ -124,7 +124,7 @@ struct Running {
 
 // SAFETY: atomics, which only the thread itself and handlers on it use.
 unsafe impl Send for Running {}
-// SAFETY: as above.
+// SAFETY: atomics, which only the thread itself and handlers on it use.
 unsafe impl Sync for Running {}
 
 impl Running {

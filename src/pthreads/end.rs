@@ -213,9 +213,9 @@ fn until_main_has_ended(deadline: Option<Instant>) -> Result<(), c_int> {
     Ok(())
 }
 
-/// Joins a kernel thread by `join`. If that waits, it blocks the LWP, and not all versions of the C library let
-/// a request end it. So a green thread waits here for the main thread, at most until `limit`. Other kernel
-/// threads are rare.
+/// Joins a kernel thread by `join`. If that waits, it blocks the LWP, and not all versions of the C library
+/// let a request end it. So a green thread waits here for the main thread, at most until `limit`. Other
+/// kernel threads are rare.
 ///
 /// # Safety
 /// `value` is null, or a place. `thread` has been neither joined nor detached.

@@ -12,10 +12,10 @@
 //!
 //! **Shape.** Each number has one entry for good (`numbers.rs`). If a thread's call would block, the thread
 //! forgets what the entry's word says, and asks the set anew. That is one system call, which reports what the
-//! descriptor is at that moment. So a thread that forgets what another one waits for has it reported once more. Each waits for an
-//! event that has come since it forgot, by the count of events, whatever others have made of the word. An
-//! event of an earlier descriptor only makes a call be tried for nothing. And if a call has taken all that
-//! there was, the next one may wait at once: should that be untrue, the set says so.
+//! descriptor is at that moment. So a thread that forgets what another one waits for has it reported once
+//! more. Each waits for an event that has come since it forgot, by the count of events, whatever others have
+//! made of the word. An event of an earlier descriptor only makes a call be tried for nothing. And if a call
+//! has taken all that there was, the next one may wait at once: should that be untrue, the set says so.
 //!
 //! A [`source`](super::source) of the descriptor does not ask anew, and messages may be shorter than the room
 //! for them. So nothing is forgotten or noted in a word that sources share. One that comes meanwhile adds the

@@ -2,8 +2,8 @@
 //!
 //! A call that simply blocks needs none of this. It is for waits with a deadline or an interrupt, and for
 //! descriptors that must not block. An interrupt rings a bell, which is a pipe: there is nothing else that a
-//! thread in `poll` would notice. If there are no descriptors for a pipe, the thread looks for interrupts from
-//! time to time.
+//! thread in `poll` would notice. If there are no descriptors for a pipe, the thread looks for interrupts
+//! from time to time.
 
 use std::io::{self, PipeWriter, Write};
 use std::os::fd::{AsRawFd, BorrowedFd};

@@ -278,8 +278,8 @@ impl<'a, R: RawRobust, T: ?Sized> Abandoned<'a, R, T> {
     /// # Safety
     ///
     /// No thread has access to the value by the guard of an owner that has ended. Such access could be a
-    /// borrow from a guard that was leaked, or a guard in a thread-local that is yet to be destroyed. (A guard
-    /// that was forgotten, by [`mem::forget`](std::mem::forget), gives no access.)
+    /// borrow from a guard that was leaked, or a guard in a thread-local that is yet to be destroyed. (A
+    /// guard that was forgotten, by [`mem::forget`](std::mem::forget), gives no access.)
     pub unsafe fn adopt(self) -> Guard<'a, R, T> {
         self.0
     }

@@ -75,8 +75,8 @@ pub(crate) fn until_ready(
     }
 }
 
-/// Returns `true` if calls on a descriptor (that write, or else that read) do not block, as its end, or that of
-/// the other side, has come. What it is ready for otherwise does not count.
+/// Returns `true` if calls on a descriptor (that write, or else that read) do not block, as its end, or that
+/// of the other side, has come. What it is ready for otherwise does not count.
 #[cold]
 pub(crate) fn has_ended(descriptor: BorrowedFd<'_>, write: bool) -> bool {
     #[cfg(target_os = "linux")]

@@ -361,7 +361,7 @@ mod tests {
             assert_ne!(second, first);
             assert_eq!(again(), second);
             other.sa_flags |= libc::SA_NODEFER;
-            // SAFETY: as above.
+            // SAFETY: the handler does nothing.
             unsafe { sigaction::set(SIGUSR1, &other) }.unwrap();
             assert_ne!(again(), second);
         });

@@ -330,18 +330,23 @@ fn times_of_nothing_and_of_years() {
     });
 }
 
+/// Returns a stream that the other side has closed, as a thread that waited for it was told.
+fn one_that_has_ended(rt: &impl Runtime) -> UnixStream {
+    let (mut one, other) = UnixStream::pair().unwrap();
+    let reads = thread::spawn(move || {
+        assert_eq!(one.read(&mut [0]).unwrap(), 0);
+        one
+    });
+    until_waits(rt, &reads);
+    drop(other);
+    reads.join().unwrap()
+}
+
 /// A number of which it is known that its connection has ended belongs to a socket of messages next.
 #[test]
 fn an_end_is_not_that_of_the_next_descriptor() {
     green("an end is not that of the next descriptor", |rt| {
-        let (mut one, other) = UnixStream::pair().unwrap();
-        let reads = thread::spawn(move || {
-            assert_eq!(one.read(&mut [0]).unwrap(), 0);
-            one
-        });
-        until_waits(rt, &reads);
-        drop(other);
-        let one = OwnedFd::from(reads.join().unwrap());
+        let one = OwnedFd::from(one_that_has_ended(rt));
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         // SAFETY: the program has both, and no thread uses them.
         assert!(unsafe { libc::dup2(socket.as_raw_fd(), one.as_raw_fd()) } >= 0);
@@ -355,14 +360,7 @@ fn an_end_is_not_that_of_the_next_descriptor() {
 #[test]
 fn an_error_is_not_the_end_of_the_last_descriptor() {
     green("an error is not the end of the last descriptor", |rt| {
-        let (mut one, other) = UnixStream::pair().unwrap();
-        let reads = thread::spawn(move || {
-            assert_eq!(one.read(&mut [0]).unwrap(), 0);
-            one
-        });
-        until_waits(rt, &reads);
-        drop(other);
-        let number = reads.join().unwrap().into_raw_fd();
+        let number = one_that_has_ended(rt).into_raw_fd();
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         let keeps: libc::c_int = 1;
         let length = size_of_val(&keeps) as libc::socklen_t;

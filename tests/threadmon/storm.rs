@@ -87,8 +87,8 @@ fn storm_on(rt: &impl Runtime) {
     }
 }
 
-/// Returns `true` if the thread was met while it waited. Then it has a complete backtrace. However it was met:
-/// it is in its own functions, and in no more of them than it can be.
+/// Returns `true` if the thread was met while it waited. Then it has a complete backtrace. However it was
+/// met: it is in its own functions, and in no more of them than it can be.
 fn is_whole(seen: &Seen, name: &str) -> bool {
     let own = seen.own();
     assert!(own.len() <= DEPTH as usize, "{name}, {:?}: {:#?}", seen.note, seen.functions);

@@ -173,8 +173,8 @@ pub(crate) fn planted(root: &Path, sites: &[Site]) -> Result<BTreeMap<String, St
     by_file.into_iter().map(plant).collect()
 }
 
-/// Returns a part of the `text` with `sites`, which lie in it. A site may lie in another one, and changes what
-/// that is without its own mutation. If two overlap otherwise, returns the text of one as an error.
+/// Returns a part of the `text` with `sites`, which lie in it. A site may lie in another one, and changes
+/// what that is without its own mutation. If two overlap otherwise, returns the text of one as an error.
 fn planted_in<'a>(text: &'a str, part: Range<usize>, mut sites: &[&Site]) -> Result<String, &'a str> {
     let mut out = String::new();
     let mut at = part.start;

@@ -40,8 +40,8 @@ pub fn point<R>(call: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Returns `true` if calls that seldom wait are cancellation points here. They are none where this crate calls
-/// them in another call, such as `close` where a value is dropped.
+/// Returns `true` if calls that seldom wait are cancellation points here. They are none where this crate
+/// calls them in another call, such as `close` where a value is dropped.
 #[inline]
 pub(in crate::interpose) fn is_outside() -> bool {
     // Relaxed: the thread's own.

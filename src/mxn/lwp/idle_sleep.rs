@@ -81,7 +81,8 @@ impl IdleSleep {
     /// Looks, because it was nudged. A later nudge is another.
     #[cold]
     fn take_nudge(&self, look: impl Fn()) {
-        // Relaxed: a fence follows in `look`, which pairs with that of `nudge`. The caller loads the word again.
+        // Relaxed: a fence follows in `look`, which pairs with that of `nudge`. The caller loads the word
+        // again.
         if self.0.compare_exchange(NUDGED, ASLEEP, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
             look();
         }

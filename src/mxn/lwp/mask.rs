@@ -21,8 +21,8 @@
 //!
 //! **No LWP is missed.** [`IDLE`] is changed before LWPs are looked at. An LWP shows what it is about to
 //! block before it looks at [`IDLE`] once more, and unblocks nothing if that has changed. A fence stands
-//! between the two steps on both sides. So it is seen with too little blocked, or sees the change. An LWP that
-//! is about to sleep is nudged (`idle_sleep`, with models).
+//! between the two steps on both sides. So it is seen with too little blocked, or sees the change. An LWP
+//! that is about to sleep is nudged (`idle_sleep`, with models).
 
 use std::time::Instant;
 

@@ -1,5 +1,5 @@
-//! Threads that count themselves in and out, while another begins to watch. What is made of the count is right
-//! in the end. Negative twins have no fence, or look before they count.
+//! Threads that count themselves in and out, while another begins to watch. What is made of the count is
+//! right in the end. Negative twins have no fence, or look before they count.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! Models of a source that threads use for the first time: the set reports to its entry as soon as any of
-//! them has found that. A negative model notes only after that point that a call would have blocked. Others are
-//! of a source that leaves, and of calls by number beside a source (`by_number.rs`).
+//! them has found that. A negative model notes only after that point that a call would have blocked. Others
+//! are of a source that leaves, and of calls by number beside a source (`by_number.rs`).
 
 use std::ptr;
 use std::sync::Arc;

@@ -159,7 +159,7 @@ impl Library {
         // SAFETY: a field of the block, which has no thread.
         unsafe { poke(tp + self.shape.tid, tid) };
         // Its first thread has detached itself.
-        // SAFETY: as above.
+        // SAFETY: fields of the block, which has no thread.
         unsafe { self.shape.clear(tp) };
         self.mark(tp);
         Ok(())

@@ -2,9 +2,9 @@
 //!
 //! The library frees a thread's allocator cache, its place in an arena and the like in a function that it
 //! does not export. So a block that goes away would leak them: a kilobyte or more each, and the cached
-//! memory. They hang on the library's own thread-locals, and on fields of the block (`kept.rs`). Those hold no
-//! address of the block itself but one (`__resp`, written anew). So those bytes are kept, and the next block
-//! that is made starts with them.
+//! memory. They hang on the library's own thread-locals, and on fields of the block (`kept.rs`). Those hold
+//! no address of the block itself but one (`__resp`, written anew). So those bytes are kept, and the next
+//! block that is made starts with them.
 
 use super::super::super::once::{Guard, Mutex};
 
@@ -13,7 +13,8 @@ use super::super::super::once::{Guard, Mutex};
 const TIDS: std::ops::Range<u32> = 1 << 22 | 1..1 << 30;
 
 /// Processes begin this far from one another at least. Mutexes that they share have owners by these ids. So
-/// the first blocks of two programs have no ids in common. (A forked child goes on with the ids of its parent.)
+/// the first blocks of two programs have no ids in common. (A forked child goes on with the ids of its
+/// parent.)
 const OWN: u32 = 255;
 /// Where processes may begin.
 const PLACES: u32 = (TIDS.end - TIDS.start) / OWN;

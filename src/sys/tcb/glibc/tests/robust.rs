@@ -151,7 +151,7 @@ fn the_mutex_that_is_being_unlocked_is_given_up() {
         let entry = mutex.get().addr() + 32;
         // SAFETY: fields of the own block: the list, and the mutex that is being unlocked.
         unsafe { poke(head, head) };
-        // SAFETY: as above.
+        // SAFETY: a field of the own block: the third word of the list.
         unsafe { poke(head + 16, entry) };
     });
     inherit(&mutex);
