@@ -258,6 +258,41 @@ fn a_handler_has_the_mask_that_was_asked_for() {
     assert_eq!(ended, Some(0));
 }
 
+/// With `SA_NOCLDSTOP`, a handler of `SIGCHLD` is called for children that end, and for no others.
+#[test]
+fn a_handler_may_ask_for_children_that_end() {
+    static CALLS: AtomicU64 = AtomicU64::new(0);
+    extern "C" fn handler(_: libc::c_int) {
+        CALLS.fetch_add(1, Ordering::Relaxed);
+    }
+    let ended = forked(|| {
+        // SAFETY: all zeroes is a valid value.
+        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+        let handler: extern "C" fn(libc::c_int) = handler;
+        action.sa_sigaction = handler as usize;
+        action.sa_flags = libc::SA_NOCLDSTOP | libc::SA_RESTART;
+        // SAFETY: a handler that does what handlers may.
+        unsafe { libc::sigaction(libc::SIGCHLD, &raw const action, ptr::null_mut()) };
+        // SAFETY: the child calls nothing else.
+        let pid = unsafe { libc::fork() };
+        if pid == 0 {
+            loop {
+                // SAFETY: no preconditions.
+                unsafe { libc::pause() };
+            }
+        }
+        assert!(pid > 0, "fork: {}", io::Error::last_os_error());
+        [libc::SIGSTOP, libc::SIGCONT, libc::SIGKILL].into_iter().all(|signal| {
+            // SAFETY: no memory is involved.
+            unsafe { libc::kill(pid, signal) };
+            // SAFETY: a child of this process, that is told of in each of these states.
+            let told = unsafe { libc::waitpid(pid, ptr::null_mut(), libc::WUNTRACED | libc::WCONTINUED) };
+            told == pid && (signal == libc::SIGKILL || CALLS.load(Ordering::Relaxed) == 0)
+        })
+    });
+    assert_eq!(ended, Some(0));
+}
+
 /// At no certain position, as `readv` does (Linux 4.6).
 #[test]
 fn a_pipe_can_be_read_by_preadv2() {
