@@ -16,6 +16,7 @@ both! {
     a_deadline_ends_a_join,
     a_deadline_ends_a_tasks_own_wait,
     a_deadline_is_seen_by_tasks_that_compute,
+    what_has_seen_the_deadline_ends_no_group_well,
     groups_inherit_deadlines,
     only_so_many_tasks_run,
     a_spawn_that_waits_for_room_ends_with_the_group,
@@ -104,6 +105,34 @@ fn a_deadline_is_seen_by_tasks_that_compute<L: Leg>() {
             assert!(group.spawn(|| Ok(())).thread().is_none(), "nothing starts after the deadline");
             Ok(())
         });
+    });
+}
+
+/// Work that was cut short by the deadline is no success, even if no thread waits in the group any more.
+fn what_has_seen_the_deadline_ends_no_group_well<L: Leg>() {
+    type Group<'s, 'env> = TaskGroup<'s, 'env, WaitError>;
+    fn computes(group: &Group<'_, '_>) {
+        while !group.is_cancelled() {
+            thread::yield_now();
+        }
+    }
+    fn waits(group: &Group<'_, '_>) {
+        // The deadline, and no reason to fail.
+        assert!(thread::park_with(Wait::within(group)).is_err());
+    }
+    L::new().run(|| {
+        for work in [computes, waits] {
+            let outcome = TaskGroupBuilder::new().timeout(SHORT).run(|group| {
+                let task = group.spawn(move || Ok(work(group)));
+                while !task.is_finished() {
+                    thread::yield_now();
+                }
+                Ok(())
+            });
+            assert_eq!(outcome, Err(WaitError::TimedOut));
+            let outcome = TaskGroupBuilder::new().timeout(SHORT).run(|group| Ok(computes(group)));
+            assert_eq!(outcome, Err(WaitError::TimedOut));
+        }
     });
 }
 

@@ -67,12 +67,17 @@ impl Control {
         self.panic.with(Option::take)
     }
 
-    /// Waits for a place, if the number of threads is limited. Returns `None` if no task may begin any more.
-    pub(super) fn admit(&self) -> Option<Option<Place<'_>>> {
-        if time::has_passed(self.deadline) {
+    /// Returns `true` if the group is cancelled. Cancels it if its deadline has passed.
+    pub(super) fn is_cancelled(&self) -> bool {
+        if self.members.cause().is_none() && time::has_passed(self.deadline) {
             self.cancel_by(WaitError::TimedOut);
         }
-        if self.members.cause().is_some() {
+        self.members.cause().is_some()
+    }
+
+    /// Waits for a place, if the number of threads is limited. Returns `None` if no task may begin any more.
+    pub(super) fn admit(&self) -> Option<Option<Place<'_>>> {
+        if self.is_cancelled() {
             return None;
         }
         let place = self.places.as_ref().map(|places| places.take(self.wait())).transpose();
