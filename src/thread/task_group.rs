@@ -109,7 +109,9 @@ where
 /// for all of them in any case. What they return after that is dropped.
 ///
 /// The closure that runs the group is not interrupted, because its thread's interrupts are the caller's. It
-/// should wait by `join`, or with [`Wait::within`].
+/// should wait by `join`, or with [`Wait::within`]. The latter does not end there if a task fails. If the
+/// group is cancelled before that thread is interrupted, the thread keeps the interrupt for its next wait
+/// outside the group.
 ///
 /// Groups nest. A group that is run by a task, or by another group's closure, has the earlier of both
 /// deadlines. If the task is interrupted while it waits in the inner group, that is cancelled, too.
@@ -419,7 +421,7 @@ impl TaskGroupBuilder {
         let deadline = sooner(self.deadline, inherited::deadline(me));
         let group = TaskGroup {
             scope: Scope::new(),
-            control: Control::new(deadline, self.limit),
+            control: Control::new(me, deadline, self.limit),
             error: QueueLock::new(Rank::Pool, None),
         };
         // Nothing may unwind from here until all threads have ended.

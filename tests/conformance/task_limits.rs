@@ -1,15 +1,18 @@
-//! Groups of tasks with a deadline, and with a limit on the number of threads.
+//! Groups of tasks with a deadline, with a limit on the number of threads, and with an owner that is
+//! interrupted late.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use selvedge::sync::Barrier;
+use selvedge::sync::{Barrier, Semaphore};
 use selvedge::thread::{Builder, TaskGroup, TaskGroupBuilder};
 use selvedge::{Runtime, Wait, WaitError, thread};
 
 use crate::legs::Leg;
 use crate::task_group::{LONG, Outcome, Told, endless};
+use crate::waiting::until_waits;
 
 both! {
     a_deadline_ends_the_wait_for_the_end,
@@ -21,6 +24,7 @@ both! {
     only_so_many_tasks_run,
     a_spawn_that_waits_for_room_ends_with_the_group,
     a_task_that_cannot_start_leaves_its_place,
+    an_interrupt_after_a_failure_is_kept,
 }
 
 const SHORT: Duration = Duration::from_millis(10);
@@ -251,6 +255,41 @@ fn a_task_that_cannot_start_leaves_its_place<L: Leg>() {
         });
         assert_eq!(outcome, Ok(Some("task".into())));
     });
+}
+
+/// The group reports the failure. So the owner's next wait must report the interrupt: it may be the one that
+/// ends an outer group.
+fn an_interrupt_after_a_failure_is_kept<L: Leg>() {
+    let rt = L::new();
+    for joins in [false, true] {
+        let go = Arc::new(Semaphore::new(0));
+        let failed = Arc::new(AtomicBool::new(false));
+        let theirs = (Arc::clone(&go), Arc::clone(&failed));
+        let owner = rt.spawn(move || {
+            let (go, failed) = theirs;
+            let outcome: io::Result<()> = thread::task_group(|group| {
+                // No interrupt ends this one.
+                let slow = group.spawn(|| {
+                    go.acquire().forget();
+                    Ok(())
+                });
+                assert!(group.spawn(|| Err::<(), _>(io::Error::other("first"))).join().is_err());
+                failed.store(true, SeqCst);
+                if joins {
+                    assert_eq!(slow.join(), Err(WaitError::Interrupted));
+                }
+                Ok(())
+            });
+            (outcome.unwrap_err().to_string(), thread::take_interrupt())
+        });
+        while !failed.load(SeqCst) {
+            std::thread::yield_now();
+        }
+        until_waits(&rt, &owner);
+        owner.thread().interrupt();
+        go.add_permits(1);
+        assert_eq!(owner.join().unwrap(), ("first".into(), true), "{joins}");
+    }
 }
 
 #[test]
