@@ -114,29 +114,30 @@ fn a_deadline_is_seen_by_tasks_that_compute<L: Leg>() {
 
 /// Work that was cut short by the deadline is no success, even if no thread waits in the group any more.
 fn what_has_seen_the_deadline_ends_no_group_well<L: Leg>() {
-    type Group<'s, 'env> = TaskGroup<'s, 'env, WaitError>;
-    fn computes(group: &Group<'_, '_>) {
+    fn computes(group: &TaskGroup<'_, '_, WaitError>) -> Outcome {
         while !group.is_cancelled() {
             thread::yield_now();
         }
+        Ok(())
     }
-    fn waits(group: &Group<'_, '_>) {
+    fn waits(group: &TaskGroup<'_, '_, WaitError>) -> Outcome {
         // The deadline, and no reason to fail.
         assert!(thread::park_with(Wait::within(group)).is_err());
+        Ok(())
     }
     L::new().run(|| {
+        let short = || TaskGroupBuilder::new().timeout(SHORT);
         for work in [computes, waits] {
-            let outcome = TaskGroupBuilder::new().timeout(SHORT).run(|group| {
-                let task = group.spawn(move || Ok(work(group)));
+            let outcome = short().run(|group| {
+                let task = group.spawn(move || work(group));
                 while !task.is_finished() {
                     thread::yield_now();
                 }
                 Ok(())
             });
             assert_eq!(outcome, Err(WaitError::TimedOut));
-            let outcome = TaskGroupBuilder::new().timeout(SHORT).run(|group| Ok(computes(group)));
-            assert_eq!(outcome, Err(WaitError::TimedOut));
         }
+        assert_eq!(short().run(computes), Err(WaitError::TimedOut));
     });
 }
 
