@@ -268,12 +268,15 @@ fn an_interrupt_after_a_failure_is_kept<L: Leg>() {
         let theirs = (Arc::clone(&go), Arc::clone(&failed));
         let owner = rt.spawn(move || {
             let (go, failed) = theirs;
+            let begun = Semaphore::new(0);
             let outcome: io::Result<()> = thread::task_group(|group| {
                 // No interrupt ends this one.
                 let slow = group.spawn(|| {
+                    begun.add_permits(1);
                     go.acquire().forget();
                     Ok(())
                 });
+                begun.acquire().forget();
                 assert!(group.spawn(|| Err::<(), _>(io::Error::other("first"))).join().is_err());
                 failed.store(true, SeqCst);
                 if joins {
