@@ -13,9 +13,17 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 /// An async task: passes each connection's number to the threads, and answers with what they send back.
-async fn front(listener: TcpListener, work: channel::Sender<(u32, channel::Sender<u32>)>) -> io::Result<()> {
+async fn front(listener: TcpListener, work: channel::Sender<(u32, channel::Sender<u32>)>) {
     loop {
-        let (mut stream, _) = listener.accept().await?;
+        let (mut stream, _) = match listener.accept().await {
+            Ok(accepted) => accepted,
+            // The client is gone, or descriptors are short, which may last.
+            Err(error) => {
+                eprintln!("accept: {error}");
+                tokio::time::sleep(Duration::from_millis(10)).await;
+                continue;
+            }
+        };
         let work = work.clone();
         tokio::spawn(async move {
             let number = stream.read_u32().await?;
@@ -43,7 +51,8 @@ fn main() -> io::Result<()> {
             thread::spawn(move || {
                 for (number, answer) in todo {
                     thread::sleep(Duration::from_millis(1));
-                    answer.send(number * number).expect("the front waits for it");
+                    // If the connection is gone, no task waits for it.
+                    let _ = answer.send(number.wrapping_mul(number));
                 }
             });
         }

@@ -6,6 +6,8 @@
 //! cargo run --release --example bound_thread
 //! ```
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
 use selvedge::channel::{self, Sender};
 use selvedge::thread;
 
@@ -24,12 +26,13 @@ impl Owner {
         Ok(Self(jobs))
     }
 
-    /// Runs `f` on the owner's kernel thread. Blocks the caller until `f` has returned.
+    /// Runs `f` on the owner's kernel thread. Blocks the caller until `f` has returned. If `f` panics, so does
+    /// the caller, and the owner runs the next one.
     fn call<R: Send + 'static>(&self, f: impl FnOnce() -> R + Send + 'static) -> R {
         let (send, result) = channel::bounded(1);
-        let job = move || drop(send.send(f()));
+        let job = move || drop(send.send(catch_unwind(AssertUnwindSafe(f))));
         assert!(self.0.send(Box::new(job)).is_ok(), "the owner ends after the last sender");
-        result.recv().expect("the job has panicked")
+        result.recv().expect("the owner runs all jobs").unwrap_or_else(|panic| resume_unwind(panic))
     }
 }
 

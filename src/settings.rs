@@ -12,12 +12,13 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use crate::sys;
+use crate::sys::bytes::Bytes;
 
 /// The bytes that any stack needs besides the program's own frames. Smaller requests are rounded up.
 const MIN_STACK: usize = 4 << 10;
 
 /// The largest stack. Rounding up and adding guards cannot overflow below it.
-const MAX_STACK: usize = 1 << 40;
+pub(crate) const MAX_STACK: usize = 1 << 40;
 
 /// The shortest time slice. A shorter one would be spent on its own preemptions (some 10 us each).
 pub(crate) const MIN_TIME_SLICE: Duration = Duration::from_micros(50);
@@ -183,14 +184,13 @@ pub(crate) fn invalid(message: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, message)
 }
 
-/// Returns the value of `SELVEDGE_STACK_SIZE`.
-pub(crate) fn stack_size(lookup: Lookup<'_>) -> io::Result<Option<usize>> {
-    read(
-        lookup,
-        STACK_SIZE,
-        "a number of bytes, or a size such as 256K, 8M or 1G, from 1 byte to 1 TiB",
-        |value| check_stack_size(parse_size(value)?).ok(),
-    )
+/// Returns the value of `SELVEDGE_STACK_SIZE`, which is at most `largest`.
+pub(crate) fn stack_size(lookup: Lookup<'_>, largest: usize) -> io::Result<Option<usize>> {
+    let expected =
+        format!("a number of bytes, or a size such as 256K, 8M or 1G, from 1 byte to {}", Bytes(largest));
+    read(lookup, STACK_SIZE, &expected, |value| {
+        check_stack_size(parse_size(value)?).ok().filter(|&bytes| bytes <= largest)
+    })
 }
 
 /// Reads `4096`, `256K`, `8M`, `1G`.
@@ -264,7 +264,7 @@ mod tests {
 
     #[test]
     fn an_error_names_the_variable_its_value_and_what_is_expected() {
-        let error = stack_size(&|_| Some("huge".into())).unwrap_err();
+        let error = stack_size(&|_| Some("huge".into()), MAX_STACK).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
         let text = error.to_string();
         for part in ["SELVEDGE_STACK_SIZE", "`huge`", "256K"] {
@@ -302,7 +302,7 @@ mod tests {
 
     #[test]
     fn what_is_not_set_is_not_an_error() {
-        assert_eq!(stack_size(&|_| None).unwrap(), None);
+        assert_eq!(stack_size(&|_| None, MAX_STACK).unwrap(), None);
         assert_eq!(number(&|_| None, CONCURRENCY, 1..=9).unwrap(), None);
     }
 }

@@ -10,6 +10,7 @@
 //!   panics for the name, and accepts a stack size of 0.)
 //! * A green thread has no `pthread_t`, so [`JoinHandleExt`](crate::os::unix::thread::JoinHandleExt) returns
 //!   `None` for it.
+//! * The panic message of a green thread calls it `<unnamed>`, because std prints only names that it knows.
 //! * [`JoinHandle::join_timeout`], [`park_until`], [`blocking`], bound threads, [`Priority`] and
 //!   [`Builder::affinity`] are new.
 //! * A thread can be [interrupted](Thread::interrupt), in [interruptible](crate::Wait::interruptible) waits.

@@ -5,6 +5,8 @@
 
 #[path = "shared/processes.rs"]
 mod processes;
+#[path = "support/waiting.rs"]
+mod waiting;
 #[path = "support/watchdog.rs"]
 mod watchdog;
 
@@ -16,7 +18,8 @@ use processes::Mapping;
 
 use selvedge::sync::process_shared::{Barrier, Once, RwLock, Semaphore};
 use selvedge::sync::{Condition, OncePhase, RobustError};
-use selvedge::{Mxn, OneToOne, Runtime, Wait, WaitError, thread};
+use selvedge::{LwpState, Mxn, OneToOne, Runtime, Wait, WaitError, thread};
+use waiting::until_waits;
 use watchdog::Watchdog;
 
 const SHORT: Duration = Duration::from_millis(10);
@@ -263,6 +266,30 @@ fn interrupts_are_noticed() {
             assert!(waiter.join().unwrap());
         }
     }
+}
+
+/// An interrupt ends the sleep of a thread in the queue. Before the thread runs, the last of the round comes.
+#[test]
+fn an_interrupt_is_kept_if_the_round_ends_all_the_same() {
+    let _watchdog = Watchdog::start("an interrupt is kept if the round ends all the same");
+    static BARRIER: Barrier = Barrier::new(3);
+    let rt = Mxn::builder().concurrency(1).time_slice(None).build().expect("the runtime starts");
+    let waits = || {
+        let passed = BARRIER.wait_with(Wait::forever().interruptible()).is_ok();
+        (passed, thread::take_interrupt())
+    };
+    let in_kernel = rt.spawn(waits);
+    while rt.stats().count(LwpState::Blocking) + rt.stats().count(LwpState::InKernel) == 0 {
+        kernel::yield_now();
+    }
+    let queued = rt.spawn(waits);
+    until_waits(&rt, &queued);
+    let interrupted = queued.thread().clone();
+    rt.run(move || {
+        interrupted.interrupt();
+        assert!(BARRIER.wait().is_leader());
+    });
+    assert_eq!((in_kernel.join().unwrap(), queued.join().unwrap()), ((true, false), (true, true)));
 }
 
 /// One that waits is killed; the semaphore is none the worse.

@@ -61,7 +61,8 @@ fn run(options: &Options) -> Result<(), Box<dyn Error + Send + Sync>> {
             rt.shutdown(GRACE)?;
         }
     }
-    println!("ended");
+    // If nothing reads it, the status tells.
+    let _ = writeln!(io::stdout(), "ended");
     Ok(())
 }
 

@@ -144,7 +144,7 @@ impl Line {
                 Value(word) => word.to_string_lossy().into_owned(),
             };
             match self.option.as_str() {
-                "-c" => self.concurrency.slots = self.number(0..=usize::MAX)?,
+                "-c" => self.concurrency.slots = self.number(0..=u32::MAX as usize)?,
                 "--cpus" => self.concurrency.cpus = Some(self.cpus()?),
                 "-r" => self.model = Some(self.word(&MODELS)?),
                 "--json" => self.json = true,

@@ -4,7 +4,7 @@
 use std::io;
 use std::time::Duration;
 
-use crate::fiber::ThreadRegister;
+use crate::fiber::{ThreadRegister, stack};
 use crate::park::owner;
 use crate::settings::cpu_list::CpuList;
 use crate::settings::{self, Lookup, invalid};
@@ -365,7 +365,7 @@ impl Builder {
         }
         let stack_size = match self.stack_size {
             Some(bytes) => settings::check_stack_size(bytes)?,
-            None => settings::stack_size(lookup)?.unwrap_or(DEFAULT_STACK_SIZE),
+            None => settings::stack_size(lookup, stack::LARGEST)?.unwrap_or(DEFAULT_STACK_SIZE),
         };
         let time_slice = match self.time_slice {
             Some(slice) => settings::check_time_slice(slice)?,

@@ -69,7 +69,9 @@ impl Builder {
     pub(crate) fn resolve(self) -> io::Result<Settings> {
         let stack_size = match self.stack_size {
             Some(bytes) => settings::check_stack_size(bytes)?,
-            None => settings::stack_size(&settings::process)?.unwrap_or(DEFAULT_STACK_SIZE),
+            None => {
+                settings::stack_size(&settings::process, settings::MAX_STACK)?.unwrap_or(DEFAULT_STACK_SIZE)
+            }
         };
         let on_deadlock = match self.on_deadlock {
             Some(what) => what,

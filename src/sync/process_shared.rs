@@ -3,7 +3,7 @@
 //! They are plain words, valid when zeroed, with no pointers and no destructor. Put one into a shared
 //! mapping (by `MAP_SHARED`, or `shm_open`); every process uses it through its own address. All processes
 //! must be the same program, or at least built with the same layout of the value. They must see each
-//! other under the same process ids (be in one PID namespace).
+//! other under the same process ids and times (be in one PID namespace and one time namespace).
 //!
 //! | what | if a process is killed |
 //! |---|---|
@@ -25,7 +25,7 @@
 //! | its thread has ended in another process | when that process has ended, or asks for the lock |
 //! | it has panicked | at once |
 //! | its process has called `exec` with the lock held | when that process has ended |
-//! | it is in another PID namespace | never |
+//! | it is in another PID or time namespace | never |
 //!
 //! *Soon* means that each `try_lock` finds it. Threads that wait find it within a tenth of a second, and
 //! threads that come to wait find it within some milliseconds.

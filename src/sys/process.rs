@@ -1,7 +1,8 @@
 //! Which process this is, and whether another one has ended: `kill` and `/proc`.
 //!
 //! A process id alone is used again. With the time at which the process was started, it is unique while the
-//! system runs. That holds among processes that see each other under the same ids (a PID namespace).
+//! system runs. That holds among processes that see each other under the same ids (a PID namespace), and
+//! with the same times (a time namespace).
 //!
 //! If it is not certain, a process counts as alive. One that is taken for dead would lose its locks while it
 //! uses them.
@@ -49,7 +50,7 @@ pub(crate) struct Process {
     pub(crate) id: u32,
     /// In ticks since the system was started; 0: not known.
     pub(crate) start: u64,
-    /// The PID namespace; 0: not known.
+    /// The PID namespace, and the time namespace above it; 0: not known.
     pub(crate) namespace: u64,
 }
 
@@ -57,14 +58,17 @@ impl Process {
     /// Returns this process. Reads files, and allocates nothing, so that the child of a fork may call it.
     pub(crate) fn this() -> Self {
         let id = std::process::id();
-        let namespace = std::fs::metadata("/proc/self/ns/pid").map_or(0, |file| file.ino());
+        // Their numbers have 32 bits. Systems before Linux 5.6 have no time namespaces.
+        let [pid, time] = ["/proc/self/ns/pid", "/proc/self/ns/time"]
+            .map(|path| std::fs::metadata(path).map_or(0, |file| file.ino()));
+        let namespace = pid | time << 32;
         Self { id, start: look(id).map_or(0, |seen| seen.start), namespace }
     }
 
     /// Returns `true` if it has ended, as this process sees it.
     pub(crate) fn has_ended(&self, this: &Self) -> bool {
         if self.namespace != 0 && self.namespace != this.namespace {
-            // Its id means nothing here.
+            // Its id or its start means nothing here.
             return false;
         }
         if is_free(self.id) {
@@ -138,6 +142,26 @@ mod tests {
     }
 
     /// A process that was killed, and that its parent has not yet waited for.
+    /// There, the system was started at another time.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_process_of_another_time_namespace_lives() {
+        use crate::sys::child_tests as child;
+        let name = concat!(module_path!(), "::a_process_of_another_time_namespace_lives");
+        child::isolated(name, || {
+            let this = Process::this();
+            // The file is for a process that has one thread.
+            child::forked(|| {
+                // SAFETY: no memory is involved.
+                let begun = unsafe { libc::unshare(libc::CLONE_NEWTIME) } == 0;
+                if !begun || std::fs::write("/proc/self/timens_offsets", "boottime 100000 0").is_err() {
+                    return println!("skipped: no time namespaces");
+                }
+                child::forked(|| assert!(!this.has_ended(&Process::this())));
+            });
+        });
+    }
+
     #[test]
     fn a_zombie_has_ended() {
         let mut child = std::process::Command::new("sleep").arg("1000").spawn().expect("a child");

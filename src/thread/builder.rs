@@ -53,8 +53,8 @@ impl Builder {
         Self::default()
     }
 
-    /// Names the thread, for [`Thread::name`](super::Thread::name), panic messages and dumps. If the name has
-    /// a zero byte, `spawn` fails.
+    /// Names the thread, for [`Thread::name`](super::Thread::name) and dumps, and for panic messages if the
+    /// thread owns a kernel thread. If the name has a zero byte, `spawn` fails.
     ///
     /// # Examples
     ///

@@ -7,8 +7,9 @@
 //! - The first error, panic, interrupt or deadline cancels the group. One word says which it was, and the
 //!   party that sets it interrupts all threads that run tasks (`members.rs`).
 //! - No thread watches the deadline. It is the limit of each wait in the group. These are the wait for the
-//!   end, joins, and the waits that a task makes with `Wait::within`. The first that ends by it cancels the
-//!   group.
+//!   end, joins, and the waits that a task makes with `Wait::within`. The first join or wait for the end that
+//!   ends by it cancels the group. A task that ends later than that does so, too, and so does a thread that
+//!   asks if the group is cancelled.
 //! - A group inherits the deadline of the group in which its thread is (`inherited.rs`). An interrupt needs
 //!   no such inheritance: it ends the inner group's wait, which cancels the inner group.
 //!
@@ -108,7 +109,9 @@ where
 /// for all of them in any case. What they return after that is dropped.
 ///
 /// The closure that runs the group is not interrupted, because its thread's interrupts are the caller's. It
-/// should wait by `join`, or with [`Wait::within`].
+/// should wait by `join`, or with [`Wait::within`]. The latter does not end there if a task fails. If the
+/// group is cancelled before that thread is interrupted, the thread keeps the interrupt for its next wait
+/// outside the group.
 ///
 /// Groups nest. A group that is run by a task, or by another group's closure, has the earlier of both
 /// deadlines. If the task is interrupted while it waits in the inner group, that is cancelled, too.
@@ -208,7 +211,11 @@ impl<'scope, E> TaskGroup<'scope, '_, E> {
         let me = current();
         let run = || inherited::with(me, self.control.deadline, || catch_unwind(AssertUnwindSafe(f)));
         match self.control.members.run(me, run)? {
-            Ok(Ok(value)) => return Some(value),
+            Ok(Ok(value)) => {
+                // If it is late, it may be the last that could tell.
+                let _ = self.control.is_cancelled();
+                return Some(value);
+            }
             Ok(Err(error)) => drop(self.fail(error)),
             Err(payload) => {
                 crash::write(crash::Reason::Panic);
@@ -247,7 +254,7 @@ impl<'scope, E> TaskGroup<'scope, '_, E> {
     /// ```
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
-        self.control.members.cause().is_some() || time::has_passed(self.control.deadline)
+        self.control.is_cancelled()
     }
 
     /// Returns the moment at which the group is cancelled: the earlier one of its own deadline and that of
@@ -342,7 +349,8 @@ impl TaskGroupBuilder {
     /// - [`TaskGroup::spawn`] and [`TaskHandle::join`]
     /// - waits with [`Wait::within`](crate::Wait::within)
     ///
-    /// So if the closure waits for long in another way, the tasks are interrupted late.
+    /// The end of a task notices it, too, and so does [`TaskGroup::is_cancelled`]. If the closure waits for long
+    /// in another way, and no task ends, the tasks are interrupted late.
     pub fn deadline(mut self, deadline: Instant) -> Self {
         self.deadline = sooner(self.deadline, Some(deadline));
         self
@@ -413,7 +421,7 @@ impl TaskGroupBuilder {
         let deadline = sooner(self.deadline, inherited::deadline(me));
         let group = TaskGroup {
             scope: Scope::new(),
-            control: Control::new(deadline, self.limit),
+            control: Control::new(me, deadline, self.limit),
             error: QueueLock::new(Rank::Pool, None),
         };
         // Nothing may unwind from here until all threads have ended.

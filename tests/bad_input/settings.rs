@@ -157,7 +157,7 @@ fn variables_that_make_no_sense_are_named() {
         ("SELVEDGE_CONCURRENCY", &["0", "-1", "many", "", "1.5", "99999999999999999999"]),
         ("SELVEDGE_CPUS", &["", "all", "1-0", "-1", "0,", "8191", "0-8191", "0-99999999999999999999"]),
         ("SELVEDGE_MAX_LWPS", &["0", "lots"]),
-        ("SELVEDGE_STACK_SIZE", &["0", "12Q", "K", "-4K", "9999999G", "99999999999999999999"]),
+        ("SELVEDGE_STACK_SIZE", &["0", "12Q", "K", "-4K", "65G", "9999999G", "99999999999999999999"]),
         ("SELVEDGE_TIME_SLICE", &["10", "0ms", "soon", "-1ms"]),
         ("SELVEDGE_THREAD_REGISTER", &["pinned", "none", ""]),
     ];

@@ -1,25 +1,30 @@
-//! Groups of tasks with a deadline, and with a limit on the number of threads.
+//! Groups of tasks with a deadline, with a limit on the number of threads, and with an owner that is
+//! interrupted late.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use selvedge::sync::Barrier;
+use selvedge::sync::{Barrier, Semaphore};
 use selvedge::thread::{Builder, TaskGroup, TaskGroupBuilder};
 use selvedge::{Runtime, Wait, WaitError, thread};
 
 use crate::legs::Leg;
 use crate::task_group::{LONG, Outcome, Told, endless};
+use crate::waiting::until_waits;
 
 both! {
     a_deadline_ends_the_wait_for_the_end,
     a_deadline_ends_a_join,
     a_deadline_ends_a_tasks_own_wait,
     a_deadline_is_seen_by_tasks_that_compute,
+    what_has_seen_the_deadline_ends_no_group_well,
     groups_inherit_deadlines,
     only_so_many_tasks_run,
     a_spawn_that_waits_for_room_ends_with_the_group,
     a_task_that_cannot_start_leaves_its_place,
+    an_interrupt_after_a_failure_is_kept,
 }
 
 const SHORT: Duration = Duration::from_millis(10);
@@ -104,6 +109,35 @@ fn a_deadline_is_seen_by_tasks_that_compute<L: Leg>() {
             assert!(group.spawn(|| Ok(())).thread().is_none(), "nothing starts after the deadline");
             Ok(())
         });
+    });
+}
+
+/// Work that was cut short by the deadline is no success, even if no thread waits in the group any more.
+fn what_has_seen_the_deadline_ends_no_group_well<L: Leg>() {
+    fn computes(group: &TaskGroup<'_, '_, WaitError>) -> Outcome {
+        while !group.is_cancelled() {
+            thread::yield_now();
+        }
+        Ok(())
+    }
+    fn waits(group: &TaskGroup<'_, '_, WaitError>) -> Outcome {
+        // The deadline, and no reason to fail.
+        assert!(thread::park_with(Wait::within(group)).is_err());
+        Ok(())
+    }
+    L::new().run(|| {
+        let short = || TaskGroupBuilder::new().timeout(SHORT);
+        for work in [computes, waits] {
+            let outcome = short().run(|group| {
+                let task = group.spawn(move || work(group));
+                while !task.is_finished() {
+                    thread::yield_now();
+                }
+                Ok(())
+            });
+            assert_eq!(outcome, Err(WaitError::TimedOut));
+        }
+        assert_eq!(short().run(computes), Err(WaitError::TimedOut));
     });
 }
 
@@ -222,6 +256,44 @@ fn a_task_that_cannot_start_leaves_its_place<L: Leg>() {
         });
         assert_eq!(outcome, Ok(Some("task".into())));
     });
+}
+
+/// The group reports the failure. So the owner's next wait must report the interrupt: it may be the one that
+/// ends an outer group.
+fn an_interrupt_after_a_failure_is_kept<L: Leg>() {
+    let rt = L::new();
+    for joins in [false, true] {
+        let go = Arc::new(Semaphore::new(0));
+        let failed = Arc::new(AtomicBool::new(false));
+        let theirs = (Arc::clone(&go), Arc::clone(&failed));
+        let owner = rt.spawn(move || {
+            let (go, failed) = theirs;
+            let begun = Semaphore::new(0);
+            let outcome: io::Result<()> = thread::task_group(|group| {
+                // No interrupt ends this one.
+                let slow = group.spawn(|| {
+                    begun.add_permits(1);
+                    go.acquire().forget();
+                    Ok(())
+                });
+                begun.acquire().forget();
+                assert!(group.spawn(|| Err::<(), _>(io::Error::other("first"))).join().is_err());
+                failed.store(true, SeqCst);
+                if joins {
+                    assert_eq!(slow.join(), Err(WaitError::Interrupted));
+                }
+                Ok(())
+            });
+            (outcome.unwrap_err().to_string(), thread::take_interrupt())
+        });
+        while !failed.load(SeqCst) {
+            std::thread::yield_now();
+        }
+        until_waits(&rt, &owner);
+        owner.thread().interrupt();
+        go.add_permits(1);
+        assert_eq!(owner.join().unwrap(), ("first".into(), true), "{joins}");
+    }
 }
 
 #[test]

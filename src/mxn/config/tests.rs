@@ -148,6 +148,7 @@ fn nonsense_in_the_environment_is_named() {
         (settings::STACK_SIZE, "0", "256K"),
         (settings::STACK_SIZE, "8MB", "256K"),
         (settings::STACK_SIZE, "2048G", "256K"),
+        (settings::STACK_SIZE, "65G", "64 GiB"),
         (settings::TIME_SLICE, "10", "10ms"),
         (settings::TIME_SLICE, "0ms", "10ms"),
         (settings::TIME_SLICE, "49us", "10ms"),

@@ -9,6 +9,7 @@
 //! slow to leave. The arrivals take no more bits than they need. So the slow one would have to sleep through
 //! 2^31 arrivals to be fooled.
 
+use crate::park::current::current;
 use crate::park::process;
 use crate::park::shared_futex::{self, Awaited, How, LONGEST_NAP, Waited};
 use crate::park::wait::{Wait, WaitError};
@@ -146,7 +147,14 @@ impl Barrier {
                 continue;
             }
             if let Err(why) = wait.go_on() {
-                return if self.take_back(round) { Err(why) } else { Ok(()) };
+                if self.take_back(round) {
+                    return Err(why);
+                }
+                if why == WaitError::Interrupted {
+                    // The next wait reports it.
+                    current().interrupt();
+                }
+                return Ok(());
             }
         }
         Ok(())

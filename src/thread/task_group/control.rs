@@ -5,7 +5,9 @@ use std::time::Instant;
 
 use super::members::{Cause, Members};
 use super::places::{Place, Places};
+use crate::park::current::current;
 use crate::park::queue_lock::{QueueLock, Rank};
+use crate::park::thread::ThreadRef;
 use crate::park::wait::{Wait, WaitError};
 use crate::time;
 
@@ -13,6 +15,8 @@ use crate::time;
 pub(super) struct Control {
     pub(super) members: Members,
     pub(super) deadline: Option<Instant>,
+    /// The thread that runs the group.
+    owner: ThreadRef,
     places: Option<Places>,
     /// The payload of the first task that panicked.
     panic: QueueLock<Option<Payload>>,
@@ -22,10 +26,11 @@ pub(super) struct Control {
 type Payload = Box<dyn Any + Send>;
 
 impl Control {
-    pub(super) fn new(deadline: Option<Instant>, limit: Option<usize>) -> Self {
+    pub(super) fn new(owner: ThreadRef, deadline: Option<Instant>, limit: Option<usize>) -> Self {
         Self {
             members: Members::new(),
             deadline,
+            owner,
             places: limit.map(Places::new),
             panic: QueueLock::new(Rank::Pool, None),
         }
@@ -36,12 +41,17 @@ impl Control {
         Wait::by(self.deadline).interruptible()
     }
 
-    /// Cancels the group because a wait in it has ended.
+    /// Cancels the group because a wait in it has ended. If the group is cancelled already, it does not report
+    /// the interrupt of its owner, which keeps that for its next wait.
     pub(super) fn cancel_by(&self, why: WaitError) {
-        self.members.cancel(match why {
+        let first = self.members.cancel(match why {
             WaitError::TimedOut => Cause::TimedOut,
             WaitError::Interrupted => Cause::Interrupted,
         });
+        let me = current();
+        if !first && why == WaitError::Interrupted && me == self.owner {
+            me.interrupt();
+        }
     }
 
     /// Returns what a wait in the group reports after the group was cancelled.
@@ -67,12 +77,17 @@ impl Control {
         self.panic.with(Option::take)
     }
 
-    /// Waits for a place, if the number of threads is limited. Returns `None` if no task may begin any more.
-    pub(super) fn admit(&self) -> Option<Option<Place<'_>>> {
-        if time::has_passed(self.deadline) {
+    /// Returns `true` if the group is cancelled. Cancels it if its deadline has passed.
+    pub(super) fn is_cancelled(&self) -> bool {
+        if self.members.cause().is_none() && time::has_passed(self.deadline) {
             self.cancel_by(WaitError::TimedOut);
         }
-        if self.members.cause().is_some() {
+        self.members.cause().is_some()
+    }
+
+    /// Waits for a place, if the number of threads is limited. Returns `None` if no task may begin any more.
+    pub(super) fn admit(&self) -> Option<Option<Place<'_>>> {
+        if self.is_cancelled() {
             return None;
         }
         let place = self.places.as_ref().map(|places| places.take(self.wait())).transpose();
