@@ -141,7 +141,6 @@ mod tests {
         assert!(!init.has_ended(&this));
     }
 
-    /// A process that was killed, and that its parent has not yet waited for.
     /// There, the system was started at another time.
     #[cfg(target_os = "linux")]
     #[test]
@@ -162,6 +161,7 @@ mod tests {
         });
     }
 
+    /// A process that was killed, and that its parent has not yet waited for.
     #[test]
     fn a_zombie_has_ended() {
         let mut child = std::process::Command::new("sleep").arg("1000").spawn().expect("a child");
