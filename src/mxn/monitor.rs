@@ -187,7 +187,7 @@ impl Monitor {
                 if scheduler.sees_descriptors() {
                     // LWPs that sleep see to their own deadlines. One that is in the kernel, without a slot,
                     // cannot.
-                    watch.sleep_deeply(due, || scheduler.may_sleep_deeply());
+                    watch.sleep_deeply(due, || scheduler.may_sleep_until(next_timer));
                     (self.quiet_since, pause) = (None, MIN_PAUSE);
                     continue;
                 }
