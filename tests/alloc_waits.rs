@@ -9,7 +9,7 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::hint::black_box;
 
-use selvedge::sync::Mutex;
+use selvedge::sync::{Barrier, Mutex};
 use selvedge::thread::{self, JoinHandle};
 use selvedge::{Mxn, Runtime};
 use watchdog::Watchdog;
@@ -90,4 +90,33 @@ fn a_thread_that_waits_for_memory_to_start_another_may_move() {
         moves
     });
     assert!(moves > 0, "it has not moved");
+}
+
+/// If the address space is limited, to map stacks took memory from the allocator. A thread that went on on
+/// another LWP then put the rest of the stacks where the LWP that it had left keeps its own.
+#[test]
+fn a_thread_that_waits_for_memory_to_get_a_stack_may_move() {
+    const THREADS: usize = 4;
+    let _watchdog = Watchdog::start("a thread that waits for memory to get a stack may move");
+    let limit = libc::rlimit { rlim_cur: 1 << 46, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: a local. The limit is far away.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) }, 0);
+    let rt = Mxn::builder().concurrency(2).time_slice(None).migrate_always(true).build().unwrap();
+    let together = Barrier::new(THREADS);
+    rt.run(|| {
+        thread::scope(|s| {
+            for _ in 0..THREADS {
+                s.spawn(|| {
+                    // Each size has stacks of its own. The first are mapped when they are wanted.
+                    for size in (13..25).flat_map(|power| [3 << (power - 1), 1 << power]) {
+                        together.wait();
+                        SPAWNS.set(true);
+                        let handle = thread::Builder::new().stack_size(size).spawn(|| ());
+                        SPAWNS.set(false);
+                        handle.unwrap().join().unwrap();
+                    }
+                });
+            }
+        });
+    });
 }

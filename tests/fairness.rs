@@ -13,17 +13,24 @@ use selvedge::{LwpState, Mxn, Runtime, thread};
 
 use watchdog::Watchdog;
 
-/// Two threads that wake each other and wait, and do nothing else, until they are told to stop. On one
-/// LWP each finds the other in the next-slot.
+/// Two threads that wake each other and wait, and as a rule do nothing else, until they are told to stop. On
+/// one LWP each finds the other in the next-slot.
 #[derive(Default)]
 struct Pair {
     stop: AtomicBool,
     players: [OnceLock<thread::Thread>; 2],
+    /// How long each computes before it waits.
+    turn: Duration,
+    turns: AtomicU64,
 }
 
 impl Pair {
     fn start() -> (Arc<Self>, [thread::JoinHandle<u64>; 2]) {
-        let pair = Arc::new(Self::default());
+        Self::start_with(Duration::ZERO)
+    }
+
+    fn start_with(turn: Duration) -> (Arc<Self>, [thread::JoinHandle<u64>; 2]) {
+        let pair = Arc::new(Self { turn, ..Self::default() });
         let handles = [0, 1].map(|me| {
             let pair = Arc::clone(&pair);
             thread::spawn(move || pair.play(me))
@@ -38,6 +45,11 @@ impl Pair {
             match self.players[1 - me].get() {
                 Some(partner) => {
                     partner.unpark();
+                    let begin = Instant::now();
+                    while begin.elapsed() < self.turn {
+                        std::hint::spin_loop();
+                    }
+                    self.turns.fetch_add(1, Ordering::Relaxed);
                     thread::park();
                     rounds += 1;
                 }
@@ -184,6 +196,32 @@ fn a_thread_from_outside_has_its_turn_at_the_fair_tick_beside_threads_that_yield
     waited.sort_unstable();
     // The spawn itself takes as long as several yields.
     assert!(waited[50] < 8 * FAIR_TICK, "half of the threads waited for {} yields or more", waited[50]);
+}
+
+/// Each turn of a pair that computes takes as long as thousands of the others'. A thread that waits beside it
+/// has its turn once the monitor has seen that, and not only after as many turns.
+#[test]
+fn a_pair_that_computes_lets_others_wait_for_few_of_its_turns() {
+    const WAITS: u64 = 20;
+    let _watchdog = Watchdog::start("threads beside a pair that computes");
+    // With slices, a turn that is held up by another process would end by signal, and let others go first.
+    let rt = Mxn::builder().concurrency(1).time_slice(None).build().unwrap();
+    let (pair, handles) = rt.run(|| Pair::start_with(Duration::from_micros(300)));
+    let turns = || pair.turns.load(Ordering::Relaxed);
+    let before = turns();
+    (0..WAITS).for_each(|_| rt.spawn(|| ()).join().unwrap());
+    let outside = (turns() - before) / WAITS;
+    let beside = rt.run(|| {
+        let before = turns();
+        (0..WAITS).for_each(|_| thread::yield_now());
+        (turns() - before) / WAITS
+    });
+    rt.run({
+        let pair = Arc::clone(&pair);
+        move || pair.stop(handles)
+    });
+    let most = FAIR_TICK / 2;
+    assert!(outside < most && beside < most, "from outside: {outside}, in the ring: {beside}");
 }
 
 /// A thread that must stay on its LWP gets turns although threads that have not run yet keep the ring and the

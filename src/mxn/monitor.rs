@@ -11,6 +11,7 @@
 //! - It fires timers that are overdue on an LWP that does not dispatch. If no LWP looks at the descriptors,
 //!   it has the reserve's thread do so.
 //! - It wakes a sleeper for work that no LWP looks at (rule 6 of `sched::wake`).
+//! - If threads wait while an LWP dispatches others, it has that LWP look there.
 //! - While no thread waits, it marks the slots of LWPs that have slept in the kernel for long
 //!   (`mxn::slots::rest`).
 //! - It records sleeps in the kernel that were not announced (`kernel_sleeps`).
@@ -186,7 +187,7 @@ impl Monitor {
                 if scheduler.sees_descriptors() {
                     // LWPs that sleep see to their own deadlines. One that is in the kernel, without a slot,
                     // cannot.
-                    watch.sleep_deeply(due, || scheduler.may_sleep_deeply());
+                    watch.sleep_deeply(due, || scheduler.may_sleep_until(next_timer));
                     (self.quiet_since, pause) = (None, MIN_PAUSE);
                     continue;
                 }
@@ -217,6 +218,7 @@ impl Monitor {
         let survey = self.survey(time);
         self.kernel_sleeps.look(scheduler, &mut self.memory, &self.tasks);
         let preempted = scheduler.preempted.len() > 0;
+        let shared = preempted || scheduler.inject.len() > 0;
         let counts = scheduler.shares.count(preempted, time);
         let mut plan = Plan::new(
             scheduler.queued(survey.queued),
@@ -231,8 +233,8 @@ impl Monitor {
         let mut next_slice = u64::MAX;
         for at in 0..self.awake.len() {
             let lwp = scheduler.pool.lwp(self.awake[at]);
-            tell(lwp, counts, preempted);
             let mut memory = self.memory[lwp.index as usize];
+            tell(lwp, counts, memory.lets_wait(lwp) || shared);
             let before = memory.sample;
             let mut now = memory.look_at(lwp, time, scheduler.signals);
             stale |= lwp.has_stealable() && before.tick == now.tick;
@@ -439,13 +441,16 @@ impl Scheduler {
     }
 }
 
-/// Tells an LWP whether to count the time of its threads, and to look at the shared queues.
-fn tell(lwp: &Lwp, counts: bool, preempted: bool) {
+/// Tells an LWP whether to count the time of its threads, and (`waits`) to look at its ring and at the shared
+/// queues.
+fn tell(lwp: &Lwp, counts: bool, waits: bool) {
     if lwp.flags.counts() != counts {
         lwp.flags.count(counts);
     }
-    if preempted {
-        // If threads yield and wake up all the time, their LWP would dispatch without ever looking there.
+    if waits {
+        // If threads yield and wake up all the time, their LWP would dispatch without ever looking at threads
+        // that lost their slice. It would look at the others after some hundred dispatches, of which each may
+        // take nearly a millisecond.
         lwp.flags.look();
     }
 }

@@ -17,7 +17,7 @@ use crate::fiber::tls;
 use crate::interpose::{self, HAS_MASKS};
 use crate::observe::contention;
 use crate::observe::thread_snapshot::PoolThread;
-use crate::park::{all_threads, fork, wait_state};
+use crate::park::{all_threads, fork, owner, wait_state};
 use crate::runtime::registry;
 use crate::settings;
 use crate::shim::{self, cpu};
@@ -88,6 +88,7 @@ fn in_child() {
     // SAFETY: the child's only thread, before anything else.
     unsafe { Visit::forget_all() };
     nap::in_child();
+    owner::forget_lwps();
 }
 
 impl Scheduler {
@@ -274,5 +275,28 @@ impl Scheduler {
         })?;
         self.kernel_threads.add(member, lwp, badge);
         Ok(starting)
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+    use crate::mxn::Builder;
+    use crate::runtime::Runtime;
+    use crate::sys::child_tests as child;
+
+    /// A process that goes on in a child again and again once ran out of numbers of LWPs.
+    #[test]
+    fn a_child_has_room_for_lwps_whatever_its_parent_had() {
+        child::isolated(
+            concat!(module_path!(), "::a_child_has_room_for_lwps_whatever_its_parent_had"),
+            || {
+                let build = || Builder::default().concurrency(1).build();
+                let _rt = build().unwrap();
+                while owner::take_lwp().is_some() {}
+                assert!(build().is_err());
+                child::forked(|| assert_eq!(build().unwrap().run(|| 7), 7));
+            },
+        );
     }
 }

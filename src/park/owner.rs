@@ -224,6 +224,12 @@ pub(crate) fn give_back_lwp(lwp: u16) {
     debug_assert_eq!(was, 1, "an LWP number given back twice");
 }
 
+/// Makes all numbers free in the child of a fork, which has none of the LWPs. Called by its only thread.
+pub(crate) fn forget_lwps() {
+    // Relaxed: the only thread.
+    (1..TABLE as u16).for_each(|lwp| lwp_entry(lwp).taken.store(0, Ordering::Relaxed));
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use super::bytes::Bytes;
 use super::once::OnceLock;
+use super::short_file::{ROOT, read_text};
 use super::system;
 
 /// How a range is made to fault.
@@ -197,8 +198,10 @@ pub(crate) fn check_headroom(len: usize) -> io::Result<()> {
 
 /// Returns how many bytes of address space the process has mapped.
 fn address_space() -> Option<usize> {
-    let pages: usize = fs::read_to_string("/proc/self/statm").ok()?.split(' ').next()?.parse().ok()?;
-    pages.checked_mul(page_size())
+    // Without an allocation: the caller may hold a lock.
+    let mut text = [0; 128];
+    let text = read_text(ROOT, c"/proc/self/statm", &mut text).ok()?;
+    text.split(' ').next()?.parse::<usize>().ok()?.checked_mul(page_size())
 }
 
 /// Returns how many more mappings this process may have; `None`: there is no limit, or it cannot be found

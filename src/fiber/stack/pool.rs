@@ -189,6 +189,17 @@ impl Free {
         self.warm.pop().or_else(|| (!self.singles.is_empty()).then(|| self.singles.take()))
     }
 
+    /// Takes back what a chain has more than `most`.
+    fn keep(&mut self, chain: &Chain, most: usize) {
+        let kept = Chain::new();
+        while chain.len() as usize > most
+            && let Some(stack) = chain.pop()
+        {
+            kept.push(stack);
+        }
+        self.warm.push(kept);
+    }
+
     fn add_warm(&mut self, chain: Chain, class: SizeClass) {
         self.warm.push(chain);
         // Relaxed, here and below: a note. The thread that acts on it looks at the lists.
@@ -230,12 +241,14 @@ pub(crate) fn trim_to(keep: usize) -> usize {
     SizeClass::all().flat_map(trimmed).sum()
 }
 
-/// Gives the memory of one chain back if more than `keep` stacks are warm. Returns how many have lost theirs.
+/// Gives the memory of one chain back if more than `keep` stacks are warm, or of the part of it that is too
+/// much. Returns how many have lost theirs.
 fn trim_class(class: SizeClass, keep: usize) -> usize {
     let free = &pool(class).free;
     // The list itself hands over between trimmers: each takes another chain.
     let surplus = free.with(|free| {
-        if free.warm.stacks() + free.singles.len() as usize > keep { free.warm_chain() } else { None }
+        let warm = free.warm.stacks() + free.singles.len() as usize;
+        if warm > keep { free.warm_chain().inspect(|chain| free.keep(chain, warm - keep)) } else { None }
     });
     let Some(chain) = surplus else { return 0 };
     chill(&chain);

@@ -298,6 +298,19 @@ fn a_cache_keeps_few_large_stacks() {
     });
 }
 
+#[test]
+fn a_trim_keeps_as_many_stacks_as_it_is_told() {
+    isolated!("a_trim_keeps_as_many_stacks_as_it_is_told", {
+        const MANY: usize = 3 * MAGAZINE as usize;
+        let stacks: Vec<Stack> = (0..MANY).map(|_| take(class(SMALLEST)).unwrap()).collect();
+        stacks.into_iter().for_each(give_back);
+        // What was taken with the last of them is warm, too.
+        let all = trim_to(10) + 10;
+        assert!(all >= MANY);
+        assert_eq!([trim_to(10), trim_to(3), trim_to(0)], [0, 7, 3]);
+    });
+}
+
 /// Runs `body` on a stack of the pool, on this kernel thread.
 fn on(stack: Stack, body: &dyn Fn()) {
     struct Visit<'a> {

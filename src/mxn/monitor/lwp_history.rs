@@ -10,6 +10,7 @@ use super::policy::{Sample, Task, crowded, still_crowded};
 use crate::mxn::green::Green;
 use crate::mxn::lwp::Lwp;
 use crate::mxn::lwp::preempt_request::Answer;
+use crate::mxn::run_queue::local_queue::Seen;
 use crate::mxn::slots::slot::Region;
 use crate::mxn::timer::{Clock, NEVER};
 use crate::park::priority::Priority;
@@ -92,6 +93,8 @@ pub(super) struct Memory {
     pub(super) computes: bool,
     /// See the header.
     dormant: bool,
+    /// What waited in its ring.
+    ring: Seen,
     /// The CPU time that it had when its window began, and that of the whole process. Time 0: it was a spare
     /// since.
     cpu: CpuTime,
@@ -172,6 +175,12 @@ impl Memory {
             Answer::Deferred | Answer::Refused => 0,
         };
         self.refusals = self.refusals.saturating_add(1);
+    }
+
+    /// Returns `true` if a thread waits in its ring that waited there at the last look. Takes another look.
+    pub(super) fn lets_wait(&mut self, lwp: &Lwp) -> bool {
+        let ring = &lwp.queue.ring;
+        ring.still_waits(std::mem::replace(&mut self.ring, ring.look()))
     }
 
     /// Gives the LWP's thread another slice, and after that another chance to leave.

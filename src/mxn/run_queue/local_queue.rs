@@ -39,7 +39,7 @@ pub(crate) struct LocalQueue<T> {
 }
 
 /// What a thief saw of a ring: which threads had been in it, for stealing by age.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Seen {
     head: u32,
     tail: u32,

@@ -27,6 +27,7 @@
 
 use crate::mxn::lwp::Lwp;
 use crate::mxn::sched::Scheduler;
+use crate::mxn::timer::NEVER;
 use crate::shim::atomic::{Ordering, fence};
 
 impl Scheduler {
@@ -82,6 +83,22 @@ impl Scheduler {
         // Pairs with `Idle`'s release: before an LWP sleeps, it has counted the threads that ended on it.
         fence(Ordering::Acquire);
         self.life.is_open() || self.is_kept_open()
+    }
+
+    /// Returns `true` if the monitor [may sleep](Self::may_sleep_deeply), and no deadline is before `next`.
+    /// That was the earliest when it last looked at all LWPs.
+    ///
+    /// Since then, a thread may have armed one on an LWP that then lost its slot in the kernel. No thread
+    /// looks for DEEP on that account.
+    pub(in crate::mxn) fn may_sleep_until(&self, next: u64) -> bool {
+        // In this order: the fence there makes visible what was armed before the slot moved to an LWP that
+        // sleeps.
+        self.may_sleep_deeply() && self.next_timer() >= next
+    }
+
+    /// Returns the earliest deadline of all LWPs, on the runtime's clock.
+    fn next_timer(&self) -> u64 {
+        self.pool.lwps().map(|lwp| lwp.timers.next()).min().unwrap_or(NEVER)
     }
 
     /// Returns `true` if one of the runtime's own threads keeps a dropped runtime from ending, and no visitor

@@ -3,7 +3,8 @@
 
 use super::Scheduler;
 use crate::mxn::lwp::Lwp;
-use crate::mxn::tests::Model;
+use crate::mxn::tests::{Model, Nap};
+use crate::mxn::timer::{Entry, NEVER};
 use crate::park::tests::loom_model::model;
 
 /// Brings everything into being before the model's threads start.
@@ -189,4 +190,42 @@ fn negative_the_end_is_counted_late() {
         scheduler.idle.enter(lwp.index, false);
         lwp.counters.ended.add_alone();
     });
+}
+
+/// Models the thread of the only LWP. It goes into the kernel forever, and leaves the deadline of another one
+/// behind. Its slot goes to an LWP that goes idle, while the monitor is about to sleep. Without a deadline,
+/// the monitor would sleep until it is woken.
+fn a_deadline_is_left_behind(may_sleep: fn(&Scheduler, u64) -> bool) {
+    model(move || {
+        let model = Model::new(1, 1, 1);
+        let (scheduler, lwp, spare) = (model.scheduler, model.lwp(0), model.lwp(1));
+        touch(scheduler);
+        spare.sleep.prepare();
+        scheduler.pool.enter_spares(spare);
+        let entry = Entry::new(1 << 40, model.green(0).thread(), &Nap);
+        let monitor = loom::thread::spawn(move || {
+            let next = scheduler.next_timer();
+            if next == NEVER {
+                scheduler.watch.sleep_deeply(None, || may_sleep(scheduler, next));
+            }
+        });
+        // SAFETY: it stays here until it is disarmed.
+        unsafe { lwp.timers.arm(&entry) };
+        assert!(scheduler.slots.enter_blocking(&lwp.slot) && scheduler.retake(lwp));
+        spare.sleep.prepare();
+        scheduler.idle.enter(spare.index, false);
+        monitor.join().unwrap();
+        lwp.timers.disarm(&entry);
+    });
+}
+
+#[test]
+fn the_monitor_sees_a_deadline_that_was_left_behind() {
+    a_deadline_is_left_behind(Scheduler::may_sleep_until);
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn negative_the_last_look_is_not_at_the_deadlines() {
+    a_deadline_is_left_behind(|scheduler, _| scheduler.may_sleep_deeply());
 }
