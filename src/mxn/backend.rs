@@ -356,7 +356,8 @@ impl Spawner for Scheduler {
 }
 
 impl Scheduler {
-    /// such a thread can have.
+    /// Starts a thread that owns its kernel thread. Returns an error if `options` ask for a green thread with
+    /// what only such a thread can have.
     #[cold]
     fn spawn_bound(&'static self, task: TaskRef<'_>, options: &mut SpawnOptions) -> io::Result<ThreadRef> {
         if !options.bound {
