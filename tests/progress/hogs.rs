@@ -235,7 +235,7 @@ fn a_thread_queued_on_an_lwp_that_sleeps_runs_beside_hogs() {
                 pipe.read();
                 writer.join().unwrap();
             });
-            let ended = waiter.join_timeout(Duration::from_secs(10));
+            let ended = waiter.join_timeout(Duration::from_secs(100));
             if ended.is_err() {
                 let stats = rt.stats();
                 drop(hogs);
