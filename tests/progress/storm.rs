@@ -75,8 +75,8 @@ fn threads_that_read_do_not_stop_one_that_ticks() {
             };
             (ticks, kernel.join().unwrap())
         };
-        // A busy machine keeps either from its steps; at full length it should be idle. On `Pinned`, each step
-        // takes a round of the monitor, and beside so many LWPs that rests for up to 10 ms.
+        // A busy machine keeps either from its steps; at full length it should be idle. On `Pinned`, each
+        // step takes a round of the monitor, and beside so many LWPs that rests for up to 10 ms.
         let twentieths = if rung == ThreadRegister::Pinned { sized(1, 4) } else { sized(4, 18) };
         let what =
             format!("{rung:?}: steps of 1 ms beside {READERS} blocked readers, and of a kernel thread");

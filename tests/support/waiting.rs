@@ -26,8 +26,8 @@ pub(crate) fn soon(what: &str, rt: &impl Runtime, mut is: impl FnMut(&RuntimeSta
     }
 }
 
-/// Returns when `thread`, which is one of `rt`, waits, for whatever; or when it has ended. The watchdog ends a
-/// wait that would not.
+/// Returns when `thread`, which is one of `rt`, waits, for whatever; or when it has ended. The watchdog ends
+/// a wait that would not.
 pub(crate) fn until_waits<R: Runtime, T>(rt: &R, thread: &JoinHandle<T>) {
     let id = thread.thread().id();
     let waits = || {
