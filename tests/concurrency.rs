@@ -18,6 +18,8 @@ mod refuse;
 mod isolated;
 #[path = "support/unseen.rs"]
 mod unseen;
+#[path = "support/waiting.rs"]
+mod waiting;
 #[path = "support/watchdog.rs"]
 mod watchdog;
 
@@ -31,23 +33,11 @@ use std::time::{Duration, Instant};
 use lwps::*;
 use pipe::Pipe;
 use selvedge::{LwpState, Mxn, OneToOne, Runtime, RuntimeStats, Wait, WaitError, mxn, thread};
+use waiting::soon;
 use watchdog::Watchdog;
 
 /// How long to wait for what must happen.
-const PATIENCE: Duration = Duration::from_secs(40);
-
-#[track_caller]
-fn soon(what: &str, rt: &impl Runtime, mut happened: impl FnMut(&RuntimeStats) -> bool) {
-    let limit = Instant::now() + PATIENCE;
-    loop {
-        let stats = rt.stats();
-        if happened(&stats) {
-            return;
-        }
-        assert!(Instant::now() < limit, "not soon: {what}\n{stats}\n{}", watchdog::kernel_threads());
-        std::thread::sleep(Duration::from_millis(1));
-    }
-}
+const PATIENCE: Duration = Duration::from_secs(100);
 
 /// The kernel threads of this process that a runtime has named.
 fn named() -> BTreeSet<u32> {

@@ -14,6 +14,8 @@ mod pipe;
 mod isolated;
 #[path = "support/unseen.rs"]
 mod unseen;
+#[path = "support/waiting.rs"]
+mod waiting;
 #[path = "support/watchdog.rs"]
 mod watchdog;
 
@@ -21,25 +23,13 @@ use std::io::ErrorKind;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pipe::Pipe;
 use selvedge::thread::Builder;
 use selvedge::{Mxn, Runtime, RuntimeStats, thread};
+use waiting::soon;
 use watchdog::Watchdog;
-
-/// How long to wait for what must happen.
-const PATIENCE: Duration = Duration::from_secs(40);
-
-#[track_caller]
-fn soon(what: &str, rt: &Mxn, mut happened: impl FnMut(&RuntimeStats) -> bool) {
-    let limit = Instant::now() + PATIENCE;
-    while !happened(&rt.stats()) {
-        let masks: Vec<_> = tids(&rt.stats()).into_iter().map(|tid| (tid, cpus::of(tid))).collect();
-        assert!(Instant::now() < limit, "not soon: {what}\n{}\n{masks:?}", rt.stats());
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
 
 /// A runtime on these CPUs.
 fn on(cpus: &[usize]) -> Mxn {
@@ -253,16 +243,16 @@ fn the_set_is_followed_as_far_as_it_is_allowed() {
     assert_eq!((both.concurrency(), one.concurrency()), (slots, 1));
 
     cpus::send_all(&[b]);
-    soon("fewer are left", &both, is(1));
+    soon("fewer are left", &*both, is(1));
     assert!(all_have(&both.stats(), &[b]));
     // None is left of this set: it runs where it was sent, and so do its new threads.
     assert_eq!(one.run(cpus::mine), [b]);
     assert_eq!(one.spawn_with(bound(), cpus::mine).unwrap().join().unwrap(), [b]);
 
     cpus::send_all(&all);
-    soon("the number follows", &both, is(slots));
-    soon("all are taken back", &both, |stats| all_have(stats, &[a, b]));
-    soon("back from elsewhere", &one, |stats| all_have(stats, &[a]));
+    soon("the number follows", &*both, is(slots));
+    soon("all are taken back", &*both, |stats| all_have(stats, &[a, b]));
+    soon("back from elsewhere", &*one, |stats| all_have(stats, &[a]));
     assert_eq!((one.concurrency(), one.info().cpus(), cpus::mine()), (1, Some(&[a][..]), all));
     run_there(&one, &[a]);
     run_there(&both, &[a, b]);

@@ -75,12 +75,16 @@ fn each_byte_is_counted() {
     let time = Duration::from_millis(if full() { 110_000 } else { 350 });
     let mut dice = Dice::new(Numbers::new().next());
     let seen = Arc::<Seen>::default();
-    on_each!(|rt| {
-        faults(rt, time, &mut dice, &seen);
-        println!("{seen:?}");
-    });
     let all = [&seen.connections, &seen.bytes, &seen.whole, &seen.resets, &seen.broken, &seen.cut];
-    assert!(all.iter().all(|seen| seen.load(SeqCst) > 0), "not all faults came: {seen:?}");
+    let mut all_come = || {
+        on_each!(|rt| {
+            faults(rt, time, &mut dice, &seen);
+            println!("{seen:?}");
+        });
+        all.iter().all(|seen| seen.load(SeqCst) > 0)
+    };
+    // A slow machine comes to few in the time.
+    assert!((0..10).any(|_| all_come()), "not all faults came: {seen:?}");
 }
 
 /// The kernel closes the sockets of a peer that is killed. Threads that wait for it, or write to it, are

@@ -46,10 +46,13 @@ fn readers_stop_no_other_and_are_released() {
 fn side_by_side<L: Library>() {
     const SLEEPERS: u32 = 40;
     let time = Duration::from_millis(100);
-    let took: Vec<_> = (0..5).map(|_| naps::<L>(SLEEPERS, time).unwrap()).collect();
-    assert!(took.iter().all(|&took| took >= time), "{took:?}");
+    let are_beside = || {
+        let took = naps::<L>(SLEEPERS, time).unwrap();
+        assert!(took >= time, "{took:?}");
+        took < time * SLEEPERS / 2
+    };
     // A busy machine may spoil some.
-    assert!(took.iter().any(|&took| took < time * SLEEPERS / 2), "{took:?}");
+    assert!((0..20).any(|_| are_beside()), "they sleep in a row");
 }
 
 #[test]

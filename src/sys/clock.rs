@@ -31,9 +31,9 @@ pub(crate) fn monotonic() -> u64 {
 mod tests {
     #[test]
     fn the_clock_is_the_one_of_instants() {
-        let (before, start) = (super::monotonic(), std::time::Instant::now());
+        let (start, before) = (std::time::Instant::now(), super::monotonic());
         std::thread::sleep(std::time::Duration::from_millis(2));
         let (after, took) = (super::monotonic(), start.elapsed().as_nanos() as u64);
-        assert!(after - before >= 2_000_000 && after - before <= took + 1_000_000_000, "{before} {after}");
+        assert!(after - before >= 2_000_000 && after - before <= took + 1_000_000, "{before} {after} {took}");
     }
 }

@@ -180,13 +180,16 @@ mod tests {
     #[test]
     fn a_refusal_counts_for_a_moment_and_until_a_thread_ends() {
         isolated(concat!(module_path!(), "::a_refusal_counts_for_a_moment_and_until_a_thread_ends"), || {
+            // On a busy machine, the moment may be over.
+            let is_told = || {
+                REFUSED.store(moment(), Ordering::Relaxed);
+                was_refused()
+            };
             assert!(!was_refused());
-            REFUSED.store(moment(), Ordering::Relaxed);
-            assert!(was_refused());
+            assert!((0..100).any(|_| is_told()));
             ended();
             assert!(!was_refused(), "a thread has ended");
-            REFUSED.store(moment(), Ordering::Relaxed);
-            assert!(was_refused());
+            assert!((0..100).any(|_| is_told()));
             std::thread::sleep(FRESH);
             assert!(!was_refused(), "that was long ago");
         });

@@ -266,12 +266,14 @@ impl Client {
             match self.stream.read(&mut room) {
                 Ok(0) => return Err(ended()),
                 Ok(got) => self.pending.extend_from_slice(&room[..got]),
-                // A signal has come. With a time limit, the kernel does not begin the call again.
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock && self.has_ended() => {
-                    return Err(ended());
-                }
-                Err(error) => return Err(explain(error)),
+                Err(error) => match error.kind() {
+                    io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted if self.has_ended() => {
+                        return Err(ended());
+                    }
+                    // A signal has come. With a time limit, the kernel does not begin the call again.
+                    io::ErrorKind::Interrupted => {}
+                    _ => return Err(explain(error)),
+                },
             }
         }
     }

@@ -89,12 +89,11 @@ fn ticks_do_not_pile_up<L: Leg>() {
         assert!(first >= start + SHORT);
         thread::sleep(4 * SHORT);
         assert_eq!(r.len(), 1, "those that were not taken");
+        let before = Instant::now();
         let late = r.recv().unwrap();
         assert!(late >= first + SHORT && late <= Instant::now());
         // The next one comes a period after the late one was taken.
-        let before = Instant::now();
-        let next = r.recv().unwrap();
-        assert!(next + SHORT >= before && next > late);
+        assert!(r.recv().unwrap() >= before + SHORT);
         for _ in 0..3 {
             let before = r.recv().unwrap();
             assert!(r.recv().unwrap() >= before + SHORT);
@@ -123,10 +122,15 @@ fn ticks_are_shared<L: Leg>() {
 fn ticks_do_not_drift<L: Leg>() {
     L::new().run(|| {
         let r = tick(SHORT);
-        let ticks: Vec<_> = (0..20).map(|_| r.recv().unwrap()).collect();
-        let steps: Vec<_> = ticks.windows(2).map(|pair| pair[1] - pair[0]).collect();
-        assert!(steps.iter().all(|&step| step == SHORT || step >= 2 * SHORT), "{steps:?}");
-        assert!(steps.contains(&SHORT), "always too late: {steps:?}");
+        let (mut last, mut in_time) = (r.recv().unwrap(), 0);
+        // A busy machine may be late for many.
+        while in_time < 10 {
+            let next = r.recv().unwrap();
+            let step = next - last;
+            assert!(step == SHORT || step >= 2 * SHORT, "{step:?}");
+            in_time += u32::from(step == SHORT);
+            last = next;
+        }
     });
 }
 

@@ -30,16 +30,20 @@ fn sleep_is_never_short<L: Leg>() {
 }
 
 fn sleep_is_not_long<L: Leg>() {
-    let best = L::new().run(|| {
-        let sleep = || {
+    fn best(sleep: fn(Duration)) -> Duration {
+        let took = || {
             let start = Instant::now();
-            thread::sleep(Duration::from_millis(2));
+            sleep(Duration::from_millis(2));
             start.elapsed()
         };
-        (0..30).map(|_| sleep()).min().unwrap()
-    });
-    // The best of many: a loaded machine does not fail it, a timer that fires on a coarse tick does.
-    assert!(best < Duration::from_millis(7), "2 ms became {best:?} at best");
+        (0..30).map(|_| took()).min().unwrap()
+    }
+    // Beside it, a thread of the kernel: a loaded machine does not fail it, a timer that fires on a coarse
+    // tick does.
+    let kernel = std::thread::spawn(|| best(std::thread::sleep));
+    let ours = L::new().run(|| best(thread::sleep));
+    let kernel = kernel.join().unwrap();
+    assert!(ours < kernel + Duration::from_millis(5), "2 ms became {ours:?} at best, and {kernel:?}");
 }
 
 fn sleep_of_nothing_returns<L: Leg>() {

@@ -55,7 +55,7 @@ fn keeps(signal: i32, over: &AtomicBool) {
 fn a_preempted_thread_keeps_its_mask() {
     for rung in [ThreadRegister::Switched, ThreadRegister::Syscall] {
         let slice = Duration::from_millis(1);
-        let builder = Mxn::builder().thread_register(rung).concurrency(1).time_slice(Some(slice));
+        let builder = Mxn::builder().thread_register(rung).concurrency(1).max_lwps(1).time_slice(Some(slice));
         let rt = match builder.green_std_threads(true).build() {
             Ok(rt) => rt,
             Err(error) => {

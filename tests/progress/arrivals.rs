@@ -182,7 +182,7 @@ fn threads_that_arrive_and_threads_that_stay_get_their_shares() {
         for workload in WORKLOADS {
             let rt = builder(rung).concurrency(workload.slots).max_lwps(workload.slots).build().unwrap();
             let enough = |shares: &Shares| shares.long >= 0.5 && shares.short >= 0.5;
-            best_of(3, &format!("{rung:?}: {}", workload.what), enough, || play(&rt, workload));
+            best_of(&format!("{rung:?}: {}", workload.what), enough, || play(&rt, workload));
         }
     });
 }

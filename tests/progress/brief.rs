@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use selvedge::{Mxn, Runtime, thread};
 
 use crate::calls::{Pipe, nanosleep};
-use crate::ladder::{MIGRATING, ThreadRegister, best_of, builder, on, report, sized};
+use crate::ladder::{MIGRATING, ThreadRegister, best_of, builder, on, sized};
 
 /// Announces so many regions, while a thread always waits for the only slot. Returns how often the slot moved
 /// for each.
@@ -36,11 +36,10 @@ fn short_regions_keep_the_slot() {
         let rt = builder(rung).concurrency(1).build().unwrap();
         // A busy machine makes some of them long.
         let what = format!("{rung:?}: times that the slot moved in a short region");
-        best_of(10, &what, |&moved| moved < 0.1, || moves(&rt, 5_000, || ()));
-        // The control.
-        let moved = moves(&rt, 100, || nanosleep(Duration::from_micros(300)));
-        report(format_args!("{rung:?}: times that it moved in a long one: {moved}"));
-        assert!(moved > 0.8, "{moved}");
+        best_of(&what, |&moved| moved < 0.1, || moves(&rt, 5_000, || ()));
+        // The control. A busy machine may be late to look.
+        let what = format!("{rung:?}: times that it moved in a long one");
+        best_of(&what, |&moved| moved > 0.8, || moves(&rt, 100, || nanosleep(Duration::from_micros(300))));
     });
 }
 
@@ -81,7 +80,7 @@ fn a_waiter_for_a_trusted_thread_soon_gets_its_slot() {
                 waits[waits.len() / 2]
             };
             let what = format!("{rung:?}: waited for the slot of a thread that was to be back soon");
-            best_of(5, &what, |&waited| waited < Duration::from_millis(2), median);
+            best_of(&what, |&waited| waited < Duration::from_millis(2), median);
         });
         assert!(rt.stats().compensated - before >= rounds, "{}", rt.stats());
     });

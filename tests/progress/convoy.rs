@@ -15,6 +15,7 @@ use selvedge::{Runtime, thread};
 use crate::calls::{Scratch, check};
 use crate::hogs::Hogs;
 use crate::ladder::{ALL, MIGRATING, ThreadRegister, builder, full, on, report, sized};
+use crate::waiting::soon;
 
 /// How often the holder looks at the clock, for some 100 ms of computing: many slices.
 const LOOKS: u32 = 3_000_000;
@@ -205,12 +206,7 @@ fn the_reserve_grows_while_the_loader_is_locked() {
         // Opened when the constructor has opened it; from then on that waits for its end.
         let held = OpenOptions::new().write(true).open(&gate.0).unwrap();
         let wanting: Vec<_> = (0..THREADS).map(|_| rt.spawn(look_up)).collect();
-        let start = Instant::now();
-        while rt.info().lwps <= THREADS {
-            assert!(start.elapsed() < Duration::from_secs(20), "no more LWPs: {:?}", rt.info());
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        report(format_args!("{rung:?}: more than {THREADS} LWPs after {:.0?}", start.elapsed()));
+        soon("more LWPs", &rt, |stats| stats.lwps.len() > THREADS);
         rt.spawn(|| ()).join().unwrap();
         // Closed by a function that was not called before. If it is answered (feature `interpose`), the C
         // library's must have been found already: the loader would be asked with its lock.

@@ -8,6 +8,7 @@ use selvedge::{LwpState, LwpStats, Mxn, Runtime, RuntimeStats, thread};
 
 use crate::calls::Pipe;
 use crate::ladder::{ALL, CONTROL, MIGRATING, ThreadRegister, best_of, builder, on, report, sized};
+use crate::waiting::soon;
 
 /// Threads that compute until this is dropped.
 pub(crate) struct Hogs {
@@ -101,7 +102,7 @@ fn a_sleeper_beside_hogs_wakes_nearly_on_time() {
             let rt = builder(rung).concurrency(2).build().unwrap();
             share(&rt, || thread::sleep(SLEEP), || std::thread::sleep(SLEEP))
         };
-        best_of(5, &format!("{rung:?}: sleeps of 10 ms in a second, percent"), |&n| n >= enough, sleeps);
+        best_of(&format!("{rung:?}: sleeps of 10 ms in a second, percent"), |&n| n >= enough, sleeps);
     });
 }
 
@@ -113,7 +114,7 @@ fn a_thread_that_yields_to_hogs_gets_its_turn_back() {
             let rt = builder(rung).concurrency(2).build().unwrap();
             share(&rt, thread::yield_now, std::thread::yield_now)
         };
-        best_of(5, &format!("{rung:?}: yields in a second, percent"), |&n| n >= enough, yields);
+        best_of(&format!("{rung:?}: yields in a second, percent"), |&n| n >= enough, yields);
     });
 }
 
@@ -140,7 +141,7 @@ fn new_threads_run_beside_hogs() {
             }
             started
         };
-        best_of(5, &format!("{rung:?}: threads in a second, of 100"), |&n| n >= enough, threads);
+        best_of(&format!("{rung:?}: threads in a second, of 100"), |&n| n >= enough, threads);
     });
 }
 
@@ -196,7 +197,7 @@ fn a_thread_is_preempted_once_it_can_be() {
             })
         };
         let hogs = Hogs::start(&rt);
-        until(|| rt.stats().handed_off > 0);
+        soon("a hand-off", &rt, |stats| stats.handed_off > 0);
         masked.store(false, Ordering::Relaxed);
         let (begin, used) = (Instant::now(), cpu_time());
         let patience = sized(Duration::from_secs(5), Duration::from_secs(30));
@@ -234,7 +235,7 @@ fn a_thread_queued_on_an_lwp_that_sleeps_runs_beside_hogs() {
                 pipe.read();
                 writer.join().unwrap();
             });
-            let ended = waiter.join_timeout(Duration::from_secs(10));
+            let ended = waiter.join_timeout(Duration::from_secs(100));
             if ended.is_err() {
                 let stats = rt.stats();
                 drop(hogs);
@@ -261,16 +262,6 @@ fn cpu_time() -> Duration {
     // SAFETY: there is room for the time.
     assert_eq!(unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) }, 0);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
-}
-
-/// Waits, as a kernel thread, until it is so.
-#[track_caller]
-fn until(so: impl Fn() -> bool) {
-    let late = Instant::now() + Duration::from_secs(30);
-    while !so() {
-        assert!(Instant::now() < late, "still not so");
-        std::thread::sleep(Duration::from_millis(1));
-    }
 }
 
 /// The control: without slices, no thread does.

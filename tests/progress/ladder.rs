@@ -2,7 +2,7 @@
 
 use std::io::ErrorKind;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub(crate) use selvedge::ThreadRegister;
 use selvedge::mxn::{Builder, Mxn};
@@ -64,16 +64,18 @@ pub(crate) fn report(what: impl std::fmt::Display) {
     println!("  {what}");
 }
 
-/// Tries again what a busy machine can spoil: `attempt` gives a figure, the best of a few must satisfy.
+/// For so long, and for so many attempts, may other work spoil what is tried.
+const SPOILT: (Duration, usize) = (Duration::from_secs(60), 3);
+
+/// Tries again what a busy machine can spoil: `attempt` gives a figure, the best of all must satisfy.
 #[track_caller]
-pub(crate) fn best_of<T: PartialOrd + std::fmt::Debug>(
-    tries: usize,
+pub(crate) fn best_of<T: std::fmt::Debug>(
     what: &str,
     enough: impl Fn(&T) -> bool,
     mut attempt: impl FnMut() -> T,
 ) {
-    let mut seen = Vec::new();
-    for _ in 0..tries {
+    let (begun, mut seen) = (Instant::now(), Vec::new());
+    while begun.elapsed() < SPOILT.0 || seen.len() < SPOILT.1 {
         let figure = attempt();
         let good = enough(&figure);
         seen.push(figure);

@@ -10,6 +10,8 @@
 mod child;
 #[path = "../support/unseen.rs"]
 mod unseen;
+#[path = "../support/waiting.rs"]
+mod waiting;
 #[path = "../support/watchdog.rs"]
 mod watchdog;
 

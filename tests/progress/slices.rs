@@ -94,7 +94,7 @@ fn a_section_keeps_its_slice_and_gives_way_at_its_end() {
             at_the_end
         };
         // The monitor may wait for a CPU for as long as that.
-        best_of(5, &format!("{rung:?}: gave way at the end"), |&gave_way| gave_way, || rt.run(section));
+        best_of(&format!("{rung:?}: gave way at the end"), |&gave_way| gave_way, || rt.run(section));
         assert!(gives_way(&rt, thread::Builder::new(), PATIENCE), "{rung:?}: without a section");
     });
 }

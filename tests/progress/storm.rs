@@ -8,7 +8,8 @@ use selvedge::mxn::Builder;
 use selvedge::{Mxn, Runtime, thread};
 
 use crate::calls::{Pipe, nanosleep};
-use crate::ladder::{ALL, CONTROL, MIGRATING, ThreadRegister, best_of, builder, on, report, sized};
+use crate::ladder::{ALL, CONTROL, MIGRATING, ThreadRegister, best_of, builder, on, sized};
+use crate::waiting::soon;
 
 /// What a thread of this machine makes of a millisecond: on a busy one many.
 fn ticks_until(over: &AtomicBool, sleep: fn(Duration)) -> usize {
@@ -28,6 +29,15 @@ fn readers(rt: &Mxn, pipe: &Arc<Pipe>, count: usize) -> Vec<thread::JoinHandle<(
     (0..count).map(read).collect()
 }
 
+/// Lets so many readers go, also if the test has failed: a runtime waits for its threads.
+struct Release<'a>(&'a Pipe, usize);
+
+impl Drop for Release<'_> {
+    fn drop(&mut self) {
+        (0..self.1).for_each(|_| self.0.write());
+    }
+}
+
 #[test]
 fn threads_that_read_do_not_stop_one_that_ticks() {
     const READERS: usize = 64;
@@ -35,51 +45,49 @@ fn threads_that_read_do_not_stop_one_that_ticks() {
         let rt = builder(rung).concurrency(2).build().unwrap();
         let pipe = Arc::new(Pipe::new());
         let readers = readers(&rt, &pipe, READERS);
-        let start = Instant::now();
-        while rt.info().lwps <= READERS {
-            assert!(start.elapsed() < Duration::from_secs(20), "no more LWPs: {:?}", rt.info());
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        let over = Arc::new(AtomicBool::new(false));
-        // Beside it, a kernel thread that does the same.
-        let kernel = {
-            let over = Arc::clone(&over);
-            std::thread::spawn(move || ticks_until(&over, std::thread::sleep))
+        soon("more LWPs", &rt, |stats| stats.lwps.len() > READERS);
+        let release = Release(&pipe, READERS);
+        let steps = || {
+            let over = Arc::new(AtomicBool::new(false));
+            // Beside it, a kernel thread that does the same.
+            let kernel = {
+                let over = Arc::clone(&over);
+                std::thread::spawn(move || ticks_until(&over, std::thread::sleep))
+            };
+            let time = Instant::now() + sized(Duration::from_millis(500), Duration::from_secs(10));
+            let ticks = if rung == ThreadRegister::Pinned {
+                // A thread stays with its LWP, even if another comes and blocks that: each step is a thread
+                // of its own.
+                let mut ticks = 0;
+                while Instant::now() < time {
+                    std::thread::sleep(Duration::from_millis(1));
+                    rt.spawn(|| ()).join().unwrap();
+                    ticks += 1;
+                }
+                over.store(true, Ordering::Relaxed);
+                ticks
+            } else {
+                let theirs = Arc::clone(&over);
+                let ticker = rt.spawn(move || ticks_until(&theirs, thread::sleep));
+                std::thread::sleep(time.saturating_duration_since(Instant::now()));
+                over.store(true, Ordering::Relaxed);
+                ticker.join().unwrap()
+            };
+            (ticks, kernel.join().unwrap())
         };
-        let time = Instant::now() + sized(Duration::from_millis(500), Duration::from_secs(10));
-        let ticks = if rung == ThreadRegister::Pinned {
-            // A thread stays with its LWP, even if another comes and blocks that: each step is a thread
-            // of its own.
-            let mut ticks = 0;
-            while Instant::now() < time {
-                std::thread::sleep(Duration::from_millis(1));
-                rt.spawn(|| ()).join().unwrap();
-                ticks += 1;
-            }
-            over.store(true, Ordering::Relaxed);
-            ticks
-        } else {
-            let theirs = Arc::clone(&over);
-            let ticker = rt.spawn(move || ticks_until(&theirs, thread::sleep));
-            std::thread::sleep(time.saturating_duration_since(Instant::now()));
-            over.store(true, Ordering::Relaxed);
-            ticker.join().unwrap()
-        };
-        let kernel = kernel.join().unwrap();
-        let (info, stats) = (rt.info(), rt.stats());
-        // Whatever is found: a reader that waits forever would hide it.
-        (0..READERS).for_each(|_| pipe.write());
-        readers.into_iter().for_each(|reader| reader.join().unwrap());
-        report(format_args!(
-            "{rung:?}: {ticks} steps of 1 ms beside {READERS} blocked readers; a kernel thread {kernel}"
-        ));
-        assert!(info.threads >= READERS, "a reader has returned from an empty pipe");
-        // One of them may have the other slot still: no thread waits for it.
-        assert!(stats.compensated >= READERS as u64 - 1, "{stats}");
-        // A busy machine keeps either from its steps; at full length it should be idle. On `Pinned`, each step
-        // takes a round of the monitor, and beside so many LWPs that rests for up to 10 ms.
+        // A busy machine keeps either from its steps; at full length it should be idle. On `Pinned`, each
+        // step takes a round of the monitor, and beside so many LWPs that rests for up to 10 ms.
         let twentieths = if rung == ThreadRegister::Pinned { sized(1, 4) } else { sized(4, 18) };
-        assert!(20 * ticks > twentieths * kernel, "{ticks} steps, and a kernel thread made {kernel}");
+        let what =
+            format!("{rung:?}: steps of 1 ms beside {READERS} blocked readers, and of a kernel thread");
+        best_of(&what, |&(ticks, kernel)| 20 * ticks > twentieths * kernel, steps);
+        let (info, stats) = (rt.info(), rt.stats());
+        drop(release);
+        readers.into_iter().for_each(|reader| reader.join().unwrap());
+        assert!(info.threads >= READERS, "a reader has returned from an empty pipe");
+        // One of them may have the other slot still: no thread waits for it. Beside a load, some lose theirs
+        // before they get so far.
+        assert!(stats.compensated + stats.handed_off >= READERS as u64 - 1, "{stats}");
     });
 }
 
@@ -137,7 +145,6 @@ fn sleepers(rt: &Mxn, count: usize, time: Duration) -> Duration {
 fn a_thousand_sleep_in_the_kernel_at_once() {
     on(ALL, "1,000 threads in nanosleep", |rung| {
         best_of(
-            4,
             &format!("{rung:?}: 1,000 times nanosleep(1 s)"),
             |took| *took < sized(Duration::from_secs(60), Duration::from_secs(2)),
             || {

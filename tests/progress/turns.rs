@@ -46,7 +46,6 @@ fn a_preempted_thread_is_not_forgotten_beside_bursts() {
         let what = format!("{rung:?}: 30 ms of computing beside threads that compute 0.5 ms and sleep 0.3");
         // Forgotten, it got a slice for each 251 bursts.
         best_of(
-            3,
             &what,
             |&took| took < Duration::from_secs(1),
             || {
@@ -75,7 +74,7 @@ fn a_thread_that_yields_lets_a_preempted_one_run() {
         let yields = Builder::new().time_slice(Some(Duration::from_secs(100))).spawn_on(&rt, move || {
             let mut turns = 0;
             let begun = Instant::now();
-            while begun.elapsed() < Duration::from_millis(300) {
+            while turns < 4 && begun.elapsed() < Duration::from_secs(20) {
                 let before = steps.load(Ordering::Relaxed);
                 thread::yield_now();
                 turns += u32::from(steps.load(Ordering::Relaxed) != before);
@@ -84,7 +83,7 @@ fn a_thread_that_yields_lets_a_preempted_one_run() {
             turns
         });
         let turns = yields.unwrap().join().unwrap();
-        assert!(turns >= 4, "{rung:?}: {turns} turns in 300 ms");
+        assert!(turns >= 4, "{rung:?}: {turns} turns in 20 s");
         computes.join().unwrap();
     });
 }

@@ -7,14 +7,15 @@ use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use selvedge::sync::{Barrier, Mutex};
 use selvedge::trace::{Event, EventKind, Level, Recording, Track, set_level};
-use selvedge::{Mxn, OneToOne, Runtime, RuntimeStats, thread};
+use selvedge::{Mxn, OneToOne, Runtime, thread};
 
 use super::child;
 use super::named;
+use super::waiting::soon;
 
 /// Runs threads, so that there is something to record.
 fn work(rt: &Mxn) {
@@ -181,18 +182,11 @@ pub(super) fn crash() {
             rt.spawn(move || assert!(!crate::unseen::read(&*held)))
         })
         .collect();
-    let start = Instant::now();
-    let wait_until = |is: fn(&RuntimeStats) -> bool| {
-        while !is(&rt.stats()) {
-            assert!(start.elapsed() < Duration::from_secs(40), "{}", rt.stats());
-            std::thread::sleep(Duration::from_millis(1));
-        }
-    };
-    wait_until(|stats| stats.bound_reached > 0);
+    soon("the bound", &rt, |stats| stats.bound_reached > 0);
     drop(hold);
     blocked.into_iter().for_each(|thread| thread.join().unwrap());
     // An LWP that has ended since: the thread that ends LWPs has noted the bound before.
-    wait_until(|stats| stats.aged > 0);
+    soon("an LWP has ended", &rt, |stats| stats.aged > 0);
     let long = rt.run(move || {
         names();
         let long = named("long-lived, é", thread::park);

@@ -18,6 +18,8 @@ mod switching;
 mod times;
 #[path = "../support/unseen.rs"]
 mod unseen;
+#[path = "../support/waiting.rs"]
+mod waiting;
 #[path = "../support/watchdog.rs"]
 mod watchdog;
 

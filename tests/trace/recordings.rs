@@ -166,8 +166,10 @@ fn wakes_beside_a_hog(what: &str, wait: impl FnOnce() + Send + 'static, wake: im
     let stop = Arc::new(AtomicBool::new(false));
     let (recording, sleeper) = traced(what, Level::Events, || {
         let rt = Mxn::builder().concurrency(1).time_slice(None).build().unwrap();
-        let stopped = Arc::clone(&stop);
+        let (stopped, begun) = (Arc::clone(&stop), Arc::new(AtomicBool::new(false)));
+        let begins = Arc::clone(&begun);
         let compute_on = move || {
+            begins.store(true, Relaxed);
             while !stopped.load(Relaxed) {
                 std::hint::spin_loop();
             }
@@ -180,15 +182,15 @@ fn wakes_beside_a_hog(what: &str, wait: impl FnOnce() + Send + 'static, wake: im
         });
         let id = sleeper.thread().id();
         let state = || rt.threads().iter().find(|it| it.id() == id).map(|it| it.state());
-        // It is runnable before it begins, too.
-        let until = |waits| {
-            while matches!(state(), Some(ThreadState::Waiting { .. })) != waits {
+        let until = |is_so: &dyn Fn() -> bool| {
+            while !is_so() {
                 std::thread::sleep(Duration::from_millis(1));
             }
         };
-        until(true);
+        // From here on the sleeper waits, or its wait is over already.
+        until(&|| begun.load(Relaxed));
         wake();
-        until(false);
+        until(&|| !matches!(state(), Some(ThreadState::Waiting { .. })));
         compute(Duration::from_millis(100));
         stop.store(true, Relaxed);
         sleeper.join().unwrap();

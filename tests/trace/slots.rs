@@ -14,6 +14,7 @@ use selvedge::{Mxn, Runtime};
 
 use super::traced;
 use crate::unseen::{self, Meeting};
+use crate::waiting::soon;
 
 /// How long anything may take.
 const PATIENCE: Duration = Duration::from_secs(40);
@@ -203,15 +204,6 @@ fn a_change_of_the_concurrency_is_recorded() {
     });
 }
 
-/// Waits until the runtime is as `is` says.
-fn wait_until(rt: &Mxn, is: impl Fn(&selvedge::RuntimeStats) -> bool) {
-    let start = Instant::now();
-    while !is(&rt.stats()) {
-        assert!(start.elapsed() < PATIENCE, "{}", rt.stats());
-        std::thread::sleep(Duration::from_millis(2));
-    }
-}
-
 /// Makes `n` LWPs be needed at once.
 fn need(rt: &Mxn, n: usize) {
     let all = Arc::new(Meeting::of(n));
@@ -264,7 +256,7 @@ fn lwps_begin_and_end() {
         for _ in 0..2 {
             need(&rt, 8);
             // 1 with a slot, 2 in reserve.
-            wait_until(&rt, |stats| stats.lwps.len() == 3 && stats.aged > aged);
+            soon("the reserve", &rt, |stats| stats.lwps.len() == 3 && stats.aged > aged);
             aged = rt.stats().aged;
         }
         // An LWP counts as there before its start is recorded, and as aged after its end is.

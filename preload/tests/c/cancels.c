@@ -221,13 +221,15 @@ static void *joined(pthread_t thread)
     return value;
 }
 
-/* One thread in each wait, after `delay` microseconds: it waits already, or not yet. */
+/* One thread in each wait: at once, or `delay` microseconds after it has begun. */
 static void each_wait_ends(useconds_t delay)
 {
     for (size_t kind = 0; kind < KINDS; kind++) {
+        int before = atomic_load(&cleaned), begun = atomic_load(&arrived);
         pthread_t thread = start(waiter, (void *)kind);
-        int before = atomic_load(&cleaned);
 
+        while (delay != 0 && atomic_load(&arrived) == begun)
+            usleep(100);
         usleep(delay);
         CHECK(pthread_cancel(thread) == 0);
         CHECK(joined(thread) == PTHREAD_CANCELED);
@@ -542,8 +544,8 @@ int main(void)
     CHECK(waitpid(child, NULL, 0) == child);
 
     /* The main thread, while it waits in a lock. */
-    start(waits_in_main_thread, &own);
     pthread_cleanup_push(says_ok, NULL);
+    start(waits_in_main_thread, &own);
     CHECK(pthread_mutex_lock(&mutex) == 0);
     for (;;)
         pthread_cond_wait(&never, &mutex);

@@ -241,16 +241,18 @@ static void *looks_at_its_mask(void *argument)
     return NULL;
 }
 
-/* One thread in each call, after `delay` microseconds: it waits already, or not yet. */
+/* One thread in each call: at once, or `delay` microseconds after it has begun. */
 static void each_ends(useconds_t delay)
 {
     for (size_t kind = 0; kind < KINDS; kind++) {
         int is_marked = waits[kind].is_marked;
-        int before = atomic_load(&cleaned);
+        int before = atomic_load(&cleaned), begun = atomic_load(&arrived);
 
         if (is_marked && !has_marks())
             continue;
         pthread_t thread = start(waiter, (void *)kind);
+        while (delay != 0 && atomic_load(&arrived) == begun)
+            usleep(100);
         usleep(delay);
         ends(thread, is_marked);
         CHECK(delay == 0 || atomic_load(&cleaned) == before + 1);

@@ -54,9 +54,9 @@ int main(int count, char **arguments)
     main_thread = pthread_self();
     if (count != 2 || pipe(quiet) != 0 || sem_init(&empty, 0, 0) != 0 || sem_init(&cleans, 0, 0) != 0)
         abort();
+    pthread_cleanup_push(waits_for_post, &cleans);
     if (pthread_create(&thread, NULL, ends_main, NULL) != 0)
         abort();
-    pthread_cleanup_push(waits_for_post, &cleans);
     switch (atoi(arguments[1])) {
     case 0:
         read(quiet[0], &byte, 1);

@@ -8,6 +8,7 @@ use super::{until, watched};
 use crate::park::current::current;
 use crate::park::priority::Priority;
 use crate::park::reason::WaitReason;
+use crate::park::table::all_waiters;
 use crate::park::thread::ThreadRef;
 use crate::park::wait::Wait;
 use crate::sync::{OwnedSemaphorePermit, Semaphore};
@@ -36,11 +37,9 @@ fn asleep<'scope, T: Send + 'scope>(
     (thread, core)
 }
 
-fn ended(thread: &ScopedJoinHandle<'_, usize>) -> bool {
-    // A thread that is served wakes at once; one that is not, never. A moment is enough to see a bug most
-    // of the time.
-    std::thread::sleep(Duration::from_millis(2));
-    thread.is_finished()
+/// Returns `true` if a thread has not been served: before one is woken, it is taken off its queue.
+fn is_queued(thread: ThreadRef) -> bool {
+    all_waiters().into_iter().any(|(waiter, _)| waiter == thread.address())
 }
 
 /// Queues requests. Returns the order in which they were served when permits come one by one.
@@ -107,16 +106,16 @@ fn a_request_that_fits_passes_lower_ones_at_once() {
     let semaphore = Semaphore::new(1);
     std::thread::scope(|s| {
         let (big, core) = asleep(s, Priority::Normal, || semaphore.acquire_many(2).num_permits());
-        core.release();
         assert!(semaphore.try_acquire().is_none(), "what is left is not for threads that come later");
         let high = s.spawn(|| {
             current().priority.begin(Priority::High);
             semaphore.acquire().num_permits()
         });
         assert_eq!(high.join().unwrap(), 1);
-        assert!(!ended(&big));
+        assert!(is_queued(core));
         semaphore.add_permits(1);
         assert_eq!(big.join().unwrap(), 2);
+        core.release();
     });
     assert_eq!(semaphore.available_permits(), 2);
 }
@@ -130,7 +129,7 @@ fn a_waiter_that_gives_up_makes_way() {
             semaphore.acquire_many_with(2, Wait::forever().interruptible()).is_err()
         });
         let (small, second) = asleep(s, Priority::Normal, || semaphore.acquire().num_permits());
-        assert!(!ended(&small));
+        assert!(is_queued(second));
         first.interrupt();
         assert!(big.join().unwrap());
         assert_eq!(small.join().unwrap(), 1);
@@ -147,13 +146,13 @@ fn nothing_is_there_always() {
     let semaphore = Semaphore::new(0);
     std::thread::scope(|s| {
         let (one, core) = asleep(s, Priority::Normal, || semaphore.acquire().num_permits());
-        core.release();
         assert_eq!(semaphore.acquire_many(0).num_permits(), 0);
         assert!(semaphore.try_acquire_many(0).is_some());
         semaphore.add_permits(0);
-        assert!(!ended(&one));
+        assert!(is_queued(core));
         semaphore.add_permits(1);
         one.join().unwrap();
+        core.release();
     });
 }
 

@@ -93,7 +93,7 @@ fn a_normal_thread_gets_its_turn_among_high_ones(rt: &Mxn) {
 
 /// What SIGWAITING was made for, with a thread of low priority: it need not wait until it is owed a turn.
 fn a_low_thread_runs_while_another_is_blocked_in_the_kernel(rt: &Mxn) {
-    let times = (0..20).map(|_| {
+    let took = || {
         let (tell, told) = mpsc::channel();
         let start = Instant::now();
         rt.run(move || {
@@ -102,11 +102,9 @@ fn a_low_thread_runs_while_another_is_blocked_in_the_kernel(rt: &Mxn) {
             low.join().unwrap();
         });
         start.elapsed()
-    });
-    // The shortest: a machine with other work may hold up any of them, and being owed a turn takes this
-    // long each time.
-    let shortest = times.min().unwrap();
-    assert!(shortest < LOW_AGE, "{shortest:?}");
+    };
+    // A machine with other work may hold up many of them, and being owed a turn takes this long each time.
+    assert!((0..200).any(|_| took() < LOW_AGE), "it waits until it is owed a turn");
 }
 
 /// Makes a test of each scenario for each rung on which threads are preempted by signal.

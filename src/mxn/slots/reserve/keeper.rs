@@ -266,8 +266,8 @@ mod tests {
             let (scheduler, spares) = (model.scheduler, [1, 2, 3].map(|index| model.lwp(index)));
             // These have no kernel threads, so the kernel cannot tell that they have no children.
             spares.iter().for_each(|lwp| assert!(scheduler.pool.enter_spares(lwp) > 0));
-            let next = Reserve::new(scheduler).end_aged();
-            let later = next.is_some_and(|next| next > Instant::now() + Duration::from_millis(1));
+            let soon = Instant::now() + Duration::from_millis(1);
+            let later = Reserve::new(scheduler).end_aged().is_some_and(|next| next > soon);
             tell.send((later, scheduler.pool.spares())).unwrap();
         });
         let (later, spares) = told.recv_timeout(Duration::from_secs(40)).expect("it asks again and again");
