@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::io;
 use std::time::Duration;
 
+use loom::cell::UnsafeCell;
 use loom::sync::{Condvar, Mutex};
 
 pub(crate) use crate::sys::poll_set::{Event, Report, Unrung};
@@ -23,23 +24,34 @@ struct State {
     events: Vec<Event>,
 }
 
+/// What the set is made of: each use comes after its creation.
 #[derive(Debug)]
-pub(crate) struct PollSet(());
+pub(crate) struct PollSet(UnsafeCell<()>);
+
+// SAFETY: after its creation, the cell is only read.
+unsafe impl Sync for PollSet {}
 
 impl PollSet {
     pub(crate) fn new() -> io::Result<Self> {
-        Ok(Self(()))
+        Ok(Self(UnsafeCell::new(())))
+    }
+
+    fn exists(&self) {
+        self.0.with(|_| ());
     }
 
     pub(crate) fn add(&self, _descriptor: i32, _token: u64) -> io::Result<()> {
+        self.exists();
         Ok(())
     }
 
     pub(crate) fn renew(&self, _descriptor: i32, _token: u64) -> io::Result<()> {
+        self.exists();
         Ok(())
     }
 
     pub(crate) fn ring(&self) -> Result<(), Unrung> {
+        self.exists();
         if HAS_OWN.with(Cell::get) {
             return Err(Unrung::OtherTable);
         }
@@ -49,12 +61,14 @@ impl PollSet {
     }
 
     pub(crate) fn look(&self, events: &mut Events) -> bool {
+        self.exists();
         events.0 = std::mem::take(&mut KERNEL.state.lock().unwrap().events);
         true
     }
 
     /// No time passes in the set.
     pub(crate) fn sleep(&self, events: &mut Events, _timeout: Option<Duration>) -> bool {
+        self.exists();
         let mut state = KERNEL.state.lock().unwrap();
         while !state.rung && state.events.is_empty() {
             state = KERNEL.changed.wait(state).unwrap();

@@ -30,7 +30,7 @@
 use std::time::Instant;
 
 use crate::shim;
-use crate::shim::atomic::{AtomicU32, Ordering, fence};
+use crate::shim::atomic::{AtomicU32, Ordering};
 use crate::shim::futex;
 use crate::shim::poll_set::{Events, PollSet};
 
@@ -81,7 +81,7 @@ impl IdleSleep {
     /// Looks, because it was nudged. A later nudge is another.
     #[cold]
     fn take_nudge(&self, look: impl Fn()) {
-        // Relaxed: a fence follows in `look`, which pairs with that of `nudge`. The caller loads the word
+        // Relaxed: a fence follows in `look`, which pairs with that before `nudge`. The caller loads the word
         // again.
         if self.0.compare_exchange(NUDGED, ASLEEP, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
             look();
@@ -89,12 +89,11 @@ impl IdleSleep {
     }
 
     /// Makes an LWP that sleeps look at what has changed, and then sleep on. An LWP that does not sleep looks
-    /// before it does. Returns `true` if the caller must ring the bell of the set for that.
+    /// before it does. Returns `true` if the caller must ring the bell of the set for that. After the change,
+    /// the caller has made a fence (SeqCst), which pairs with that between `prepare` and the owner's look.
     #[must_use]
     pub(crate) fn nudge(&self) -> bool {
-        // SeqCst: what has changed comes before this look, and pairs with the fence between `prepare` and the
-        // owner's look. Relaxed: the same fence orders it for `take_nudge`.
-        fence(Ordering::SeqCst);
+        // Relaxed: the caller's fence orders it, also for `take_nudge`.
         match self.0.compare_exchange(ASLEEP, NUDGED, Ordering::Relaxed, Ordering::Relaxed) {
             Ok(_) => {
                 futex::wake(&self.0, 1);

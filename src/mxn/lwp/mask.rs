@@ -43,7 +43,8 @@ global! {
 
 /// Makes this the mask of LWPs that sleep. They are to be nudged.
 pub(in crate::mxn) fn set_idle(mask: Mask) {
-    // Relaxed: the fence comes before a look at what LWPs block, and pairs with that of `adopt_idle_by`.
+    // Relaxed: the fence comes before a look at what LWPs block, and before nudges. It pairs with those of
+    // `adopt_idle_by`.
     IDLE.store(mask.bits(), Ordering::Relaxed);
     fence(Ordering::SeqCst);
 }
@@ -105,7 +106,7 @@ impl LwpMask {
     /// Does so by `set`.
     pub(super) fn adopt_idle_by(&self, set: impl Fn(Mask)) -> bool {
         loop {
-            // Pairs with the fence of `IdleSleep::nudge`. Relaxed, here and below: the fences order it.
+            // Pairs with the fence of `set_idle`. Relaxed, here and below: the fences order it.
             fence(Ordering::SeqCst);
             let idle = IDLE.load(Ordering::Relaxed);
             if idle == NONE || idle == self.0.load(Ordering::Relaxed) {

@@ -1,12 +1,14 @@
 //! Models of a set that the program has closed, while a thread is about to wait for one of its descriptors. A
-//! negative model looks at the word when the descriptor is known to be watched.
+//! negative model looks at the word when the descriptor is known to be watched. Models of two threads that
+//! need a set at once, and of a request, whose negative model does not change the word.
 
 use std::sync::Arc;
 
-use super::Poller;
-use crate::park::tests::loom_model::{body, model, together};
+use super::{LOOK, Poller, RING};
+use crate::park::tests::loom_model::{body, model, spawn_with, together};
 use crate::reactor::entries::{Entry, all_are_ready};
 use crate::reactor::readiness::Seen;
+use crate::shim::UnsafeCell;
 use crate::shim::atomic::{AtomicU32, Ordering};
 
 struct Model {
@@ -63,4 +65,70 @@ fn negative_a_look_after_the_question() {
         it.watch();
         it.entry.read.look()
     });
+}
+
+/// Returns a poller without a set. All threads of the model find its words there.
+fn poller() -> Poller {
+    let poller = Poller::new();
+    assert!(poller.set().is_none() && poller.take_asked() == 0);
+    assert_ne!(poller.number.load(Ordering::Relaxed), 0);
+    poller
+}
+
+/// Each uses the set that one of them makes, and the third only looks.
+#[test]
+fn a_set_is_made_before_it_is_used() {
+    model(|| {
+        let poller = Arc::new(poller());
+        let watch = |it: Arc<Poller>| it.watch(0, 7, &AtomicU32::from(0)).unwrap();
+        let threads = [spawn_with(poller.clone(), watch), spawn_with(poller.clone(), watch)];
+        if let Some(set) = poller.set() {
+            set.ring().unwrap();
+        }
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+    });
+}
+
+struct Asked {
+    poller: Poller,
+    /// Written before the request.
+    why: UnsafeCell<u32>,
+}
+
+// SAFETY: the request orders the accesses, which loom checks.
+unsafe impl Sync for Asked {}
+
+/// The thread that takes a request sees what came before it.
+fn is_told(ask: fn(&Poller)) {
+    model(move || {
+        let asked = Arc::new(Asked { poller: poller(), why: UnsafeCell::new(0) });
+        let asker = spawn_with(asked.clone(), move |asked| {
+            // SAFETY: read by the thread that has taken the request.
+            asked.why.with_mut(|why| unsafe { *why = 7 });
+            ask(&asked.poller);
+        });
+        let mut taken = 0;
+        while taken != RING | LOOK {
+            taken |= asked.poller.take_asked();
+            loom::thread::yield_now();
+        }
+        // SAFETY: written before the request.
+        assert_eq!(asked.why.with(|why| unsafe { *why }), 7);
+        assert_eq!(asked.poller.take_asked(), 0, "a request is taken twice");
+        asker.join().unwrap();
+    });
+}
+
+#[test]
+fn a_request_comes_after_what_it_is_for() {
+    is_told(|poller| {
+        poller.ask(RING);
+        poller.ask(LOOK);
+    });
+}
+
+#[test]
+#[should_panic(expected = "Causality violation")]
+fn negative_a_request_that_publishes_nothing() {
+    is_told(|poller| _ = poller.asked.fetch_or(RING | LOOK, Ordering::Relaxed));
 }
