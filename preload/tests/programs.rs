@@ -175,6 +175,12 @@ fn the_next_owner_of_a_robust_mutex_is_told() {
     says_ok("robust");
 }
 
+/// A signal for one thread went to the process, and a handler ran in any thread.
+#[test]
+fn a_signal_for_one_thread_is_handled_there() {
+    says_ok("kills");
+}
+
 #[test]
 fn threads_end_in_calls_that_block() {
     says_ok("ends_in_calls");

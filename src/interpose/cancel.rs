@@ -45,15 +45,22 @@ use crate::arch;
 use crate::park::current;
 use crate::park::futex::cut::Cut;
 use crate::park::no_preempt::Count;
+use crate::park::pending::Pending;
 use crate::park::thread::ThreadRef;
 use crate::sys::next;
 use crate::sys::{objects, tcb};
 
 mod points;
+mod signals;
+mod values;
 
 pub(in crate::interpose) use points::{announced_call, in_call, is_outside};
-pub(crate) use points::{in_marked_call, is_cut, sleep_at, test};
-pub use points::{point, point_of_code, undisturbed, wait};
+pub(crate) use points::{code_of_end, in_marked_call, sleep_at, test, wait_outside, wait_unless};
+pub use points::{handles_signals, lock, point, point_of_code, undisturbed, wait};
+pub(crate) use signals::{
+    Ends, begin_signals, has_signals, in_child, own_signals, run_handlers, send_at, send_signal_here,
+    send_unblocked, suspended, wait_for,
+};
 
 unsafe extern "C-unwind" {
     /// This crate's (`pthreads/end.rs`).
@@ -70,26 +77,33 @@ const ANYWHERE: u32 = 4;
 const ENDS: u32 = 8;
 /// The request has ended a wait.
 const CUT: u32 = 16;
+/// It has been told of signals of its own. Set by the helper.
+const POKED: u32 = 32;
 
 /// `PTHREAD_CANCELED`.
 const CANCELED: *mut c_void = ptr::without_provenance_mut(usize::MAX);
 
 /// Threads may be asked to end. If it is clear, no wait listens. See [`listen_if_used`].
 static USED: AtomicBool = AtomicBool::new(true);
+/// Threads may send signals to each other. If it is clear, only cancellation points listen.
+static SIGNALS_USED: AtomicBool = AtomicBool::new(false);
 
-/// Lets waits listen only if some object of a finished program mentions `pthread_cancel`: to listen takes a
-/// quarter of a wait for a condition variable. A library that is loaded later and asks threads to end does
-/// not end the waits that have begun by then. Called before the program starts.
+/// Lets waits listen only if some object of a finished program mentions `pthread_cancel`, or `pthread_kill`
+/// and its like: to listen takes a quarter of a wait for a condition variable. A library that is loaded later
+/// and asks threads to end does not end the waits that have begun by then. Called before the program starts.
 pub(crate) fn listen_if_used() {
     let here = listen_if_used as fn() as usize;
     let library = next::address_of_pthread_cancel();
-    let mut used = false;
+    let (mut used, mut signals_used) = (false, false);
     objects::each(|object| {
         let is_other = !object.code().any(|code| code.contains(&here) || code.contains(&library));
-        used = used || is_other && object.mentions(c"pthread_cancel");
+        let mentions = |name| is_other && object.mentions(name);
+        used = used || mentions(c"pthread_cancel");
+        signals_used = signals_used || mentions(c"pthread_kill") || mentions(c"pthread_sigqueue");
     });
-    // Relaxed: before the program starts.
-    USED.store(used, Ordering::Relaxed);
+    // Relaxed, both: before the program starts.
+    USED.store(used || signals_used, Ordering::Relaxed);
+    SIGNALS_USED.store(signals_used, Ordering::Relaxed);
 }
 
 /// Returns `true` if waits listen.
@@ -99,10 +113,17 @@ pub(crate) fn is_used() -> bool {
     USED.load(Ordering::Relaxed)
 }
 
-/// What is known of the end of a thread.
+/// Returns `true` if waits listen that are no cancellation points.
+#[inline]
+pub(crate) fn are_signals_used() -> bool {
+    // Relaxed: as in `is_used`.
+    SIGNALS_USED.load(Ordering::Relaxed)
+}
+
+/// What is known of the end of a thread, and of its signals.
 #[derive(Debug)]
 pub(crate) struct Cancel {
-    /// Other threads set [`REQUESTED`] alone. All else is the thread's own.
+    /// Other threads set [`REQUESTED`] and [`POKED`] alone. All else is the thread's own.
     word: AtomicU32,
     /// Where a kernel thread waits for a semaphore; a green thread's calls that block its LWP.
     cut: Cut,
@@ -111,6 +132,19 @@ pub(crate) struct Cancel {
     within: AtomicBool,
     /// What a handler of a signal must know of a green thread, from its beginning.
     running: OnceLock<Running>,
+    /// The signals that wait for it.
+    pending: Pending,
+    /// They have ended its wait.
+    nudged: AtomicBool,
+    /// How often it has been left alone.
+    left_alone: AtomicU32,
+}
+
+impl Drop for Cancel {
+    fn drop(&mut self) {
+        // One may have come while the thread ended.
+        self.forget_signals();
+    }
 }
 
 /// What a handler of a signal must know of a green thread.
@@ -211,6 +245,9 @@ impl Cancel {
             is_kernel,
             within: AtomicBool::new(false),
             running: OnceLock::new(),
+            pending: Pending::new(),
+            nudged: AtomicBool::new(false),
+            left_alone: AtomicU32::new(0),
         }
     }
 
@@ -260,6 +297,12 @@ impl Cancel {
     /// Returns `true` if the running thread, which has this, minds requests.
     fn listens(&self) -> bool {
         !self.has(DISABLED | ENDS)
+    }
+
+    /// Returns `true` if the running thread, which has this, lets others end its waits: by a request, or for a
+    /// signal.
+    fn may_wake(&self) -> bool {
+        !self.has(ENDS) && (!self.is_kernel || !self.has(DISABLED))
     }
 
     /// Notes that a request has ended a wait. Returns `false` if there is none.

@@ -291,6 +291,9 @@ unsafe fn set_mask(
         // SAFETY: the caller's place. The C library writes eight bytes, too.
         unsafe { old.cast::<u64>().write_unaligned(before) };
     }
+    if me.is_some() {
+        cancel::send_unblocked(now);
+    }
     // SAFETY: a set begins with the kernel's eight bytes.
     unsafe { (&raw mut wanted).cast::<u64>().write(now) };
     // SAFETY: a set, and no place for the old one.
