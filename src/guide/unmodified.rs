@@ -107,8 +107,8 @@
 //! | system calls of the program's own, as instructions or by `syscall` | none |
 //!
 //! In a call, the preemption signal ends the thread. While that signal is blocked, the thread goes on: the
-//! mask of `ppoll` and its like may block it. In finished programs that ask threads to end, other masks of
-//! green threads do not. A thread that handles a signal goes on, too.
+//! mask of `ppoll` and its like may block it. In finished programs that ask threads to end, or send them
+//! signals, other masks of green threads do not. A thread that handles a signal goes on, too.
 //!
 //! A thread may allow to be ended anywhere (`PTHREAD_CANCEL_ASYNCHRONOUS`). The preemption signal then ends
 //! it while it computes, or is in a system call. In a lock of pthread it waits on.

@@ -79,6 +79,8 @@ const ENDS: u32 = 8;
 const CUT: u32 = 16;
 /// It has been told of signals of its own. Set by the helper.
 const POKED: u32 = 32;
+/// It is the only thread of a forked child, and a kernel thread there.
+const SURVIVES: u32 = 64;
 
 /// `PTHREAD_CANCELED`.
 const CANCELED: *mut c_void = ptr::without_provenance_mut(usize::MAX);

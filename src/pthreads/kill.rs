@@ -95,10 +95,11 @@ fn tell(record: &Record) -> bool {
 /// The code to be returned.
 fn send(record: &Record, signal: c_int, value: Option<usize>) -> Result<(), c_int> {
     let is_own = record.is_own();
-    if matches!(signal, libc::SIGKILL | libc::SIGSTOP) || !is_own && !is_helped() {
+    let is_kernels = record.cancel.is_kernels();
+    if matches!(signal, libc::SIGKILL | libc::SIGSTOP) || !is_own && (is_kernels || !is_helped()) {
         return send_to_process(signal, value);
     }
-    if is_own && masks::of_caller() & 1 << (signal - 1) == 0 {
+    if is_own && (is_kernels || masks::of_caller() & 1 << (signal - 1) == 0) {
         // The kernel thread that it runs on gets the signal before this returns.
         return cancel::send_signal_here(signal, value);
     }

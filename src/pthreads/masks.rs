@@ -45,7 +45,7 @@ const NEVER: u64 = 1 << (libc::SIGKILL - 1) | 1 << (libc::SIGSTOP - 1) | 1 << 31
 /// What a thread blocks that blocks all signals.
 const ALL: u64 = !NEVER;
 /// Returns the signals that no green thread blocks: besides, that by which such threads are ended where they
-/// are, if a finished program asks for that.
+/// are, or told of signals, if a finished program asks for that.
 fn never() -> u64 {
     if start::is_default() && cancel::is_used() { NEVER | preempt::signal_bit() } else { NEVER }
 }

@@ -77,7 +77,7 @@ static __thread int own_number;
 static __thread volatile sig_atomic_t own_signals;
 static pthread_t wanted;
 static int wanted_number;
-static sem_t handled, waits;
+static sem_t handled, waits, may_end;
 
 static void on_signal(int signal)
 {
@@ -367,6 +367,8 @@ static void *ends_in(void *argument)
     CHECK(errno == EINTR);
     over = 1;
     CHECK(own_signals > 0);
+    /* Another signal may be on its way. */
+    take(&may_end);
     return NULL;
 }
 
@@ -387,6 +389,7 @@ static void in_all_calls(void)
             take(&handled);
             rest(1000);
         }
+        sem_post(&may_end);
         join(wanted);
     }
 }
@@ -636,8 +639,10 @@ static void *forks(void *argument)
     set_mask(SIG_BLOCK, SIGUSR1, 0);
     CHECK(pthread_kill(pthread_self(), SIGUSR1) == 0 && is_pending(SIGUSR1));
     child = fork();
-    if (child == 0)
-        _exit(is_pending(SIGUSR1));
+    if (child == 0) {
+        CHECK(!is_pending(SIGUSR1) && pthread_kill(pthread_self(), SIGUSR1) == 0 && is_pending(SIGUSR1));
+        _exit(0);
+    }
     CHECK(waitpid(child, &status, 0) == child && status == 0 && is_pending(SIGUSR1));
     return NULL;
 }
@@ -691,6 +696,7 @@ int main(int count, char **arguments)
 
     sem_init(&handled, 0, 0);
     sem_init(&waits, 0, 0);
+    sem_init(&may_end, 0, 0);
     sem_init(&semaphore, 0, 0);
     sem_init(&stopped, 0, 0);
     pthread_barrier_init(&barrier, NULL, 2);

@@ -32,7 +32,7 @@ use std::sync::atomic::Ordering;
 use libc::{siginfo_t, sigset_t};
 
 use super::values::{self, Sent};
-use super::{Cancel, POKED, is_used, own, own_in_handler};
+use super::{Cancel, POKED, SURVIVES, is_used, own, own_in_handler};
 use crate::park::thread::ThreadRef;
 use crate::sys::kthread::SignalMask;
 use crate::sys::{next, preempt};
@@ -121,6 +121,11 @@ impl Cancel {
                 None => return Some(Sent { signal, value: None }),
             }
         }
+    }
+
+    /// Returns `true` if the kernel knows the thread, and keeps its signals.
+    pub(crate) fn is_kernels(&self) -> bool {
+        self.is_kernel || self.has(SURVIVES)
     }
 
     /// Returns the thread's signals.
@@ -340,7 +345,8 @@ pub(crate) fn suspended(mask: u64, mut suspend: impl FnMut() -> c_int) -> c_int 
 /// Forgets what the parent knows of signals for its threads, in the child of a fork.
 pub(crate) fn in_child() {
     if let Some(own) = own() {
-        own.forget_signals();
+        own.pending.forget();
+        own.change(SURVIVES, true);
     }
     values::forget(None);
 }

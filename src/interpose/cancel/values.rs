@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn signals_of_one_number_keep_their_order() {
+    fn signals_of_one_number_keep_their_order_and_find_room() {
         let owner = (&raw const TURN).addr();
         let sent = |signal, value| Sent { signal, value };
         for it in [sent(40, Some(7)), sent(41, None), sent(40, Some(8))] {
@@ -131,14 +131,10 @@ mod tests {
         assert_eq!((take(owner, 40), take(owner + 8, 41)), (None, None));
         forget(Some(owner));
         assert_eq!(take(owner, 41), None);
-    }
-
-    #[test]
-    fn a_full_table_refuses() {
-        let owner = (&raw const TABLE).addr();
-        let one = Sent { signal: 50, value: None };
+        // A full table refuses.
+        let one = sent(50, None);
         let kept = (0..=PLACES).take_while(|_| keep(owner, one)).count();
-        assert!(kept > 0 && kept <= PLACES && !keep(owner, one));
+        assert!(kept == PLACES && !keep(owner, one));
         forget(Some(owner));
         assert!(keep(owner, one));
         forget(Some(owner));

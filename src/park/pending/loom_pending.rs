@@ -21,7 +21,7 @@ fn comes(take: fn(&Shared) -> Option<u32>, is_wanted: fn(&Shared) -> bool) {
         let shared = Arc::new(Shared { pending: Pending::new(), blocked: AtomicU64::new(SIGNAL) });
         let helper = spawn_with(shared.clone(), move |shared| {
             assert!(shared.pending.add(SIGNAL));
-            is_wanted(shared)
+            is_wanted(&shared)
         });
         let is_taken = take(&shared).is_some();
         assert!(helper.join().unwrap() || is_taken, "the signal is forgotten");
