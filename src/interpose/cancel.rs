@@ -50,10 +50,12 @@ use crate::park::thread::ThreadRef;
 use crate::sys::next;
 use crate::sys::{objects, tcb};
 
+mod jumps;
 mod points;
 mod signals;
 mod values;
 
+pub(crate) use jumps::jumps;
 pub(in crate::interpose) use points::{announced_call, in_call, is_outside};
 pub(crate) use points::{code_of_end, in_marked_call, sleep_at, test, wait_outside, wait_unless};
 pub use points::{handles_signals, lock, point, point_of_code, undisturbed, wait};
@@ -81,6 +83,8 @@ const CUT: u32 = 16;
 const POKED: u32 = 32;
 /// It is the only thread of a forked child, and a kernel thread there.
 const SURVIVES: u32 = 64;
+/// It has jumped (`longjmp`), perhaps out of a call of this crate.
+const JUMPED: u32 = 128;
 
 /// `PTHREAD_CANCELED`.
 const CANCELED: *mut c_void = ptr::without_provenance_mut(usize::MAX);
@@ -130,8 +134,8 @@ pub(crate) struct Cancel {
     /// Where a kernel thread waits for a semaphore; a green thread's calls that block its LWP.
     cut: Cut,
     is_kernel: bool,
-    /// It is in a call of this crate. The thread's own.
-    within: AtomicBool,
+    /// The frame of the call of this crate that it is in; 0: none. The thread's own.
+    within: AtomicUsize,
     /// What a handler of a signal must know of a green thread, from its beginning.
     running: OnceLock<Running>,
     /// The signals that wait for it.
@@ -179,6 +183,18 @@ impl Running {
         let word = unsafe { self.library.as_ref() };
         // Relaxed: the thread's own.
         word.is_some_and(|word| word.load(Ordering::Relaxed) & (SECTION | REFUSES) == SECTION)
+    }
+
+    /// Takes back that the C library may be left where the thread is.
+    ///
+    /// # Safety
+    /// The thread is the running one.
+    unsafe fn leave_section(&self) {
+        // SAFETY: null, or a part of the running thread's block.
+        if let Some(word) = unsafe { self.library.as_ref() } {
+            // Relaxed: the thread's own.
+            word.fetch_and(!SECTION, Ordering::Relaxed);
+        }
     }
 }
 
@@ -245,7 +261,7 @@ impl Cancel {
             word: AtomicU32::new(0),
             cut: Cut::new(),
             is_kernel,
-            within: AtomicBool::new(false),
+            within: AtomicUsize::new(0),
             running: OnceLock::new(),
             pending: Pending::new(),
             nudged: AtomicBool::new(false),
@@ -326,7 +342,7 @@ impl Cancel {
     /// that this crate has called.
     fn is_due_at(&self, is_library: bool, is_own: bool) -> bool {
         // Relaxed: the thread's own.
-        let is_outside = || !self.within.load(Ordering::Relaxed) && !is_own;
+        let is_outside = || self.within.load(Ordering::Relaxed) == 0 && !is_own;
         let may_end = match self.cut.place() {
             _ if self.is_in_section() => true,
             place if ptr::eq(place, self.word.as_ptr()) => is_library,

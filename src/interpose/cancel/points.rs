@@ -57,17 +57,16 @@ fn end_point(own: &Cancel) {
 /// calls them in another call, such as `close` where a value is dropped.
 #[inline]
 pub(in crate::interpose) fn is_outside() -> bool {
-    // Relaxed: the thread's own.
-    is_used() && !own().is_some_and(|own| own.within.load(Ordering::Relaxed))
+    is_used() && !own().is_some_and(|own| own.frame() != 0)
 }
 
 /// Calls `call`, in which the running thread is ended nowhere but in calls of the C library.
 #[inline]
 pub fn undisturbed<R>(call: impl FnOnce() -> R) -> R {
     let Some(own) = own() else { return call() };
-    // Relaxed, all: the thread's own.
-    let outside = own.within.load(Ordering::Relaxed);
-    own.within.store(true, Ordering::Relaxed);
+    let (outside, frame) = (own.frame(), 0_u8);
+    // Relaxed, both: the thread's own.
+    own.within.store((&raw const frame).addr(), Ordering::Relaxed);
     let result = call();
     own.within.store(outside, Ordering::Relaxed);
     result
