@@ -57,7 +57,7 @@ fn end_point(own: &Cancel) {
 /// calls them in another call, such as `close` where a value is dropped.
 #[inline]
 pub(in crate::interpose) fn is_outside() -> bool {
-    is_used() && !own().is_some_and(|own| own.frame() != 0)
+    is_used() && own().is_none_or(|own| own.frame() == 0)
 }
 
 /// Calls `call`, in which the running thread is ended nowhere but in calls of the C library.
