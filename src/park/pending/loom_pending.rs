@@ -10,6 +10,7 @@ use crate::shim::atomic::{AtomicU64, Ordering};
 const SIGNAL: u64 = 1;
 
 /// A thread's signals, and what it blocks.
+#[repr(align(2048))]
 struct Shared {
     pending: Pending,
     blocked: AtomicU64,
@@ -19,6 +20,10 @@ struct Shared {
 fn comes(take: fn(&Shared) -> Option<u32>, is_wanted: fn(&Shared) -> bool) {
     model(move || {
         let shared = Arc::new(Shared { pending: Pending::new(), blocked: AtomicU64::new(SIGNAL) });
+        // Creates all of loom's objects before the threads start.
+        assert!(!is_wanted(&shared) && shared.pending.get() == 0);
+        assert_eq!(shared.blocked.load(Ordering::Relaxed), SIGNAL);
+        assert_eq!(shared.pending.awaited.load(Ordering::Relaxed), 0);
         let helper = spawn_with(shared.clone(), move |shared| {
             assert!(shared.pending.add(SIGNAL));
             is_wanted(&shared)
