@@ -82,8 +82,8 @@ impl Condvar {
         code(waited)
     }
 
-    /// Waits, runs handlers of signals without the mutex, and locks it again. A handler may wait until another
-    /// thread has run one, which may wait for the mutex.
+    /// Waits, runs handlers of signals without the mutex, and locks it again. A handler may wait until
+    /// another thread has run one, which may wait for the mutex.
     fn wait_apart(&self, lock: &Mutex, until: Until) -> Result<(), WaitError> {
         let mut has_mutex = true;
         let wait = |wait| {

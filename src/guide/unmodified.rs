@@ -120,20 +120,20 @@
 //!
 //! | the thread | the signal |
 //! |---|---|
-//! | computes, or is in a call that blocks its LWP | interrupts it; a call of the second kind goes on, if the kernel lets any handler's `SA_RESTART` do that |
+//! | computes, or is in a call that blocks its LWP | interrupts it; the call goes on as if the handler had `SA_RESTART` |
 //! | waits in a lock, at a barrier, in `pthread_join` | is handled, and the wait goes on |
 //! | waits at a condition variable | is handled, and the thread is woken for nothing |
 //! | sleeps, or waits in `poll` and its like | is handled, and ends the call (`EINTR`) |
 //! | waits for a semaphore, a futex, a descriptor, a child | the same, if the handler was installed without `SA_RESTART` |
 //! | blocks it | waits, until the thread unblocks it, or asks for it: `sigwait`, `sigtimedwait`, `sigsuspend`, `pause` |
 //!
-//! `sigpending` shows it. From `SIGRTMIN`, each waits; 512 of these and of signals with values may wait in the
-//! process. What a thread does not take ends with it. A `signalfd`, and the mask of `ppoll` and its like, do not
-//! find a signal that the thread blocks otherwise.
+//! `sigpending` shows it. From `SIGRTMIN`, each waits; 512 of these and of signals with values may wait in
+//! the process. What a thread does not take ends with it. A `signalfd`, and the mask of `ppoll` and its like,
+//! do not find a signal that the thread blocks otherwise.
 //!
-//! A helper of the process tells the threads, with the preemption signal. If a thread is in code of this crate
-//! at that moment, a try follows a millisecond later. While a handler blocks that signal, it waits. In a thread
-//! that began to wait before a library was loaded that mentions these functions, it waits, too.
+//! A helper of the process tells the threads, with the preemption signal. If a thread is in code of this
+//! crate at that moment, a try follows a millisecond later. While a handler blocks that signal, it waits. In
+//! a thread that began to wait before a library was loaded that mentions these functions, it waits, too.
 //!
 //! # Finished programs
 //!

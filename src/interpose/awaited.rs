@@ -100,8 +100,8 @@ pub(super) unsafe extern "C-unwind" fn sigtimedwait(
     unsafe { wait(set, info, timeout) }
 }
 
-/// Suspends the running thread, which is green, until a handler has run. The signal by which green threads are told of others
-/// is not blocked meanwhile.
+/// Suspends the running thread, which is green, until a handler has run. The signal by which green threads
+/// are told of others is not blocked meanwhile.
 fn suspend(bits: u64) -> c_int {
     let bits = bits & !preempt::signal_bit();
     // SAFETY: plain data.

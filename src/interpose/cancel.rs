@@ -317,8 +317,8 @@ impl Cancel {
         !self.has(DISABLED | ENDS)
     }
 
-    /// Returns `true` if the running thread, which has this, lets others end its waits: by a request, or for a
-    /// signal.
+    /// Returns `true` if the running thread, which has this, lets others end its waits: by a request, or for
+    /// a signal.
     fn may_wake(&self) -> bool {
         !self.has(ENDS) && (!self.is_kernel || !self.has(DISABLED))
     }

@@ -20,8 +20,8 @@ impl Barrier {
         Self { barrier: sync::Barrier::new(n), visitors: Visitors::none() }
     }
 
-    /// Waits until all threads of this round have come. Returns `true` in one of them. Handlers of signals run
-    /// meanwhile.
+    /// Waits until all threads of this round have come. Returns `true` in one of them. Handlers of signals
+    /// run meanwhile.
     #[must_use]
     pub fn wait(&self) -> bool {
         self.visitors.enter();

@@ -2,9 +2,9 @@
 //!
 //! A sender adds the signal to the thread's own, and leaves the rest to a helper (`park/futex/errands.rs`): a
 //! handler may send signals, and the helper takes locks. The helper tells the thread, which takes the signal
-//! (`interpose/cancel/signals.rs`). It tells it again until then, because the thread may have been between two
-//! places: in this crate's own code, or in a queue for an LWP. The pauses get longer, because a handler that
-//! runs may block the preemption signal.
+//! (`interpose/cancel/signals.rs`). It tells it again until then, because the thread may have been between
+//! two places: in this crate's own code, or in a queue for an LWP. The pauses get longer, because a handler
+//! that runs may block the preemption signal.
 //!
 //! There is a helper in finished programs that mention these functions. Without one, a signal for another
 //! thread goes to the process.

@@ -4,9 +4,9 @@
 //! `siglongjmp`, no code takes that back. The thread would then be ended in the C library's code, wherever it
 //! is.
 //!
-//! **Shape.** A jump takes back that the thread is in a call that blocks its LWP: in doubt, a request waits for
-//! the next cancellation point. The same is done with the C library's own mark. At that point, the thread sees if it has left a call of this crate: that call's frame
-//! lies below.
+//! **Shape.** A jump takes back that the thread is in a call that blocks its LWP: in doubt, a request waits
+//! for the next cancellation point. The same is done with the C library's own mark. At that point, the thread
+//! sees if it has left a call of this crate: that call's frame lies below.
 
 use std::sync::atomic::Ordering;
 

@@ -145,8 +145,8 @@ pub fn handles_signals() -> bool {
     are_signals_used() && own().is_some_and(|own| !own.is_kernel)
 }
 
-/// Makes a wait that is no cancellation point, and that handlers of signals end, as `ends` says. For the other
-/// arguments, see [`wait`].
+/// Makes a wait that is no cancellation point, and that handlers of signals end, as `ends` says. For the
+/// other arguments, see [`wait`].
 pub(crate) fn wait_outside<R>(
     ends: Ends,
     wait: Wait,
@@ -162,8 +162,8 @@ pub(crate) fn wait_outside<R>(
     }
 }
 
-/// Makes a wait that a request ends, too, or handlers of signals, as `ends` says. For the other arguments, see
-/// [`wait`].
+/// Makes a wait that a request ends, too, or handlers of signals, as `ends` says. For the other arguments,
+/// see [`wait`].
 pub(crate) fn wait_unless<R>(
     ends: Ends,
     wait: Wait,

@@ -16,8 +16,8 @@
 //! - by the thread itself, when a wait has ended for that ([`wait`](super::wait)), at the end of a call that
 //!   is a cancellation point, and where it changes its mask ([`send_unblocked`]).
 //!
-//! A helper sees to both, and tries again until the signal is taken (`pthreads/kill.rs`). It tells a thread of
-//! nothing that this blocks (`park/pending.rs`).
+//! A helper sees to both, and tries again until the signal is taken (`pthreads/kill.rs`). It tells a thread
+//! of nothing that this blocks (`park/pending.rs`).
 //!
 //! **Handlers of signals** stay on their LWP. So what comes meanwhile is sent to the kernel at once, which
 //! keeps it while the handler blocks it.
@@ -269,10 +269,10 @@ pub(crate) fn own_signals() -> u64 {
     own().map_or(0, Cancel::signals)
 }
 
-/// Sends its signals to the thread that the handler of the preemption signal has interrupted, while it blocked
-/// `blocked`. The kernel calls their handlers when this handler returns. Returns `true` if there were any.
-/// `is_own`: the thread was in this crate's code, and may have its locks. It is left alone, for a while: it may
-/// also wait there for a thread whose handler waits for its own.
+/// Sends its signals to the thread that the handler of the preemption signal has interrupted, while it
+/// blocked `blocked`. The kernel calls their handlers when this handler returns. Returns `true` if there were
+/// any. `is_own`: the thread was in this crate's code, and may have its locks. It is left alone, for a while:
+/// it may also wait there for a thread whose handler waits for its own.
 pub(crate) fn send_at(blocked: u64, is_own: bool) -> bool {
     let Some(own) = own_in_handler().filter(|own| own.has(POKED)) else { return false };
     let Some(running) = own.running.get() else { return false };
@@ -319,8 +319,8 @@ pub(crate) fn wait_for(set: &sigset_t, info: *mut siginfo_t, mut call: impl FnMu
     result
 }
 
-/// Suspends the running thread by `suspend`, with other signals blocked than usually, until a handler has run.
-/// `mask` is what is blocked meanwhile. `suspend` returns when it has run, or for nothing.
+/// Suspends the running thread by `suspend`, with other signals blocked than usually, until a handler has
+/// run. `mask` is what is blocked meanwhile. `suspend` returns when it has run, or for nothing.
 pub(crate) fn suspended(mask: u64, mut suspend: impl FnMut() -> c_int) -> c_int {
     let Some(own) = own().filter(|own| !own.is_kernel) else { return suspend() };
     let before = SignalMask::of_caller();
