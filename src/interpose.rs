@@ -26,6 +26,7 @@
 //! | [`clocks`] | `nanosleep`, `usleep`, `sched_yield` and their like | sleeps, or yields |
 //! | [`children`] | `waitpid` and its like | waits for the process |
 //! | [`noted`] | `setsockopt`, `sigaction`, `signal` and its like | makes them, and others need not ask the kernel |
+//! | [`awaited`] | `sigwait`, `sigsuspend`, `pause` and their like, `sigpending` | blocks its LWP, and says so |
 //! | [`mod@announced`] | `getaddrinfo`, `fsync`, `flock` and their like | blocks its LWP, and says so |
 //!
 //! What this crate does not see: system calls that are made as instructions, in the C library itself or by
@@ -41,6 +42,7 @@ use std::io;
 use crate::sys::next;
 
 mod announced;
+mod awaited;
 mod bytes;
 mod caller;
 pub(crate) mod cancel;

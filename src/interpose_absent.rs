@@ -27,6 +27,11 @@ pub(crate) mod cancel {
 
     #[inline]
     pub(crate) fn test_anywhere() {}
+
+    #[inline]
+    pub(crate) fn send_at(_blocked: u64, _is_own: bool) -> bool {
+        false
+    }
 }
 
 /// Returns an error if a runtime wants calls to be answered here.

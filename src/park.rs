@@ -18,6 +18,7 @@ pub(crate) mod mutex_handoff;
 pub(crate) mod no_preempt;
 pub(crate) mod observed;
 pub(crate) mod owner;
+pub(crate) mod pending;
 pub(crate) mod permit;
 pub(crate) mod priority;
 #[cfg(unix)]

@@ -18,7 +18,8 @@
 //! | `start` | `pthread_create` |
 //! | `end` | `pthread_exit`, `pthread_join` and its like, `pthread_detach` |
 //! | `cancel` | `pthread_cancel` and its like |
-//! | `about` | `pthread_self`, names, stacks, priorities, processors, signals |
+//! | `about` | `pthread_self`, names, stacks, priorities, processors |
+//! | `kill` | `pthread_kill`, `pthread_sigqueue` |
 //! | `kernel` | the kernel threads of finished programs, which `cancel` finds |
 //! | `masks` | `pthread_sigmask`, `sigprocmask` |
 //! | `semaphore`, `barrier`, `gate` | what the locks of `libselvedge_preload.so` are made of |
@@ -37,13 +38,14 @@ mod cancel;
 mod end;
 mod gate;
 mod kernel;
+mod kill;
 mod masks;
 mod record;
 mod semaphore;
 mod start;
 
-pub use crate::interpose::cancel::{point, point_of_code, undisturbed, wait};
+pub use crate::interpose::cancel::{handles_signals, lock, point, point_of_code, undisturbed, wait};
 pub use barrier::Barrier;
-pub use gate::Gate;
+pub use gate::{Gate, wait_apart};
 pub use semaphore::Semaphore;
 pub use start::{announced, are_green, can_wait, may_be_green};

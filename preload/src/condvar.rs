@@ -68,6 +68,11 @@ impl Condvar {
             Ok(count) => count,
             Err(code) => return code,
         };
+        if pthreads::handles_signals() {
+            let waited = self.wait_apart(lock, until);
+            lock.come_back(count);
+            return code(waited);
+        }
         // SAFETY: the running thread has locked it, and the guard is forgotten below.
         let mut guard = unsafe { lock.inner().make_guard_unchecked() };
         let wait = |wait| self.inner.wait_with(&mut guard, wait);
@@ -75,6 +80,22 @@ impl Condvar {
         std::mem::forget(guard);
         lock.come_back(count);
         code(waited)
+    }
+
+    /// Waits, runs handlers of signals without the mutex, and locks it again. A handler may wait until
+    /// another thread has run one, which may wait for the mutex.
+    fn wait_apart(&self, lock: &Mutex, until: Until) -> Result<(), WaitError> {
+        let mut has_mutex = true;
+        let wait = |wait| {
+            let (waited, has) = pthreads::wait_apart(&self.inner, lock.inner(), wait);
+            has_mutex = has;
+            waited
+        };
+        let waited = pthreads::wait(until.wait(), wait, is_interrupted);
+        if !has_mutex {
+            lock.lock_again();
+        }
+        waited
     }
 
     /// Does what [`wait`](Self::wait) does, with a mutex of the C library's.

@@ -9,10 +9,11 @@ use std::ffi::c_int;
 use std::ptr;
 
 use libc::{clockid_t, pthread_mutex_t, pthread_mutexattr_t, timespec};
-use lock_api::{RawMutex as _, RawMutexTimed as _};
-use selvedge::sync::{self, RawMutex};
+use lock_api::RawMutex as _;
+use selvedge::sync::{self, LockWith as _, RawMutex};
+use selvedge::{Wait, WaitError};
 
-use crate::clock::{self, Until};
+use crate::clock;
 use crate::next::{lock_next, next};
 use crate::owner;
 
@@ -130,11 +131,9 @@ impl Mutex {
             }
             // SAFETY: the promise of the function's caller.
             match unsafe { clock::until(clock, end) }? {
-                Until::Forever => raw.lock(),
-                Until::Then(end) if !raw.try_lock_until(end) => return Err(libc::ETIMEDOUT),
-                Until::Then(_) => {}
+                until if lock_by(&self.lock, until.wait()) => Ok(()),
+                _ => Err(libc::ETIMEDOUT),
             }
-            Ok(())
         })
     }
 
@@ -162,6 +161,13 @@ impl Mutex {
         self.count_waiters(|waiters| waiters + 1);
         self.set_owner(0);
         Ok(self.count.get())
+    }
+
+    /// Locks the mutex after a wait at a condition variable.
+    pub(crate) fn lock_again(&self) {
+        if !self.raw().try_lock() {
+            lock_by(&self.lock, Wait::forever());
+        }
     }
 
     /// Notes that the running thread owns the mutex again.
@@ -207,11 +213,19 @@ unsafe extern "C" fn pthread_mutex_init(
     code
 }
 
+/// Waits for a mutex, and runs handlers of signals meanwhile. Returns `false` if it was not acquired in time.
+#[cold]
+fn lock_by(mutex: &sync::Mutex<()>, wait: Wait) -> bool {
+    let lock = |wait| mutex.lock_with(wait).map(std::mem::forget);
+    selvedge::pthreads::lock(wait, lock, |locked| *locked == Err(WaitError::Interrupted)).is_ok()
+}
+
 /// Waits for a mutex.
 #[cold]
-fn lock_slow(raw: &RawMutex) {
+fn lock_slow(mutex: &sync::Mutex<()>, raw: &RawMutex) {
     if selvedge::pthreads::can_wait() {
-        return raw.lock();
+        lock_by(mutex, Wait::forever());
+        return;
     }
     // A thread that the program has started past this library. The mutex may be the allocator's.
     let mut tries = 0_u32;
@@ -240,7 +254,7 @@ pub(crate) unsafe extern "C" fn pthread_mutex_lock(mutex: *mut pthread_mutex_t) 
     }
     this.acquire(libc::EDEADLK, |raw| {
         if !raw.try_lock() {
-            lock_slow(raw);
+            lock_slow(&this.lock, raw);
         }
         Ok(())
     })

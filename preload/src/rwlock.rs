@@ -8,18 +8,20 @@ use std::ffi::c_int;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use libc::{clockid_t, pthread_rwlock_t, timespec};
-use lock_api::{RawRwLock as _, RawRwLockRecursive as _, RawRwLockRecursiveTimed as _, RawRwLockTimed as _};
-use selvedge::sync::RawRwLock;
+use lock_api::{RawRwLock as _, RawRwLockRecursive as _};
+use selvedge::sync::{self, RawRwLock, RwLockWith as _};
+use selvedge::{Wait, WaitError, pthreads};
 
-use crate::clock::{self, Until};
+use crate::clock;
 use crate::next::{lock_next, next};
 use crate::owner;
 
 /// A read-write lock of the program.
 #[repr(C)]
 struct RwLock {
-    raw: RawRwLock,
-    _unused: [u8; 24 - size_of::<RawRwLock>()],
+    /// A lock of Selvedge, without data.
+    lock: sync::RwLock<()>,
+    _unused: [u8; 24 - size_of::<sync::RwLock<()>>()],
     /// The number of the thread that writes. Only that thread can find its own there.
     writer: AtomicU32,
     shared: c_int,
@@ -40,6 +42,11 @@ impl RwLock {
     unsafe fn of<'a>(lock: *mut pthread_rwlock_t) -> &'a Self {
         // SAFETY: the caller's promise. All bits are valid, and what changes is atomic.
         unsafe { &*lock.cast() }
+    }
+
+    fn raw(&self) -> &RawRwLock {
+        // SAFETY: it is locked and unlocked here alone, by the rules of its kind.
+        unsafe { self.lock.raw() }
     }
 
     fn is_written_here(&self) -> bool {
@@ -67,33 +74,44 @@ impl RwLock {
             return 0;
         }
         // SAFETY: the promise of the function's caller.
-        let acquired = match unsafe { clock::until(clock, end) } {
-            Ok(Until::Forever) => {
-                self.read();
-                true
-            }
-            Ok(Until::Then(end)) if self.kind == WRITERS_FIRST => self.raw.try_lock_shared_until(end),
-            Ok(Until::Then(end)) => self.raw.try_lock_shared_recursive_until(end),
-            Err(code) => return code,
-        };
-        if acquired { 0 } else { libc::ETIMEDOUT }
+        match unsafe { clock::until(clock, end) } {
+            Ok(until) if self.read_by(until.wait()) => 0,
+            Ok(_) => libc::ETIMEDOUT,
+            Err(code) => code,
+        }
     }
 
     /// Acquires it to read. As a rule, a thread that reads may read again, whichever threads wait to write:
     /// the C library's default.
     fn read(&self) {
-        if self.kind == WRITERS_FIRST {
-            self.raw.lock_shared();
-        } else {
-            self.raw.lock_shared_recursive();
+        if !self.try_read() {
+            self.read_by(Wait::forever());
         }
+    }
+
+    /// Waits to read, and runs handlers of signals meanwhile. Returns `false` if it did not come in in time.
+    #[cold]
+    fn read_by(&self, wait: Wait) -> bool {
+        let read = |wait| {
+            let first = self.kind == WRITERS_FIRST;
+            let guard = if first { self.lock.read_with(wait) } else { self.lock.read_recursive_with(wait) };
+            guard.map(std::mem::forget)
+        };
+        pthreads::lock(wait, read, is_interrupted).is_ok()
+    }
+
+    /// Does the same to write.
+    #[cold]
+    fn write_by(&self, wait: Wait) -> bool {
+        let write = |wait| self.lock.write_with(wait).map(std::mem::forget);
+        pthreads::lock(wait, write, is_interrupted).is_ok()
     }
 
     fn try_read(&self) -> bool {
         if self.kind == WRITERS_FIRST {
-            self.raw.try_lock_shared()
+            self.raw().try_lock_shared()
         } else {
-            self.raw.try_lock_shared_recursive()
+            self.raw().try_lock_shared_recursive()
         }
     }
 
@@ -104,20 +122,19 @@ impl RwLock {
         if self.is_written_here() {
             return libc::EDEADLK;
         }
-        if self.raw.try_lock_exclusive() {
+        if self.raw().try_lock_exclusive() {
             return self.written(true, 0);
         }
         // SAFETY: the promise of the function's caller.
-        let acquired = match unsafe { clock::until(clock, end) } {
-            Ok(Until::Forever) => {
-                self.raw.lock_exclusive();
-                true
-            }
-            Ok(Until::Then(end)) => self.raw.try_lock_exclusive_until(end),
-            Err(code) => return code,
-        };
-        self.written(acquired, libc::ETIMEDOUT)
+        match unsafe { clock::until(clock, end) } {
+            Ok(until) => self.written(self.write_by(until.wait()), libc::ETIMEDOUT),
+            Err(code) => code,
+        }
     }
+}
+
+fn is_interrupted(waited: &Result<(), WaitError>) -> bool {
+    *waited == Err(WaitError::Interrupted)
 }
 
 /// See `pthread_rwlock_rdlock(3)`.
@@ -205,8 +222,7 @@ unsafe extern "C" fn pthread_rwlock_wrlock(lock: *mut pthread_rwlock_t) -> c_int
     if this.is_written_here() {
         return libc::EDEADLK;
     }
-    this.raw.lock_exclusive();
-    this.written(true, 0)
+    this.written(this.raw().try_lock_exclusive() || this.write_by(Wait::forever()), 0)
 }
 
 /// See `pthread_rwlock_trywrlock(3)`.
@@ -220,7 +236,7 @@ unsafe extern "C" fn pthread_rwlock_trywrlock(lock: *mut pthread_rwlock_t) -> c_
     if this.shared != 0 {
         return next!(pthread_rwlock_trywrlock(lock: *mut pthread_rwlock_t) -> c_int);
     }
-    this.written(this.raw.try_lock_exclusive(), libc::EBUSY)
+    this.written(this.raw().try_lock_exclusive(), libc::EBUSY)
 }
 
 /// See `pthread_rwlock_timedwrlock(3)`.
@@ -276,10 +292,10 @@ unsafe extern "C" fn pthread_rwlock_unlock(lock: *mut pthread_rwlock_t) -> c_int
     if this.is_written_here() {
         this.writer.store(0, Ordering::Relaxed);
         // SAFETY: the running thread writes.
-        unsafe { this.raw.unlock_exclusive() };
+        unsafe { this.raw().unlock_exclusive() };
     } else {
         // SAFETY: the caller's promise: it reads.
-        unsafe { this.raw.unlock_shared() };
+        unsafe { this.raw().unlock_shared() };
     }
     0
 }

@@ -175,6 +175,23 @@ fn the_next_owner_of_a_robust_mutex_is_told() {
     says_ok("robust");
 }
 
+/// A signal for one thread went to the process, and a handler ran in any thread.
+#[test]
+fn a_signal_for_one_thread_is_handled_there() {
+    says_ok("kills");
+}
+
+/// A request ended such a thread wherever it was in the C library, as glibc up to 2.40 does with its own.
+#[test]
+fn a_thread_that_jumps_out_of_a_call_ends_at_the_next() {
+    let Some(program) = compile("jumps") else { return };
+    for slots in ["1", "3"] {
+        let mut command = on(Some("mxn"), &program);
+        command.env("SELVEDGE_CONCURRENCY", slots);
+        assert_eq!(run(command, &format!("jumps, {slots} slots")), b"ok\n");
+    }
+}
+
 #[test]
 fn threads_end_in_calls_that_block() {
     says_ok("ends_in_calls");

@@ -47,7 +47,8 @@
 //! - A descriptor keeps its mode. If calls on it do not block, they return `WouldBlock` as always. Timeouts
 //!   of sockets (`set_read_timeout`) end waits, and count for the whole call. The mode of a TCP socket is
 //!   changed for the moment of its `connect`.
-//! - Errors are the kernel's. No wait ends with `EINTR`, because the kernel may give a signal to any thread.
+//! - Errors are the kernel's. A signal for the process ends no wait with `EINTR`, because the kernel may give
+//!   it to any thread. [One for a thread](#signals-for-one-thread) does.
 //! - If green threads and others wait for one futex, green ones are woken first, except at every 64th wake-up
 //!   of each waker.
 //! - If the clock of the day is set during a wait by it, the wait ends as if it had not been set.
@@ -78,7 +79,7 @@
 //! |---|---|
 //! | `pthread_self`, `join`, `tryjoin`, `timedjoin`, `detach`, `exit`, names, `pthread_getattr_np`, keys | as always |
 //! | a stack of the program's own, processors, a policy of the scheduler (in the attributes) | becomes a kernel thread |
-//! | `pthread_kill`, `pthread_sigqueue` to another thread | the signal goes to the process, while that thread runs |
+//! | `pthread_kill`, `pthread_sigqueue` to another thread | the handler runs [in that thread](#signals-for-one-thread) in finished programs; otherwise, the signal goes to the process |
 //! | `pthread_cancel` | ends the thread [in a call that waits](#requests-to-end-a-thread) |
 //! | `pthread_setaffinity_np`, another policy by `pthread_setschedparam` | `ENOTSUP` |
 //! | `pthread_getcpuclockid` | `ENOENT` |
@@ -106,11 +107,33 @@
 //! | system calls of the program's own, as instructions or by `syscall` | none |
 //!
 //! In a call, the preemption signal ends the thread. While that signal is blocked, the thread goes on: the
-//! mask of `ppoll` and its like may block it. In finished programs that ask threads to end, other masks of
-//! green threads do not. A thread that handles a signal goes on, too.
+//! mask of `ppoll` and its like may block it. In finished programs that ask threads to end, or send them
+//! signals, other masks of green threads do not. A thread that handles a signal goes on, too.
 //!
 //! A thread may allow to be ended anywhere (`PTHREAD_CANCEL_ASYNCHRONOUS`). The preemption signal then ends
 //! it while it computes, or is in a system call. In a lock of pthread it waits on.
+//!
+//! # Signals for one thread
+//!
+//! In finished programs that mention `pthread_kill` or `pthread_sigqueue`, a signal for a green thread is
+//! handled in that thread, with its thread-locals and its `pthread_self`.
+//!
+//! | the thread | the signal |
+//! |---|---|
+//! | computes, or is in a call that blocks its LWP | interrupts it; the call goes on as if the handler had `SA_RESTART` |
+//! | waits in a lock, at a barrier, in `pthread_join` | is handled, and the wait goes on |
+//! | waits at a condition variable | is handled, and the thread is woken for nothing |
+//! | sleeps, or waits in `poll` and its like | is handled, and ends the call (`EINTR`) |
+//! | waits for a semaphore, a futex, a descriptor, a child | the same, if the handler was installed without `SA_RESTART` |
+//! | blocks it | waits, until the thread unblocks it, or asks for it: `sigwait`, `sigtimedwait`, `sigsuspend`, `pause` |
+//!
+//! `sigpending` shows it. From `SIGRTMIN`, each waits; 512 of these and of signals with values may wait in
+//! the process. What a thread does not take ends with it. A `signalfd`, and the mask of `ppoll` and its like,
+//! do not find a signal that the thread blocks otherwise.
+//!
+//! A helper of the process tells the threads, with the preemption signal. If a thread is in code of this
+//! crate at that moment, a try follows a millisecond later. While a handler blocks that signal, it waits. In
+//! a thread that began to wait before a library was loaded that mentions these functions, it waits, too.
 //!
 //! # Finished programs
 //!

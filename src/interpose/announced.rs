@@ -2,17 +2,13 @@
 //! block, or not for long, of which another thread's request to end is all that matters.
 
 use std::ffi::{c_char, c_int, c_long, c_void};
-use std::mem::MaybeUninit;
 
-use libc::{
-    addrinfo, iovec, mode_t, off_t, pid_t, rusage, siginfo_t, sigset_t, size_t, sockaddr, socklen_t, ssize_t,
-    timespec,
-};
+use libc::{addrinfo, iovec, mode_t, off_t, pid_t, rusage, size_t, sockaddr, socklen_t, ssize_t};
 
 use super::caller::{announced, green};
 use super::cancel::{self, announced_call, in_call, in_marked_call, point};
 use super::children;
-use crate::sys::{next, preempt};
+use crate::sys::next;
 
 /// Defines functions of the C library of these names. Each makes the call by what its group says.
 macro_rules! calls {
@@ -31,7 +27,7 @@ macro_rules! calls {
 
 /// Makes a call that announces that it blocks, and is a cancellation point.
 #[inline]
-fn announced_point<R: From<i8> + PartialEq>(call: impl FnOnce() -> R) -> R {
+pub(super) fn announced_point<R: From<i8> + PartialEq>(call: impl FnOnce() -> R) -> R {
     if green().is_some() { point(|| announced_call(call)) } else { call() }
 }
 
@@ -59,10 +55,6 @@ calls! {
     }
 
     announced_point: {
-        fn sigwait(set: *const sigset_t, signal: *mut c_int) -> c_int;
-        fn sigwaitinfo(set: *const sigset_t, info: *mut siginfo_t) -> c_int;
-        fn sigtimedwait(set: *const sigset_t, info: *mut siginfo_t, timeout: *const timespec) -> c_int;
-        fn pause() -> c_int;
         fn sigpause(mask: c_int) -> c_int;
         fn __xpg_sigpause(signal: c_int) -> c_int;
         fn __sigpause(mask_or_signal: c_int, is_signal: c_int) -> c_int;
@@ -101,25 +93,6 @@ calls! {
         fn pwritev64v2(fd: c_int, from: *const iovec, n: c_int, at: off_t, flags: c_int) -> ssize_t;
         fn msync(start: *mut c_void, len: size_t, flags: c_int) -> c_int;
     }
-}
-
-/// See `sigsuspend(2)`. The signal by which threads are ended is not blocked meanwhile.
-///
-/// # Safety
-/// As the C library's function.
-#[unsafe(no_mangle)]
-pub(super) unsafe extern "C-unwind" fn sigsuspend(mask: *const sigset_t) -> c_int {
-    // SAFETY: the caller's promise.
-    let plain = |mask| unsafe { next::sigsuspend(mask) };
-    if !cancel::is_used() || green().is_none() {
-        return announced(|| plain(mask));
-    }
-    // SAFETY: the caller's set, which begins with the kernel's eight bytes.
-    let bits = unsafe { mask.cast::<u64>().read_unaligned() } & !preempt::signal_bit();
-    let mut mask = MaybeUninit::<sigset_t>::zeroed();
-    // SAFETY: room for a set.
-    unsafe { mask.as_mut_ptr().cast::<u64>().write(bits) };
-    announced_point(|| plain(mask.as_ptr()))
 }
 
 /// See `wait(2)`.

@@ -45,15 +45,24 @@ use crate::arch;
 use crate::park::current;
 use crate::park::futex::cut::Cut;
 use crate::park::no_preempt::Count;
+use crate::park::pending::Pending;
 use crate::park::thread::ThreadRef;
 use crate::sys::next;
 use crate::sys::{objects, tcb};
 
+mod jumps;
 mod points;
+mod signals;
+mod values;
 
+pub(crate) use jumps::jumps;
 pub(in crate::interpose) use points::{announced_call, in_call, is_outside};
-pub(crate) use points::{in_marked_call, is_cut, sleep_at, test};
-pub use points::{point, point_of_code, undisturbed, wait};
+pub(crate) use points::{code_of_end, in_marked_call, sleep_at, test, wait_outside, wait_unless};
+pub use points::{handles_signals, lock, point, point_of_code, undisturbed, wait};
+pub(crate) use signals::{
+    Ends, begin_signals, has_signals, in_child, own_signals, run_handlers, send_at, send_signal_here,
+    send_unblocked, suspended, wait_for,
+};
 
 unsafe extern "C-unwind" {
     /// This crate's (`pthreads/end.rs`).
@@ -70,26 +79,37 @@ const ANYWHERE: u32 = 4;
 const ENDS: u32 = 8;
 /// The request has ended a wait.
 const CUT: u32 = 16;
+/// It has been told of signals of its own. Set by the helper.
+const POKED: u32 = 32;
+/// It is the only thread of a forked child, and a kernel thread there.
+const SURVIVES: u32 = 64;
+/// It has jumped (`longjmp`), perhaps out of a call of this crate.
+const JUMPED: u32 = 128;
 
 /// `PTHREAD_CANCELED`.
 const CANCELED: *mut c_void = ptr::without_provenance_mut(usize::MAX);
 
 /// Threads may be asked to end. If it is clear, no wait listens. See [`listen_if_used`].
 static USED: AtomicBool = AtomicBool::new(true);
+/// Threads may send signals to each other. If it is clear, only cancellation points listen.
+static SIGNALS_USED: AtomicBool = AtomicBool::new(false);
 
-/// Lets waits listen only if some object of a finished program mentions `pthread_cancel`: to listen takes a
-/// quarter of a wait for a condition variable. A library that is loaded later and asks threads to end does
-/// not end the waits that have begun by then. Called before the program starts.
+/// Lets waits listen only if some object of a finished program mentions `pthread_cancel`, or `pthread_kill`
+/// and its like: to listen takes a quarter of a wait for a condition variable. A library that is loaded later
+/// and asks threads to end does not end the waits that have begun by then. Called before the program starts.
 pub(crate) fn listen_if_used() {
     let here = listen_if_used as fn() as usize;
     let library = next::address_of_pthread_cancel();
-    let mut used = false;
+    let (mut used, mut signals_used) = (false, false);
     objects::each(|object| {
         let is_other = !object.code().any(|code| code.contains(&here) || code.contains(&library));
-        used = used || is_other && object.mentions(c"pthread_cancel");
+        let mentions = |name| is_other && object.mentions(name);
+        used = used || mentions(c"pthread_cancel");
+        signals_used = signals_used || mentions(c"pthread_kill") || mentions(c"pthread_sigqueue");
     });
-    // Relaxed: before the program starts.
-    USED.store(used, Ordering::Relaxed);
+    // Relaxed, both: before the program starts.
+    USED.store(used || signals_used, Ordering::Relaxed);
+    SIGNALS_USED.store(signals_used, Ordering::Relaxed);
 }
 
 /// Returns `true` if waits listen.
@@ -99,18 +119,38 @@ pub(crate) fn is_used() -> bool {
     USED.load(Ordering::Relaxed)
 }
 
-/// What is known of the end of a thread.
+/// Returns `true` if waits listen that are no cancellation points.
+#[inline]
+pub(crate) fn are_signals_used() -> bool {
+    // Relaxed: as in `is_used`.
+    SIGNALS_USED.load(Ordering::Relaxed)
+}
+
+/// What is known of the end of a thread, and of its signals.
 #[derive(Debug)]
 pub(crate) struct Cancel {
-    /// Other threads set [`REQUESTED`] alone. All else is the thread's own.
+    /// Other threads set [`REQUESTED`] and [`POKED`] alone. All else is the thread's own.
     word: AtomicU32,
     /// Where a kernel thread waits for a semaphore; a green thread's calls that block its LWP.
     cut: Cut,
     is_kernel: bool,
-    /// It is in a call of this crate. The thread's own.
-    within: AtomicBool,
+    /// The frame of the call of this crate that it is in; 0: none. The thread's own.
+    within: AtomicUsize,
     /// What a handler of a signal must know of a green thread, from its beginning.
     running: OnceLock<Running>,
+    /// The signals that wait for it.
+    pending: Pending,
+    /// They have ended its wait.
+    nudged: AtomicBool,
+    /// How often it has been left alone.
+    left_alone: AtomicU32,
+}
+
+impl Drop for Cancel {
+    fn drop(&mut self) {
+        // One may have come while the thread ended.
+        self.forget_signals();
+    }
 }
 
 /// What a handler of a signal must know of a green thread.
@@ -143,6 +183,18 @@ impl Running {
         let word = unsafe { self.library.as_ref() };
         // Relaxed: the thread's own.
         word.is_some_and(|word| word.load(Ordering::Relaxed) & (SECTION | REFUSES) == SECTION)
+    }
+
+    /// Takes back that the C library may be left where the thread is.
+    ///
+    /// # Safety
+    /// The thread is the running one.
+    unsafe fn leave_section(&self) {
+        // SAFETY: null, or a part of the running thread's block.
+        if let Some(word) = unsafe { self.library.as_ref() } {
+            // Relaxed: the thread's own.
+            word.fetch_and(!SECTION, Ordering::Relaxed);
+        }
     }
 }
 
@@ -209,8 +261,11 @@ impl Cancel {
             word: AtomicU32::new(0),
             cut: Cut::new(),
             is_kernel,
-            within: AtomicBool::new(false),
+            within: AtomicUsize::new(0),
             running: OnceLock::new(),
+            pending: Pending::new(),
+            nudged: AtomicBool::new(false),
+            left_alone: AtomicU32::new(0),
         }
     }
 
@@ -262,6 +317,12 @@ impl Cancel {
         !self.has(DISABLED | ENDS)
     }
 
+    /// Returns `true` if the running thread, which has this, lets others end its waits: by a request, or for
+    /// a signal.
+    fn may_wake(&self) -> bool {
+        !self.has(ENDS) && (!self.is_kernel || !self.has(DISABLED))
+    }
+
     /// Notes that a request has ended a wait. Returns `false` if there is none.
     fn cut(&self) -> bool {
         let is_due = self.is_due();
@@ -281,7 +342,7 @@ impl Cancel {
     /// that this crate has called.
     fn is_due_at(&self, is_library: bool, is_own: bool) -> bool {
         // Relaxed: the thread's own.
-        let is_outside = || !self.within.load(Ordering::Relaxed) && !is_own;
+        let is_outside = || self.within.load(Ordering::Relaxed) == 0 && !is_own;
         let may_end = match self.cut.place() {
             _ if self.is_in_section() => true,
             place if ptr::eq(place, self.word.as_ptr()) => is_library,

@@ -5,21 +5,23 @@ use std::ffi::{c_int, c_long};
 use libc::{id_t, idtype_t, pid_t, rusage, siginfo_t};
 
 use super::caller::green;
-use super::cancel::{self, in_call, point};
+use super::cancel::{self, Ends, in_call, point};
 use super::descriptor::{self, Direction, Ready};
 use crate::park::backend;
 use crate::park::thread::ThreadRef;
 use crate::park::wait::Wait;
 use crate::sys::next::{self, fail};
 
-/// Waits, for the green thread `me`, until the process of this number has ended. Returns `false` if that
-/// cannot be waited for.
-fn until_ended(me: ThreadRef, pid: pid_t) -> bool {
+/// Waits, for the green thread `me`, until the process of this number has ended; 0 or less: no one process.
+fn until_ended(me: ThreadRef, pid: pid_t) -> Ready {
+    if pid <= 0 {
+        return Ready::Unknown;
+    }
     // SAFETY: no memory is involved.
     let descriptor = unsafe { next::syscall(libc::SYS_pidfd_open, c_long::from(pid), 0, 0, 0, 0, 0) };
-    let Ok(descriptor) = c_int::try_from(descriptor) else { return false };
+    let Ok(descriptor) = c_int::try_from(descriptor) else { return Ready::Unknown };
     if descriptor < 0 {
-        return false;
+        return Ready::Unknown;
     }
     let ready = until_ready(me, descriptor);
     // SAFETY: opened above.
@@ -27,10 +29,9 @@ fn until_ended(me: ThreadRef, pid: pid_t) -> bool {
     ready
 }
 
-/// Waits for a descriptor of a process. Returns `false` if that cannot be waited for.
-fn until_ready(me: ThreadRef, descriptor: c_int) -> bool {
-    let ready = descriptor::until_ready(me, descriptor, Direction::Read, Wait::forever());
-    matches!(ready, Ready::Yes | Ready::Cut)
+/// Waits for a descriptor of a process.
+fn until_ready(me: ThreadRef, descriptor: c_int) -> Ready {
+    descriptor::until_ready(me, descriptor, Direction::Read, Wait::forever(), Ends::AsAsked)
 }
 
 /// Asks with `look` for a child's state until there is one, or an error. `ended` waits for the child's end.
@@ -39,7 +40,7 @@ fn ask<T: From<i8> + PartialEq>(
     options: c_int,
     look: impl Fn(c_int) -> T,
     is_there: impl Fn(&T) -> bool,
-    ended: impl Fn() -> bool,
+    ended: impl Fn() -> Ready,
 ) -> T {
     // Other changes of state make no event.
     let only_ends = options & (libc::WSTOPPED | libc::WCONTINUED) == 0;
@@ -52,11 +53,10 @@ fn ask<T: From<i8> + PartialEq>(
             if found == T::from(-1) || is_there(&found) {
                 return found;
             }
-            if !ended() {
-                break;
-            }
-            if cancel::is_cut() {
-                return fail(libc::ECANCELED);
+            match ended() {
+                Ready::Yes => {}
+                Ready::Cut => return fail(cancel::code_of_end()),
+                Ready::TimedOut | Ready::Unknown => break,
             }
         }
     }
@@ -72,7 +72,7 @@ pub(super) unsafe extern "C-unwind" fn waitpid(pid: pid_t, status: *mut c_int, o
     // SAFETY: the caller's promise.
     let look = |options| unsafe { next::waitpid(pid, status, options) };
     match green() {
-        Some(me) => point(|| ask(me, options, look, |&found| found != 0, || pid > 0 && until_ended(me, pid))),
+        Some(me) => point(|| ask(me, options, look, |&found| found != 0, || until_ended(me, pid))),
         None => look(options),
     }
 }
@@ -91,7 +91,7 @@ pub(super) unsafe extern "C-unwind" fn wait4(
     // SAFETY: the caller's promise.
     let look = |options| unsafe { next::wait4(pid, status, options, usage) };
     match green() {
-        Some(me) => point(|| ask(me, options, look, |&found| found != 0, || pid > 0 && until_ended(me, pid))),
+        Some(me) => point(|| ask(me, options, look, |&found| found != 0, || until_ended(me, pid))),
         None => look(options),
     }
 }
@@ -127,7 +127,7 @@ pub(super) unsafe extern "C-unwind" fn waitid(
         let ended = || match kind {
             libc::P_PID => until_ended(me, id as pid_t),
             libc::P_PIDFD => until_ready(me, id as c_int),
-            _ => false,
+            _ => Ready::Unknown,
         };
         ask(me, options, look, is_there, ended)
     })

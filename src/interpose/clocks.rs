@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use libc::{clockid_t, timespec, useconds_t};
 
 use super::caller::{duration, green};
-use super::cancel::{self, announced_call, point};
+use super::cancel::{self, Ends, announced_call, point};
 use super::user_memory;
 use crate::park::permit;
-use crate::park::wait::Wait;
+use crate::park::wait::{Wait, WaitError};
 use crate::sys::next::{self, fail};
 use crate::time;
 
@@ -27,15 +27,38 @@ pub(crate) fn instant(clock: clockid_t, at: Duration) -> Option<Instant> {
     time::after(at.saturating_sub(now(clock)))
 }
 
-/// Lets the green thread sleep.
-fn rest(time: Duration) {
-    rest_until(time::after(time));
+/// Lets the green thread sleep. Returns what is left of the time, if a request or a handler of a signal ends
+/// that.
+fn rest(time: Duration) -> Result<(), Duration> {
+    let deadline = time::after(time);
+    rest_until(deadline).map_err(|_| deadline.map_or(time, |it| it.saturating_duration_since(time::now())))
 }
 
 /// Lets the green thread sleep until then; `None` is forever.
-pub(super) fn rest_until(deadline: Option<Instant>) {
+///
+/// # Errors
+/// The code of the call, if a request or a handler of a signal has ended the sleep.
+pub(super) fn rest_until(deadline: Option<Instant>) -> Result<(), c_int> {
     let sleep = |wait: Wait| wait.run(permit::sleep);
-    let _ = cancel::wait(Wait::by(deadline), sleep, Result::is_err);
+    let is_interrupted = |slept: &Result<(), WaitError>| *slept == Err(WaitError::Interrupted);
+    match cancel::wait_unless(Ends::Always, Wait::by(deadline), sleep, is_interrupted) {
+        Err(WaitError::Interrupted) => Err(cancel::code_of_end()),
+        _ => Ok(()),
+    }
+}
+
+/// Ends a call that sleeps for a time. Writes to `left` what is left of that; null: the program does not ask.
+///
+/// # Safety
+/// `left` is a place, or null.
+unsafe fn slept(slept: Result<(), Duration>, left: *mut timespec) -> c_int {
+    let Err(time) = slept else { return 0 };
+    if !left.is_null() {
+        let tv_sec = time.as_secs().cast_signed();
+        // SAFETY: the caller's promise.
+        unsafe { left.write(timespec { tv_sec, tv_nsec: time.subsec_nanos().into() }) };
+    }
+    cancel::code_of_end()
 }
 
 /// Reads the argument of a call that sleeps.
@@ -54,10 +77,13 @@ pub(super) unsafe extern "C-unwind" fn nanosleep(time: *const timespec, left: *m
         return unsafe { next::nanosleep(time, left) };
     }
     match argument(time) {
-        Ok(time) => {
-            point(|| rest(time));
-            0
-        }
+        Ok(time) => point(|| {
+            // SAFETY: the caller's promise.
+            match unsafe { slept(rest(time), left) } {
+                0 => 0,
+                code => fail(code),
+            }
+        }),
         Err(error) => fail(error),
     }
 }
@@ -83,13 +109,10 @@ pub(super) unsafe extern "C-unwind" fn clock_nanosleep(
     }
     match argument(time) {
         Ok(time) if flags & libc::TIMER_ABSTIME != 0 => {
-            point(|| rest_until(instant(clock, time)));
-            0
+            point(|| rest_until(instant(clock, time)).err().unwrap_or(0))
         }
-        Ok(time) => {
-            point(|| rest(time));
-            0
-        }
+        // SAFETY: the caller's promise.
+        Ok(time) => point(|| unsafe { slept(rest(time), left) }),
         Err(error) => error,
     }
 }
@@ -104,8 +127,10 @@ pub(super) unsafe extern "C-unwind" fn usleep(micros: useconds_t) -> c_int {
         // SAFETY: no memory is involved.
         return unsafe { next::usleep(micros) };
     }
-    point(|| rest(Duration::from_micros(micros.into())));
-    0
+    point(|| match rest(Duration::from_micros(micros.into())) {
+        Ok(()) => 0,
+        Err(_) => fail(cancel::code_of_end()),
+    })
 }
 
 /// See `sleep(3)`.
@@ -118,8 +143,11 @@ pub(super) unsafe extern "C-unwind" fn sleep(seconds: c_uint) -> c_uint {
         // SAFETY: no memory is involved.
         return unsafe { next::sleep(seconds) };
     }
-    point(|| rest(Duration::from_secs(seconds.into())));
-    0
+    point(|| match rest(Duration::from_secs(seconds.into())) {
+        Ok(()) => 0,
+        // Rounded, as the C library does.
+        Err(left) => (left + Duration::from_millis(500)).as_secs() as c_uint,
+    })
 }
 
 /// See `sched_yield(2)`.
@@ -131,6 +159,7 @@ pub(super) unsafe extern "C" fn sched_yield() -> c_int {
     match green() {
         Some(me) => {
             me.backend().yield_now(&me);
+            cancel::run_handlers();
             0
         }
         // SAFETY: no memory is involved.

@@ -5,6 +5,7 @@ use std::io;
 use std::mem;
 use std::time::Duration;
 
+use super::cancel::Ends;
 use super::{cancel, noted};
 use crate::park::backend;
 use crate::park::thread::ThreadRef;
@@ -85,11 +86,11 @@ pub(super) fn call_within<T: From<i8> + PartialOrd>(
             None if is_tried => return Outcome::Done(fail(libc::EAGAIN)),
             None => return Outcome::Done(attempt()),
         };
-        match until_ready(me, descriptor, direction, wait) {
+        match until_ready(me, descriptor, direction, wait, Ends::AsAsked) {
             Ready::Yes if turns < TURNS => turns += 1,
             // The set may not have been looked at in time.
             Ready::TimedOut => return Outcome::Done(attempt()),
-            Ready::Cut => return Outcome::Done(fail(libc::ECANCELED)),
+            Ready::Cut => return Outcome::Done(fail(cancel::code_of_end())),
             Ready::Yes | Ready::Unknown => return Outcome::Unknown,
         }
         look = Look::at(descriptor, direction);
@@ -101,15 +102,22 @@ pub(super) enum Ready {
     /// A call may not block any more.
     Yes,
     TimedOut,
-    /// A request to end the thread has ended the wait.
+    /// A request to end the thread has ended the wait, or a handler of a signal.
     Cut,
     /// It cannot be waited for here.
     Unknown,
 }
 
-/// Waits for a descriptor.
-pub(super) fn until_ready(me: ThreadRef, descriptor: c_int, direction: Direction, wait: Wait) -> Ready {
-    let waited = cancel::wait(
+/// Waits for a descriptor. `ends` says how handlers of signals end the wait.
+pub(super) fn until_ready(
+    me: ThreadRef,
+    descriptor: c_int,
+    direction: Direction,
+    wait: Wait,
+    ends: Ends,
+) -> Ready {
+    let waited = cancel::wait_unless(
+        ends,
         wait,
         |wait| by_number::until_ready(me, descriptor, direction, wait),
         |waited| waited.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::Interrupted),

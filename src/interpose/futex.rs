@@ -7,6 +7,7 @@ use std::ffi::{c_int, c_long};
 use std::ptr;
 
 use super::caller::{announced, duration, green};
+use super::cancel::{self, Ends};
 use super::user_memory;
 use crate::park::futex::{self, ANY, NotWoken};
 use crate::park::wait::Wait;
@@ -116,15 +117,19 @@ impl Call {
         };
         let (Some(mask), true) = (self.mask(), self.word.is_aligned()) else { return fail(libc::EINVAL) };
         let mut readable = true;
-        let is_same = || {
+        let mut is_same = || {
             let found = user_memory::word(self.word);
             readable = found.is_some();
             found == Some(self.value)
         };
-        match futex::wait(self.word.addr(), mask, wait, is_same) {
+        let waits = |wait| futex::wait(self.word.addr(), mask, wait, &mut is_same);
+        let is_interrupted = |waited: &Result<(), NotWoken>| *waited == Err(NotWoken::Interrupted);
+        // With a timeout, the kernel does not go on with it.
+        let ends = if self.fourth == 0 { Ends::AsAsked } else { Ends::Always };
+        match cancel::wait_outside(ends, wait, waits, is_interrupted) {
             Ok(()) => 0,
             Err(NotWoken::TimedOut) => fail(libc::ETIMEDOUT),
-            Err(NotWoken::Interrupted) => unreachable!("it is not interruptible"),
+            Err(NotWoken::Interrupted) => fail(libc::EINTR),
             Err(NotWoken::Differs) => fail(if readable { libc::EAGAIN } else { libc::EFAULT }),
         }
     }

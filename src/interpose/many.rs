@@ -10,7 +10,7 @@ use std::time::Duration;
 use libc::{epoll_event, fd_set, nfds_t, pollfd, sigset_t, timespec, timeval};
 
 use super::caller::{duration, green};
-use super::cancel::{announced_call, point};
+use super::cancel::{self, Ends, announced_call, point};
 use super::descriptor::{self, Direction, Ready, until_ready};
 use super::user_memory;
 use crate::park::thread::ThreadRef;
@@ -102,8 +102,8 @@ fn until(me: ThreadRef, polled: &[pollfd], wait: Wait, look: impl Fn() -> c_int)
             return Some(found);
         }
         if polled.iter().all(|it| it.fd < 0) {
-            super::clocks::rest_until(wait.deadline);
-            return Some(look());
+            let ended = super::clocks::rest_until(wait.deadline);
+            return Some(ended.map_or_else(fail, |()| look()));
         }
         let (descriptor, direction) = match &any {
             Some(any) => any,
@@ -114,10 +114,10 @@ fn until(me: ThreadRef, polled: &[pollfd], wait: Wait, look: impl Fn() -> c_int)
             return None;
         }
         is_woken = true;
-        match until_ready(me, descriptor, direction, wait) {
+        match until_ready(me, descriptor, direction, wait, Ends::Always) {
             Ready::Yes => {}
             Ready::TimedOut => return Some(look()),
-            Ready::Cut => return Some(fail(libc::ECANCELED)),
+            Ready::Cut => return Some(fail(cancel::code_of_end())),
             Ready::Unknown => return None,
         }
     }

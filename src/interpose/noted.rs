@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use libc::{sighandler_t, socklen_t};
 
+use super::cancel;
 use crate::sys::next;
 
 /// Some socket has, or had, a timeout.
@@ -132,3 +133,21 @@ installers! {
     sysv_signal notes UNMASKED, HANDLERS;
     __sysv_signal notes UNMASKED, HANDLERS;
 }
+
+/// Defines functions of the C library that jump. They do not return.
+macro_rules! jumps {
+    ($($name:ident)*) => {$(
+        #[doc = concat!("See the C library's `", stringify!($name), "`.")]
+        ///
+        /// # Safety
+        /// As the C library's function.
+        #[unsafe(no_mangle)]
+        pub(super) unsafe extern "C-unwind" fn $name(buffer: *mut c_void, value: c_int) {
+            cancel::jumps();
+            // SAFETY: the caller's promise.
+            unsafe { next::$name(buffer, value) }
+        }
+    )*};
+}
+
+jumps! { longjmp _longjmp siglongjmp __longjmp_chk }

@@ -7,7 +7,7 @@ use libc::{mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespec};
 
 use super::bytes::{all, all_parts};
 use super::caller::green;
-use super::cancel::{announced_call, in_call, point};
+use super::cancel::{self, Ends, announced_call, in_call, point};
 use super::descriptor::{self, Direction, Outcome, Ready};
 use crate::park::backend;
 use crate::park::thread::ThreadRef;
@@ -376,9 +376,10 @@ pub(super) unsafe extern "C-unwind" fn connect(fd: c_int, to: *const sockaddr, l
         let wait = descriptor::limit(fd, Direction::Write);
         // An event of an earlier descriptor of this number says nothing of this one.
         while !descriptor::is_ready(fd, Direction::Write) {
-            match descriptor::until_ready(me, fd, Direction::Write, wait) {
+            match descriptor::until_ready(me, fd, Direction::Write, wait, Ends::AsAsked) {
                 Ready::Yes => {}
-                Ready::TimedOut | Ready::Cut => return fail(libc::EINPROGRESS),
+                Ready::TimedOut => return fail(libc::EINPROGRESS),
+                Ready::Cut => return fail(cancel::code_of_end()),
                 Ready::Unknown => {
                     let mut polled = libc::pollfd { fd, events: libc::POLLOUT, revents: 0 };
                     // SAFETY: one descriptor, as said.

@@ -47,6 +47,9 @@
 //! the thread allows it there (`interpose/cancel.rs`). The handler makes it call a function that unwinds.
 //! That is also so in a library that is loaded before the program, where no thread is preempted.
 //!
+//! **Signals for one thread.** It also makes a thread take the signals that others have sent to it
+//! (`interpose/cancel/signals.rs`).
+//!
 //! **Hand-off.** A thread may refuse twice in a row, or signals may not be available (`Pinned`, forbidden,
 //! valgrind). Then its LWP's slot goes to a spare. The thread goes on as a kernel thread among others, until
 //! it next calls the runtime.
@@ -92,6 +95,7 @@ pub(super) fn prepare(rung: ThreadRegister, signal: Option<i32>) -> io::Result<b
 /// Handles the signal where no thread is preempted by it: see [`ends`].
 fn end(at: &mut Interrupted<'_>) {
     if at.is_marked() {
+        let _ = cancel::send_at(at.mask().bits(), at.in_own_library());
         ends(at);
     }
 }
@@ -163,13 +167,15 @@ fn decide(at: &mut Interrupted<'_>) {
         return;
     }
     let asked = lwp.request.take();
+    let has_signals = cancel::send_at(at.mask().bits(), at.in_own_library());
     if ends(at) {
         return;
     }
     let Some(asked) = asked else { return };
     // Otherwise it has given the LWP up by itself meanwhile.
     let Some(green) = green.filter(|_| lwp.tick.get() == asked.tick) else { return };
-    if !may_preempt(green, lwp, at) {
+    if has_signals || !may_preempt(green, lwp, at) {
+        // Their handlers are about to run, on this kernel thread.
         lwp.request.refuse(asked.tick);
     } else if at.in_library() && !may_leave_library(asked.manner, at) {
         lwp.request.defer(asked.tick);

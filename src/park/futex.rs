@@ -26,6 +26,7 @@
 //! threads, the kernel gives the proof: it is asked, unless as many threads as were meant have been woken.
 
 pub(crate) mod cut;
+pub(crate) mod errands;
 pub(crate) mod left;
 pub(crate) mod semaphore_word;
 

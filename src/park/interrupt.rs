@@ -144,6 +144,22 @@ impl ThreadRef {
         }
     }
 
+    /// Ends the thread's wait if that can be interrupted, and is not over. The flag stays as it is. `note`
+    /// runs before the wait ends, if there is one: with it, the thread tells this from an interrupt. The
+    /// caller holds a counted reference, and no queue lock.
+    #[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
+    pub(crate) fn end_sleep(self, note: impl FnOnce()) {
+        // As in `permit::unpark`: no preemption between winning the sleep and the wake-up.
+        let _no_preempt = NoPreempt::hold();
+        let known = || {
+            note();
+            Some(self.backend())
+        };
+        if let Some((backend, word)) = self.core().interrupt.win(known) {
+            backend.wake(self, word);
+        }
+    }
+
     /// Ends the wait of a thread of the runtime at `home`, if that wait can be interrupted. Any thread may
     /// have the core. The [`Spawner::interrupts_all`](super::backend::Spawner) of that runtime already
     /// returns `true`.

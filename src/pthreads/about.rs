@@ -1,22 +1,15 @@
 //! What can be asked and set of a thread by its `pthread_t`.
 //!
 //! A green thread has no kernel thread of its own. So what is the kernel's to give or to tell is refused:
-//! processors, policies, a clock of its processor time. A signal for one goes to the process: to a thread that
-//! waits for it (`sigwait`), or to a handler in any thread.
+//! processors, policies, a clock of its processor time.
 
 use std::ffi::{CStr, c_char, c_int};
 
-use libc::{clockid_t, cpu_set_t, pid_t, pthread_attr_t, pthread_t, sched_param, sigval, size_t};
+use libc::{clockid_t, cpu_set_t, pthread_attr_t, pthread_t, sched_param, size_t};
 
 use super::record::{self, NAME, Record};
 use crate::sys::mmap::page_size;
 use crate::sys::next;
-
-/// Returns this process.
-fn process() -> pid_t {
-    // SAFETY: no arguments.
-    unsafe { libc::getpid() }
-}
 
 /// See `pthread_self(3)`.
 #[unsafe(no_mangle)]
@@ -94,50 +87,6 @@ unsafe extern "C" fn pthread_getattr_np(thread: pthread_t, attributes: *mut pthr
     let low = std::ptr::with_exposed_provenance_mut(stack.start);
     // SAFETY: initialized above.
     unsafe { libc::pthread_attr_setstack(attributes, low, stack.len()) }
-}
-
-/// See `pthread_kill(3)`.
-///
-/// # Safety
-/// As the C library's function.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn pthread_kill(thread: pthread_t, signal: c_int) -> c_int {
-    // SAFETY: the caller's promise.
-    let Some(record) = (unsafe { Record::of(thread) }) else {
-        // SAFETY: the caller's promise.
-        return unsafe { next::pthread_kill(thread, signal) };
-    };
-    if signal == 0 || record.has_ended() {
-        // POSIX has no error for a thread that has ended, and can still be joined.
-        return if (0..=libc::SIGRTMAX()).contains(&signal) { 0 } else { libc::EINVAL };
-    }
-    let code = if record.is_own() {
-        // The kernel thread that it runs on gets the signal before this returns.
-        // SAFETY: no memory is involved.
-        unsafe { libc::raise(signal) }
-    } else {
-        // SAFETY: no memory is involved.
-        unsafe { libc::kill(process(), signal) }
-    };
-    if code == 0 { 0 } else { next::errno() }
-}
-
-/// See `pthread_sigqueue(3)`.
-///
-/// # Safety
-/// As the C library's function.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn pthread_sigqueue(thread: pthread_t, signal: c_int, value: sigval) -> c_int {
-    // SAFETY: the caller's promise.
-    let Some(record) = (unsafe { Record::of(thread) }) else {
-        // SAFETY: the caller's promise.
-        return unsafe { next::pthread_sigqueue(thread, signal, value) };
-    };
-    if record.has_ended() {
-        return libc::ESRCH;
-    }
-    // SAFETY: no memory is involved.
-    if unsafe { libc::sigqueue(process(), signal, value) } == 0 { 0 } else { next::errno() }
 }
 
 /// See `pthread_getcpuclockid(3)`.

@@ -1,6 +1,8 @@
 //! A barrier that a thread may destroy as soon as it has passed it. `sync/visitors.rs` says how.
 
+use crate::interpose::cancel;
 use crate::park::reason::WaitReason;
+use crate::park::wait::{Wait, WaitError};
 use crate::sync;
 use crate::sync::visitors::Visitors;
 
@@ -18,13 +20,15 @@ impl Barrier {
         Self { barrier: sync::Barrier::new(n), visitors: Visitors::none() }
     }
 
-    /// Waits until all threads of this round have come. Returns `true` in one of them.
+    /// Waits until all threads of this round have come. Returns `true` in one of them. Handlers of signals
+    /// run meanwhile.
     #[must_use]
     pub fn wait(&self) -> bool {
         self.visitors.enter();
-        let is_leader = self.barrier.wait().is_leader();
+        let pass = |wait| self.barrier.wait_with(wait);
+        let passed = cancel::lock(Wait::forever(), pass, |it| matches!(it, Err(WaitError::Interrupted)));
         self.visitors.leave();
-        is_leader
+        passed.is_ok_and(|it| it.is_leader())
     }
 
     /// Waits until each thread that has passed has left. Called before the barrier's memory is used for

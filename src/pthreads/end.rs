@@ -10,7 +10,7 @@ use libc::{clockid_t, pthread_t, timespec};
 use super::masks;
 use super::record::{self, Record};
 use super::{semaphore, start};
-use crate::interpose::cancel::{self, in_marked_call, point_of_code};
+use crate::interpose::cancel::{self, Ends, in_marked_call, point_of_code};
 use crate::interpose::{self, announced, duration, instant};
 use crate::park::futex::{self, NotWoken};
 use crate::park::wait::{Wait, WaitError};
@@ -35,7 +35,8 @@ unsafe fn join(record: &Record, value: *mut *mut c_void, wait: Wait) -> c_int {
             why
         })
     };
-    let joined = cancel::wait(wait, join, |joined| matches!(joined, Err(WaitError::Interrupted)));
+    let is_interrupted = |joined: &Result<_, _>| matches!(joined, Err(WaitError::Interrupted));
+    let joined = cancel::wait_unless(Ends::Never, wait, join, is_interrupted);
     let ended = match joined {
         Ok(ended) => ended,
         Err(why) => {
@@ -203,8 +204,8 @@ fn until_main_has_ended(deadline: Option<Instant>) -> Result<(), c_int> {
     let runs = || MAIN_HAS_ENDED.load(Ordering::Relaxed) == 0;
     let queued = |wait| futex::wait(MAIN_HAS_ENDED.as_ptr().addr(), futex::ANY, wait, runs);
     while runs() {
-        let waited = cancel::wait(Wait::by(deadline), queued, |waited| *waited == Err(NotWoken::Interrupted));
-        match waited {
+        let is_interrupted = |waited: &Result<(), NotWoken>| *waited == Err(NotWoken::Interrupted);
+        match cancel::wait_unless(Ends::Never, Wait::by(deadline), queued, is_interrupted) {
             Ok(()) | Err(NotWoken::Differs) => {}
             Err(NotWoken::TimedOut) => return Err(libc::ETIMEDOUT),
             Err(NotWoken::Interrupted) => return Err(libc::ECANCELED),

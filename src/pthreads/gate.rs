@@ -2,8 +2,8 @@
 //! says how it works.
 
 use crate::park::wait::{Wait, WaitError};
-use crate::sync::Condvar;
 use crate::sync::condvar::gate;
+use crate::sync::{Condvar, Mutex};
 
 /// Stands beside a condition variable. A zeroed one is new.
 #[derive(Debug, Default)]
@@ -36,4 +36,13 @@ impl Gate {
     pub fn close(&self) {
         self.0.close();
     }
+}
+
+/// Waits at `condvar` with `mutex`, which the running thread has locked. Returns `true`, too, if it has that
+/// again. If not, it is to lock it. Before that, handlers of signals may run, and wait for other threads.
+///
+/// # Errors
+/// As `Condvar::wait_with`.
+pub fn wait_apart(condvar: &Condvar, mutex: &Mutex<()>, wait: Wait) -> (Result<(), WaitError>, bool) {
+    condvar.wait_apart(mutex, wait)
 }

@@ -45,7 +45,7 @@ const NEVER: u64 = 1 << (libc::SIGKILL - 1) | 1 << (libc::SIGSTOP - 1) | 1 << 31
 /// What a thread blocks that blocks all signals.
 const ALL: u64 = !NEVER;
 /// Returns the signals that no green thread blocks: besides, that by which such threads are ended where they
-/// are, if a finished program asks for that.
+/// are, or told of signals, if a finished program asks for that.
 fn never() -> u64 {
     if start::is_default() && cancel::is_used() { NEVER | preempt::signal_bit() } else { NEVER }
 }
@@ -290,6 +290,9 @@ unsafe fn set_mask(
     if !old.is_null() {
         // SAFETY: the caller's place. The C library writes eight bytes, too.
         unsafe { old.cast::<u64>().write_unaligned(before) };
+    }
+    if me.is_some() {
+        cancel::send_unblocked(now);
     }
     // SAFETY: a set begins with the kernel's eight bytes.
     unsafe { (&raw mut wanted).cast::<u64>().write(now) };

@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_void};
+use std::mem::offset_of;
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
@@ -11,6 +12,7 @@ use libc::pthread_t;
 use super::kernel;
 
 use crate::interpose::cancel::{self, Cancel};
+use crate::park::futex::errands::Errand;
 use crate::park::thread::ThreadRef;
 use crate::sync::Mutex;
 use crate::sys::fork;
@@ -66,6 +68,8 @@ pub(super) struct Record {
     /// What the thread has passed to `pthread_exit`.
     pub(super) exit: Exit,
     pub(super) cancel: Cancel,
+    /// That the helper is to look at its signals (`kill.rs`).
+    pub(super) errand: Errand,
     /// How often its keys have been destroyed.
     rounds: AtomicU32,
     /// The name as C has it; the thread's own is another's concern.
@@ -81,6 +85,7 @@ impl Record {
             thread: Mutex::new(Started::default()),
             exit: Exit::default(),
             cancel: Cancel::green(),
+            errand: Errand::new(),
             rounds: AtomicU32::new(0),
             name: Mutex::new([0; NAME]),
         })
@@ -139,6 +144,22 @@ impl Record {
         let started = self.thread.lock();
         let thread = started.thread.as_ref()?.core();
         (!thread.is_done() && !thread.is_lost()).then(|| look(thread))
+    }
+
+    /// Does what [`with_thread`](Self::with_thread) does, and does not wait. `Err`: it would have to.
+    pub(super) fn try_with_thread<R>(&self, look: impl FnOnce(ThreadRef) -> R) -> Result<Option<R>, ()> {
+        let started = self.thread.try_lock().ok_or(())?;
+        let thread = started.thread.as_ref().map(Thread::core);
+        Ok(thread.filter(|thread| !thread.is_done() && !thread.is_lost()).map(look))
+    }
+
+    /// Returns the record of which this is the errand.
+    ///
+    /// # Safety
+    /// It is a record's.
+    pub(super) unsafe fn of_errand(errand: *const Errand) -> *const Self {
+        // SAFETY: the caller's promise.
+        unsafe { errand.byte_sub(offset_of!(Self, errand)) }.cast()
     }
 
     /// Returns `true` if the thread runs no code of the program any more. Async-signal-safe.
@@ -249,6 +270,7 @@ pub(super) fn begin(record: Arc<Record>) {
         // SAFETY: the key exists, and its destructor takes a share.
         unsafe { libc::pthread_setspecific(key, share.cast()) };
     }
+    cancel::begin_signals();
 }
 
 /// Notes that the running thread, which is a kernel thread, was counted.
@@ -308,6 +330,7 @@ unsafe extern "C" fn end(share: *mut c_void) {
     }
     OWN.set(ptr::null());
     cancel::end();
+    record.cancel.forget_signals();
     // SAFETY: the share that `begin` stored, taken once.
     drop(unsafe { Arc::from_raw(share.cast::<Record>().cast_const()) });
     if super::start::is_default() {

@@ -12,6 +12,7 @@ use std::time::Instant;
 use libc::timespec;
 
 use super::start::{may_lock, start_helper};
+use crate::interpose::cancel::Ends;
 use crate::interpose::{self, cancel};
 use crate::park::futex::left::Left;
 use crate::park::futex::semaphore_word::SemaphoreWord;
@@ -56,8 +57,8 @@ impl Semaphore {
     /// Takes a post; waits for it if need be, at most until `deadline`.
     ///
     /// # Errors
-    /// `ETIMEDOUT`, and in a kernel thread `EINTR`. In a cancellation point also `ECANCELED`: it ends the
-    /// thread.
+    /// `ETIMEDOUT`, and `EINTR` if a handler of a signal has run meanwhile. In a cancellation point also
+    /// `ECANCELED`: it ends the thread.
     pub fn wait(&self, deadline: Option<Instant>) -> Result<(), c_int> {
         self.0.take(|word| {
             help();
@@ -117,10 +118,11 @@ fn sleep(word: &SemaphoreWord, deadline: Option<Instant>) -> Result<(), c_int> {
         return cancel::sleep_at(futex, || in_kernel(futex, deadline));
     }
     let queued = |wait| futex::wait(futex.addr(), futex::ANY, wait, || word.value() == 0);
-    match cancel::wait(Wait::by(deadline), queued, |waited| *waited == Err(NotWoken::Interrupted)) {
+    let is_interrupted = |waited: &Result<(), NotWoken>| *waited == Err(NotWoken::Interrupted);
+    match cancel::wait_unless(Ends::AsAsked, Wait::by(deadline), queued, is_interrupted) {
         Ok(()) | Err(NotWoken::Differs) => Ok(()),
         Err(NotWoken::TimedOut) => Err(libc::ETIMEDOUT),
-        Err(NotWoken::Interrupted) => Err(libc::ECANCELED),
+        Err(NotWoken::Interrupted) => Err(cancel::code_of_end()),
     }
 }
 

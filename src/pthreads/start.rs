@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use libc::{pthread_attr_t, pthread_t};
 
 use super::record::{self, Record, Value};
-use super::{end, kernel, masks};
+use super::{end, kernel, kill, masks};
 use crate::arch::{self, Landing, LandingBuffer};
 use crate::fiber::stack;
 use crate::interpose::{self, cancel};
@@ -369,6 +369,9 @@ fn start(
     // The thread, and those that it tells its name, must find its handle.
     let mut own = record.thread.lock();
     let counts = is_default();
+    if cancel::are_signals_used() {
+        kill::help();
+    }
     if counts {
         record::count();
         masks::begin(spawner, creators, mask);

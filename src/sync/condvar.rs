@@ -231,6 +231,18 @@ impl Condvar {
         self.wait_raw(mutex, wait)
     }
 
+    /// Waits with `mutex`, which the caller has locked. Returns `true`, too, if the caller has it again. If
+    /// not, it is to lock it, and may do something else before.
+    #[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
+    pub(crate) fn wait_apart(&self, mutex: &super::Mutex<()>, wait: Wait) -> (Result<(), WaitError>, bool) {
+        if let Err(why) = wait.begin() {
+            return (Err(why), true);
+        }
+        // SAFETY: the caller's, which has locked it.
+        let (waited, has_mutex) = self.protocol.wait_apart(unsafe { mutex.raw() }, wait);
+        (waited.map_err(WaitError::reported), has_mutex)
+    }
+
     /// Waits with `mutex`. The caller has locked it, and has it again when this returns (or panics).
     #[inline]
     pub(super) fn wait_raw(&self, mutex: &RawMutex, wait: Wait) -> Result<(), WaitError> {

@@ -204,6 +204,13 @@ impl SignalMask {
         self.0
     }
 
+    /// Returns a bit for each signal, the lowest for signal 1.
+    #[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
+    pub(crate) fn bits(&self) -> u64 {
+        // SAFETY: the C library's type begins with the kernel's eight bytes.
+        unsafe { (&raw const self.0).cast::<u64>().read() }
+    }
+
     /// Returns the calling thread's mask.
     pub(crate) fn of_caller() -> Self {
         // SAFETY: plain data, filled in below.

@@ -240,8 +240,11 @@ next! {
     fn pthread_getschedparam(thread: pthread_t, policy: *mut c_int, parameters: *mut sched_param) -> c_int;
     fn pthread_setschedparam(thread: pthread_t, policy: c_int, parameters: *const sched_param) -> c_int;
     fn pthread_setschedprio(thread: pthread_t, priority: c_int) -> c_int;
-    fn sigwait(set: *const sigset_t, signal: *mut c_int) -> c_int;
-    fn sigwaitinfo(set: *const sigset_t, info: *mut siginfo_t) -> c_int;
+    fn sigpending(set: *mut sigset_t) -> c_int;
+    fn longjmp(buffer: *mut c_void, value: c_int) -> ();
+    fn _longjmp(buffer: *mut c_void, value: c_int) -> ();
+    fn siglongjmp(buffer: *mut c_void, value: c_int) -> ();
+    fn __longjmp_chk(buffer: *mut c_void, value: c_int) -> ();
     fn sigtimedwait(set: *const sigset_t, info: *mut siginfo_t, timeout: *const timespec) -> c_int;
     fn flock(fd: c_int, operation: c_int) -> c_int;
     fn fsync(fd: c_int) -> c_int;

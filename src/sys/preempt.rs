@@ -347,6 +347,24 @@ struct Info {
     _rest: [u8; 96],
 }
 
+impl Info {
+    /// Makes that of a signal with a value, or of one that was sent to a thread without one.
+    fn new(signal: c_int, value: Option<usize>, uid: libc::uid_t) -> Self {
+        Self {
+            signal,
+            errno: 0,
+            // The C library says so of one that the kernel marks as a thread's (`SI_TKILL`).
+            code: if value.is_some() { libc::SI_QUEUE } else { libc::SI_USER },
+            _pad: 0,
+            // SAFETY: no arguments.
+            pid: unsafe { libc::getpid() },
+            uid,
+            value: value.unwrap_or(0),
+            _rest: [0; 96],
+        }
+    }
+}
+
 /// Lets `signal` through to the calling kernel thread, which may have been started with it blocked.
 pub(crate) fn unblock(signal: c_int) {
     exchange_mask(libc::SIG_UNBLOCK, Some(1 << (signal - 1)));
@@ -358,22 +376,35 @@ pub(crate) fn unblock(signal: c_int) {
 /// `ESRCH` if there is no such thread; `NotFound` if no handler was installed; what a sandbox answers.
 pub(crate) fn send(tid: Tid) -> io::Result<()> {
     let handler = HANDLER.get().ok_or(io::ErrorKind::NotFound)?;
-    // SAFETY: no memory is involved.
-    let pid = unsafe { libc::getpid() };
-    let info = Info {
-        signal: handler.signal,
-        errno: 0,
-        code: libc::SI_QUEUE,
-        _pad: 0,
-        pid,
-        uid: 0,
-        value: cookie().expose_provenance(),
-        _rest: [0; 96],
-    };
+    queue(tid, &Info::new(handler.signal, Some(cookie().expose_provenance()), 0))
+}
+
+/// Sends a signal to a kernel thread of this process.
+fn queue(tid: Tid, info: &Info) -> io::Result<()> {
     // SAFETY: reads the information, which is as long as the kernel's type.
-    let rc =
-        unsafe { libc::syscall(libc::SYS_rt_tgsigqueueinfo, pid, tid, handler.signal, ptr::from_ref(&info)) };
+    let rc = unsafe {
+        libc::syscall(libc::SYS_rt_tgsigqueueinfo, info.pid, tid, info.signal, ptr::from_ref(info))
+    };
     if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Sends a signal with a value to the calling kernel thread, as `sigqueue` does. Async-signal-safe.
+///
+/// # Errors
+/// `EAGAIN` if the kernel has no memory for it.
+#[cfg(all(feature = "interpose", target_env = "gnu"))]
+pub(crate) fn queue_here(signal: c_int, value: usize) -> io::Result<()> {
+    // SAFETY: no arguments.
+    queue(system::gettid(), &Info::new(signal, Some(value), unsafe { libc::getuid() }))
+}
+
+/// Returns what `sigwaitinfo` says of a signal that a thread of this process has sent, perhaps with a value.
+#[cfg(all(feature = "interpose", target_env = "gnu"))]
+pub(crate) fn info(signal: c_int, value: Option<usize>) -> libc::siginfo_t {
+    // SAFETY: no arguments.
+    let info = Info::new(signal, value, unsafe { libc::getuid() });
+    // SAFETY: the same type, as the kernel has it.
+    unsafe { std::mem::transmute(info) }
 }
 
 /// Returns `true` if this crate's own thread-locals may be read in the handler.

@@ -138,6 +138,19 @@ pub(crate) fn send(_tid: Tid) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
+/// Returns an error.
+#[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
+pub(crate) fn queue_here(_signal: c_int, _value: usize) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Returns one that says nothing.
+#[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
+pub(crate) fn info(_signal: c_int, _value: Option<usize>) -> libc::siginfo_t {
+    // SAFETY: plain data.
+    unsafe { std::mem::zeroed() }
+}
+
 /// Returns `false`. It is not called in a handler.
 pub(crate) fn own_thread_locals_are_static() -> bool {
     false

@@ -30,7 +30,7 @@ pub(super) fn send_abort() {
 /// The C library addresses that to the id in the calling thread's block. For a green thread, the kernel has
 /// no thread with that id. glibc asks the kernel. musl sends nothing, and `abort` would crash by another
 /// signal.
-pub(super) fn send_here(signal: libc::c_int) {
+pub(crate) fn send_here(signal: libc::c_int) {
     #[cfg(target_os = "linux")]
     {
         let (process, thread) = (std::process::id(), super::system::gettid());

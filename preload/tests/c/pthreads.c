@@ -930,7 +930,7 @@ static void *has_masked(void *argument)
     sigset_t set;
 
     EXPECT(pthread_sigmask(SIG_SETMASK, NULL, &set) == 0);
-    EXPECT(sigismember(&set, SIGURG) == 1 && sigismember(&set, SIGUSR2) == 0);
+    EXPECT(sigismember(&set, SIGVTALRM) == 1 && sigismember(&set, SIGUSR2) == 0);
     return argument;
 }
 
@@ -941,7 +941,7 @@ static void masks(void)
     sigset_t set;
 
     sigemptyset(&set);
-    sigaddset(&set, SIGURG);
+    sigaddset(&set, SIGVTALRM);
     EXPECT(pthread_attr_init(&attributes) == 0);
     EXPECT(pthread_attr_setsigmask_np(&attributes, &set) == 0);
     EXPECT(pthread_create(&thread, &attributes, has_masked, NULL) == 0);

@@ -4,11 +4,13 @@ use std::ffi::c_int;
 use std::ptr;
 use std::sync::atomic::Ordering;
 
-use super::{ANYWHERE, CUT, Cancel, is_used, own};
+use super::signals::{self, Ends};
+use super::{ANYWHERE, CUT, Cancel, POKED, REQUESTED, are_signals_used, is_used, own};
 use crate::interpose::caller::announced;
 use crate::park::current;
 use crate::park::wait::Wait;
 use crate::sys::next::{self, errno, fail};
+use crate::sys::preempt::keep_errno;
 
 /// Ends the running thread if another has asked for that. It unwinds.
 #[inline]
@@ -31,30 +33,40 @@ pub fn point<R>(call: impl FnOnce() -> R) -> R {
     test();
     let result = undisturbed(call);
     if let Some(own) = own()
-        && own.has(CUT | ANYWHERE)
-        && (own.has(CUT) || own.is_due())
+        && own.has(CUT | ANYWHERE | POKED)
     {
+        end_point(own);
+    }
+    result
+}
+
+/// Does what is to be done at the end of a call that is a cancellation point. Unwinds if the thread ends.
+#[cold]
+fn end_point(own: &Cancel) {
+    if own.has(POKED) {
+        // The program looks at it next.
+        keep_errno(signals::run_handlers);
+    }
+    if own.has(CUT) || own.has(ANYWHERE) && own.is_due() {
         own.change(CUT, false);
         own.act();
     }
-    result
 }
 
 /// Returns `true` if calls that seldom wait are cancellation points here. They are none where this crate
 /// calls them in another call, such as `close` where a value is dropped.
 #[inline]
 pub(in crate::interpose) fn is_outside() -> bool {
-    // Relaxed: the thread's own.
-    is_used() && !own().is_some_and(|own| own.within.load(Ordering::Relaxed))
+    is_used() && own().is_none_or(|own| own.frame() == 0)
 }
 
 /// Calls `call`, in which the running thread is ended nowhere but in calls of the C library.
 #[inline]
 pub fn undisturbed<R>(call: impl FnOnce() -> R) -> R {
     let Some(own) = own() else { return call() };
-    // Relaxed, all: the thread's own.
-    let outside = own.within.load(Ordering::Relaxed);
-    own.within.store(true, Ordering::Relaxed);
+    let (outside, frame) = (own.frame(), 0_u8);
+    // Relaxed, both: the thread's own.
+    own.within.store((&raw const frame).addr(), Ordering::Relaxed);
     let result = call();
     own.within.store(outside, Ordering::Relaxed);
     result
@@ -104,23 +116,92 @@ pub fn point_of_code(mut call: impl FnMut() -> c_int) -> c_int {
 }
 
 /// Returns `true` if a request has ended a wait of this call. It makes no other wait, and returns.
-pub(crate) fn is_cut() -> bool {
+fn is_cut() -> bool {
     own().is_some_and(|own| own.has(CUT))
 }
 
-/// Makes a wait that a request ends, too. `call` waits, and `is_interrupted` tells from its result if an
-/// interrupt has ended that. Only used in a [`point`].
-pub fn wait<R>(wait: Wait, mut call: impl FnMut(Wait) -> R, is_interrupted: impl Fn(&R) -> bool) -> R {
-    if !is_used() || !own().is_some_and(Cancel::listens) {
-        return call(wait);
+/// Returns the code of a call whose wait has ended for a request (`ECANCELED`), or for a handler of a signal.
+pub(crate) fn code_of_end() -> c_int {
+    if is_cut() { libc::ECANCELED } else { libc::EINTR }
+}
+
+/// Makes a wait that a request ends, too, or a signal for the thread: the thread is then woken for nothing.
+/// `call` waits, and `is_interrupted` tells from its result if an interrupt has ended that. Only used in a
+/// [`point`].
+pub fn wait<R>(wait: Wait, call: impl FnMut(Wait) -> R, is_interrupted: impl Fn(&R) -> bool) -> R {
+    wait_unless(Ends::ForNothing, wait, call, is_interrupted)
+}
+
+/// Makes a wait that neither a request nor a signal ends, and in which handlers of signals run. For the
+/// arguments, see [`wait`].
+#[inline]
+pub fn lock<R>(wait: Wait, call: impl FnMut(Wait) -> R, is_interrupted: impl Fn(&R) -> bool) -> R {
+    wait_outside(Ends::Never, wait, call, is_interrupted)
+}
+
+/// Returns `true` if handlers of signals run in locks of the running thread.
+#[inline]
+pub fn handles_signals() -> bool {
+    are_signals_used() && own().is_some_and(|own| !own.is_kernel)
+}
+
+/// Makes a wait that is no cancellation point, and that handlers of signals end, as `ends` says. For the
+/// other arguments, see [`wait`].
+pub(crate) fn wait_outside<R>(
+    ends: Ends,
+    wait: Wait,
+    mut call: impl FnMut(Wait) -> R,
+    is_interrupted: impl Fn(&R) -> bool,
+) -> R {
+    if handles_signals() {
+        let result = listen(|_| false, ends, wait, call, is_interrupted);
+        keep_errno(signals::run_handlers);
+        result
+    } else {
+        call(wait)
     }
-    let result = call(wait.interruptible());
-    if !is_interrupted(&result) || own().is_some_and(Cancel::cut) {
-        return result;
+}
+
+/// Makes a wait that a request ends, too, or handlers of signals, as `ends` says. For the other arguments,
+/// see [`wait`].
+pub(crate) fn wait_unless<R>(
+    ends: Ends,
+    wait: Wait,
+    call: impl FnMut(Wait) -> R,
+    is_interrupted: impl Fn(&R) -> bool,
+) -> R {
+    listen(Cancel::cut, ends, wait, call, is_interrupted)
+}
+
+/// Makes a wait that ends if `is_cut` returns `true` after an interrupt, too, or for a signal.
+fn listen<R>(
+    is_cut: impl Fn(&Cancel) -> bool,
+    ends: Ends,
+    wait: Wait,
+    mut call: impl FnMut(Wait) -> R,
+    is_interrupted: impl Fn(&R) -> bool,
+) -> R {
+    let Some(own) = own().filter(|own| is_used() && own.may_wake()) else { return call(wait) };
+    let mut is_noted = false;
+    loop {
+        own.forget_nudge();
+        let result = call(wait.interruptible());
+        if !is_interrupted(&result) || is_cut(own) {
+            return result;
+        }
+        match own.ends_wait(ends) {
+            Some(true) => return result,
+            Some(false) => {}
+            None if ends == Ends::ForNothing => return result,
+            // The request is for a later point.
+            None if own.has(REQUESTED) && !std::mem::replace(&mut is_noted, true) => {}
+            None => {
+                // The program's own interrupt, or the end of a runtime. It is for a wait that asks for that.
+                current::current().interrupt();
+                return call(wait);
+            }
+        }
     }
-    // The program's own interrupt, or the end of a runtime. It is for a wait that asks for that.
-    current::current().interrupt();
-    call(wait)
 }
 
 /// Makes such a call, announced.

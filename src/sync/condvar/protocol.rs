@@ -154,6 +154,26 @@ impl Protocol {
         }
     }
 
+    /// Waits as [`wait`](Self::wait) does, but does not wait for the mutex. Returns `true`, too, if the
+    /// caller has it.
+    #[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
+    pub(super) fn wait_apart(&self, mutex: &RawMutex, wait: Wait) -> (Result<(), WaitError>, bool) {
+        let validate = || self.waits_with.join(mutex, is_kernel());
+        let options = Options::new(WaitReason::Condvar, wait);
+        loop {
+            match wait_queue::wait_with(self.key(), &options, validate, mutex) {
+                Ok(Woken::Granted(NOTIFIED)) => return (Ok(()), false),
+                Ok(Woken::Granted(token)) => {
+                    mutex.acquire_after(token);
+                    return (Ok(()), true);
+                }
+                // As in `left_queue`.
+                Ok(Woken::Ended { why, moved }) => return (if moved { Ok(()) } else { Err(why) }, false),
+                Err(_) => self.forget_other_mutex(mutex),
+            }
+        }
+    }
+
     /// Forgets the mutex of waiters that have left, or panics if threads wait with another mutex than this.
     #[cold]
     fn forget_other_mutex(&self, mutex: &RawMutex) {

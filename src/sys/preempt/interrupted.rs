@@ -87,7 +87,7 @@ impl<'a> Interrupted<'a> {
 
     /// Returns the signals that were blocked. If they are not those that the kernel thread usually blocks, it
     /// was in another signal handler. Or it was in a function that must not be disturbed.
-    pub(super) fn mask(&self) -> Mask {
+    pub(crate) fn mask(&self) -> Mask {
         // SAFETY: the kernel writes eight bytes, however long the C library's type is.
         Mask(unsafe { (&raw const self.context.uc_sigmask).cast::<u64>().read() })
     }

@@ -1,0 +1,100 @@
+/*
+ * A handler of a signal leaves a cancellation point by a jump. A request to end the thread then waits for the
+ * next one, and does not end the thread where it is. It prints "ok" at the end.
+ */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ipc.h>
+#include <sys/msg.h>
+#include <unistd.h>
+
+#define CHECK(condition) ((condition) ? (void)0 : fail(__LINE__, #condition))
+
+static void fail(int line, const char *what)
+{
+    printf("line %d: %s\n", line, what);
+    fflush(stdout);
+    _exit(1);
+}
+
+static __thread sigjmp_buf out;
+static volatile int jumped, asked, survived;
+static int queue, ends[2];
+
+static void on_signal(int signal)
+{
+    (void)signal;
+    siglongjmp(out, 1);
+}
+
+static void in_message(void)
+{
+    struct { long kind; char text[8]; } message;
+
+    msgrcv(queue, &message, sizeof message.text, 0, 0);
+}
+
+static void in_pause(void)
+{
+    pause();
+}
+
+static void in_read(void)
+{
+    char byte;
+
+    (void)!read(ends[0], &byte, 1);
+}
+
+static void *jumps(void *call)
+{
+    char *text;
+
+    if (sigsetjmp(out, 1) == 0) {
+        for (;;)
+            (*(void (**)(void))call)();
+    }
+    jumped = 1;
+    while (!asked) {
+        text = malloc(1 << 16);
+        memset(text, 1, 1 << 16);
+        free(text);
+    }
+    survived = 1;
+    for (;;)
+        pthread_testcancel();
+    return NULL;
+}
+
+static void (*const calls[])(void) = { in_message, in_pause, in_read };
+
+int main(void)
+{
+    pthread_t thread;
+    void *value;
+    size_t n;
+
+    CHECK((queue = msgget(IPC_PRIVATE, 0600)) >= 0 && pipe(ends) == 0);
+    signal(SIGUSR1, on_signal);
+    for (n = 0; n < sizeof calls / sizeof calls[0]; n++) {
+        jumped = asked = survived = 0;
+        CHECK(pthread_create(&thread, NULL, jumps, (void *)&calls[n]) == 0);
+        /* It waits by then, as a rule. */
+        usleep(20000);
+        CHECK(pthread_kill(thread, SIGUSR1) == 0);
+        while (!jumped)
+            usleep(1000);
+        CHECK(pthread_cancel(thread) == 0);
+        usleep(20000);
+        asked = 1;
+        CHECK(pthread_join(thread, &value) == 0 && value == PTHREAD_CANCELED && survived);
+    }
+    msgctl(queue, IPC_RMID, NULL);
+    printf("ok\n");
+    return 0;
+}

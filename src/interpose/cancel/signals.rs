@@ -1,0 +1,352 @@
+//! Signals for one green thread (`pthread_kill`), from the sender to the handler.
+//!
+//! **Problem.** A handler is to run in that thread, wherever it is: on an LWP, in a queue, in its wait. The
+//! kernel knows LWPs alone, and the thread may leave one before a signal comes there.
+//!
+//! **Rejected.** *To send the signal to the LWP*: the handler could run in another thread. *To call the
+//! handler from this crate*: the kernel knows best what a signal does, and which alternate stack and mask it
+//! needs. *To let each switch look for signals*: all threads would pay.
+//!
+//! **Shape.** A signal waits in its thread's [`Pending`](crate::park::pending), with what is known of it in
+//! `values`. The thread sends it to the kernel thread on which it stands, when that does not block it. So the
+//! kernel calls the handler there, before another instruction of the thread. That is done
+//!
+//! - by the handler of the preemption signal, which finds the thread where it computes or is in a call
+//!   ([`send_at`]);
+//! - by the thread itself, when a wait has ended for that ([`wait`](super::wait)), at the end of a call that
+//!   is a cancellation point, and where it changes its mask ([`send_unblocked`]).
+//!
+//! A helper sees to both, and tries again until the signal is taken (`pthreads/kill.rs`). It tells a thread
+//! of nothing that this blocks (`park/pending.rs`).
+//!
+//! **Handlers of signals** stay on their LWP. So what comes meanwhile is sent to the kernel at once, which
+//! keeps it while the handler blocks it.
+//!
+//! **Not here**: this crate's own critical sections. The handler of the preemption signal leaves them alone.
+
+use std::ffi::c_int;
+use std::mem;
+use std::ptr;
+use std::sync::atomic::Ordering;
+
+use libc::{siginfo_t, sigset_t};
+
+use super::values::{self, Sent};
+use super::{Cancel, POKED, SURVIVES, is_used, own, own_in_handler};
+use crate::park::thread::ThreadRef;
+use crate::sys::kthread::SignalMask;
+use crate::sys::{next, preempt};
+
+/// How the handlers of signals that have run meanwhile end a wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ends {
+    /// Any does (`nanosleep`, `poll`).
+    Always,
+    /// One does that was installed without `SA_RESTART`.
+    AsAsked,
+    /// None does.
+    Never,
+    /// The wait ends for less, and the caller waits again if it must.
+    ForNothing,
+}
+
+/// What handlers have run.
+#[derive(Clone, Copy, Debug, Default)]
+struct Ran {
+    any: bool,
+    /// One that was installed without `SA_RESTART`.
+    ending: bool,
+}
+
+/// The first signal that waits as often as it is sent.
+const FIRST_QUEUED: c_int = 32;
+/// How often a thread is left alone that is in this crate's code.
+const PATIENCE: u32 = 4;
+/// How many signals are sent at a time.
+const MOST: usize = 128;
+
+/// Returns the signal's bit.
+fn bit(signal: c_int) -> u64 {
+    1 << (signal - 1)
+}
+
+/// Returns a bit for each signal of a set, the lowest for signal 1.
+fn bits(set: &sigset_t) -> u64 {
+    // SAFETY: the C library's type begins with the kernel's eight bytes.
+    unsafe { ptr::from_ref(set).cast::<u64>().read() }
+}
+
+impl Cancel {
+    fn number(&self) -> usize {
+        ptr::from_ref(self).addr()
+    }
+
+    /// Adds a signal for the thread, perhaps with a value. Async-signal-safe.
+    ///
+    /// # Errors
+    /// `EAGAIN` if too many wait.
+    pub(crate) fn add_signal(&self, signal: c_int, value: Option<usize>) -> Result<(), c_int> {
+        let is_queued = signal >= FIRST_QUEUED;
+        if !is_queued && self.pending.get() & bit(signal) != 0 {
+            // The look is enough: the thread takes it later than this.
+            return Ok(());
+        }
+        if is_queued || value.is_some() {
+            let is_kept = values::keep(self.number(), Sent { signal, value });
+            if !is_kept && is_queued {
+                return Err(libc::EAGAIN);
+            }
+        }
+        self.pending.add(bit(signal));
+        Ok(())
+    }
+
+    /// Takes one of these signals. Called by the thread, which has this.
+    fn take_signal(&self, of: u64) -> Option<Sent> {
+        loop {
+            let signal = self.pending.take(of)?.cast_signed();
+            let is_queued = signal >= FIRST_QUEUED;
+            match values::take(self.number(), signal) {
+                Some((sent, mut others)) => {
+                    if others && is_queued {
+                        self.pending.add(bit(signal));
+                    }
+                    // Two threads may have sent one that waits only once.
+                    while others && !is_queued {
+                        others = values::take(self.number(), signal).is_some();
+                    }
+                    return Some(sent);
+                }
+                None if is_queued => {}
+                None => return Some(Sent { signal, value: None }),
+            }
+        }
+    }
+
+    /// Returns `true` if the kernel knows the thread, and keeps its signals.
+    pub(crate) fn is_kernels(&self) -> bool {
+        self.is_kernel || self.has(SURVIVES)
+    }
+
+    /// Returns the thread's signals.
+    pub(crate) fn signals(&self) -> u64 {
+        self.pending.get()
+    }
+
+    /// Tells the thread of its signals, if it wants one: ends its wait, or interrupts it where it is. Returns
+    /// `false` if there was no need.
+    pub(crate) fn tell(&self, thread: ThreadRef) -> bool {
+        let backend = thread.backend();
+        let is_wanted = self.pending.is_wanted(|| backend.mask_of(&thread).unwrap_or(0));
+        if is_wanted {
+            // Release: pairs with `run_handlers`.
+            self.word.fetch_or(POKED, Ordering::Release);
+            // Relaxed: the lock that is held meanwhile orders it.
+            thread.end_sleep(|| self.nudged.store(true, Ordering::Relaxed));
+            backend.interrupt_running(&thread);
+        }
+        is_wanted
+    }
+
+    /// Forgets the thread's signals.
+    pub(crate) fn forget_signals(&self) {
+        if self.pending.get() != 0 {
+            self.pending.forget();
+            values::forget(Some(self.number()));
+        }
+    }
+
+    /// Sends these signals to the kernel thread on which the running thread stands, which has this. Returns
+    /// what is going to run.
+    fn send_here(&self, of: u64) -> Ran {
+        let mut ran = Ran::default();
+        for _ in 0..MOST {
+            let Some(sent) = self.take_signal(of) else { break };
+            // SAFETY: plain data, for which zero is valid.
+            let mut action: libc::sigaction = unsafe { mem::zeroed() };
+            // SAFETY: a query into a valid place.
+            unsafe { next::sigaction(sent.signal, ptr::null(), &raw mut action) };
+            if !sent.send_here() {
+                // The helper comes again.
+                let _ = self.add_signal(sent.signal, sent.value);
+                break;
+            }
+            if !matches!(action.sa_sigaction, libc::SIG_DFL | libc::SIG_IGN) {
+                ran.any = true;
+                ran.ending |= action.sa_flags & libc::SA_RESTART == 0;
+            }
+        }
+        ran
+    }
+
+    /// Runs the handlers of the signals that wait for the running thread, which has this, and that it does
+    /// not block.
+    #[cold]
+    fn run_handlers(&self) -> Ran {
+        // Acquire: pairs with `tell`.
+        self.word.fetch_and(!POKED, Ordering::Acquire);
+        // All come at once, in the end. And the thread does not leave its LWP meanwhile.
+        let before = SignalMask::of_caller();
+        SignalMask::asynchronous().adopt();
+        let ran = self.send_here(!before.bits());
+        before.adopt();
+        ran
+    }
+
+    /// Returns `true` if the wait of the running thread, which has this, has ended for a signal and is to
+    /// end. `None`: it has ended for something else.
+    pub(super) fn ends_wait(&self, ends: Ends) -> Option<bool> {
+        // Relaxed: see `tell`.
+        if !self.nudged.load(Ordering::Relaxed) {
+            return None;
+        }
+        let ran = self.run_handlers();
+        Some(match ends {
+            Ends::Always => ran.any,
+            Ends::AsAsked => ran.ending,
+            Ends::Never => false,
+            Ends::ForNothing => true,
+        })
+    }
+
+    /// Notes that no signal has ended a wait yet. Called before each.
+    pub(super) fn forget_nudge(&self) {
+        // Relaxed: see `tell`. It is set only while the thread is in a wait that it listens in.
+        self.nudged.store(false, Ordering::Relaxed);
+    }
+}
+
+/// Sends a signal to the running thread, which does not block it, perhaps with a value.
+///
+/// # Errors
+/// `EAGAIN` if the kernel has no memory for it.
+pub(crate) fn send_signal_here(signal: c_int, value: Option<usize>) -> Result<(), c_int> {
+    // The thread does not leave its LWP meanwhile.
+    let before = SignalMask::of_caller();
+    SignalMask::asynchronous().adopt();
+    let is_sent = Sent { signal, value }.send_here();
+    before.adopt();
+    if is_sent { Ok(()) } else { Err(libc::EAGAIN) }
+}
+
+/// Runs the handlers of the signals that wait for the running thread, if it has been told of any.
+#[inline]
+pub(crate) fn run_handlers() {
+    if let Some(own) = own()
+        && own.has(POKED)
+    {
+        own.run_handlers();
+    }
+}
+
+/// Runs the handlers of the signals that have come for the running thread before it began.
+pub(crate) fn begin_signals() {
+    if let Some(own) = own()
+        && own.signals() != 0
+    {
+        own.run_handlers();
+    }
+}
+
+/// Sends the running thread's signals to the kernel thread on which it stands, but for those that it is about
+/// to block. It blocks all until then, and has said what it is about to block.
+pub(crate) fn send_unblocked(blocked: u64) {
+    if let Some(own) = own().filter(|own| !own.is_kernel) {
+        own.pending.after_mask();
+        if own.signals() & !blocked != 0 {
+            own.send_here(!blocked);
+        }
+    }
+}
+
+/// Returns `true` if signals may wait for the running thread alone.
+pub(crate) fn has_signals() -> bool {
+    is_used() && own().is_some_and(|own| !own.is_kernel)
+}
+
+/// Returns the signals that wait for the running thread alone, if it is green.
+pub(crate) fn own_signals() -> u64 {
+    own().map_or(0, Cancel::signals)
+}
+
+/// Sends its signals to the thread that the handler of the preemption signal has interrupted, while it
+/// blocked `blocked`. The kernel calls their handlers when this handler returns. Returns `true` if there were
+/// any. `is_own`: the thread was in this crate's code, and may have its locks. It is left alone, for a while:
+/// it may also wait there for a thread whose handler waits for its own.
+pub(crate) fn send_at(blocked: u64, is_own: bool) -> bool {
+    let Some(own) = own_in_handler().filter(|own| own.has(POKED)) else { return false };
+    let Some(running) = own.running.get() else { return false };
+    // SAFETY: the thread that the handler has interrupted.
+    if !unsafe { running.count.is_zero() } {
+        return false;
+    }
+    if is_own && own.left_alone.fetch_add(1, Ordering::Relaxed) < PATIENCE {
+        return false;
+    }
+    // Relaxed, both: handlers on the thread itself.
+    own.left_alone.store(0, Ordering::Relaxed);
+    let usual = running.thread.backend().mask_of(&running.thread).unwrap_or(blocked);
+    // In a handler, more is blocked. The thread stays on this LWP until that returns.
+    let is_in_handler = blocked & !usual != 0;
+    let held = if is_in_handler { usual & blocked } else { blocked };
+    // Acquire: pairs with `tell`.
+    own.word.fetch_and(!POKED, Ordering::Acquire);
+    let before = own.signals();
+    own.send_here(!held);
+    before & !held != 0
+}
+
+/// Waits for one of the signals of `set`, by `call`, which asks the kernel for them: of the running thread's
+/// own, it takes one itself. `call` returns -1 and sets `errno` if there was none. Returns what `call` does.
+pub(crate) fn wait_for(set: &sigset_t, info: *mut siginfo_t, mut call: impl FnMut() -> c_int) -> c_int {
+    let Some(own) = own().filter(|own| !own.is_kernel) else { return call() };
+    own.pending.await_these(bits(set));
+    let result = loop {
+        if let Some(sent) = own.take_signal(bits(set)) {
+            if !info.is_null() {
+                // SAFETY: the caller's place.
+                unsafe { info.write(preempt::info(sent.signal, sent.value)) };
+            }
+            break sent.signal;
+        }
+        let result = call();
+        let is_told = || result < 0 && next::errno() == libc::EINTR && own.signals() & bits(set) != 0;
+        if !is_told() {
+            break result;
+        }
+    };
+    own.pending.await_these(0);
+    result
+}
+
+/// Suspends the running thread by `suspend`, with other signals blocked than usually, until a handler has
+/// run. `mask` is what is blocked meanwhile. `suspend` returns when it has run, or for nothing.
+pub(crate) fn suspended(mask: u64, mut suspend: impl FnMut() -> c_int) -> c_int {
+    let Some(own) = own().filter(|own| !own.is_kernel) else { return suspend() };
+    let before = SignalMask::of_caller();
+    SignalMask::asynchronous().adopt();
+    own.pending.await_these(!mask);
+    let result = loop {
+        own.send_here(!mask);
+        let result = suspend();
+        // SAFETY: plain data.
+        let mut kernels: sigset_t = unsafe { mem::zeroed() };
+        // SAFETY: a place for a set.
+        unsafe { next::sigpending(&raw mut kernels) };
+        if (own.signals() | bits(&kernels)) & !mask == 0 {
+            break result;
+        }
+    };
+    own.pending.await_these(0);
+    before.adopt();
+    result
+}
+
+/// Forgets what the parent knows of signals for its threads, in the child of a fork.
+pub(crate) fn in_child() {
+    if let Some(own) = own() {
+        own.pending.forget();
+        own.change(SURVIVES, true);
+    }
+    values::forget(None);
+}

@@ -1,0 +1,142 @@
+//! What is known of signals that wait for green threads, besides their numbers.
+//!
+//! A signal of `pthread_sigqueue` has a value, and one from `SIGRTMIN` may wait several times. Neither may
+//! take memory: a handler of a signal may send others. So there is one table for all threads. If it is full,
+//! the sender is told `EAGAIN`, as the kernel does.
+//!
+//! | owner | the place belongs to | next by |
+//! |---|---|---|
+//! | 0 | the sender that takes it | that sender: `BUSY` |
+//! | `BUSY` | that sender | it: the thread's number |
+//! | another | the thread of that number | it: 0 |
+
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
+
+use crate::sys::preempt;
+use crate::sys::process;
+
+/// A signal, as a thread gets it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Sent {
+    pub(super) signal: c_int,
+    /// The value of a signal that was queued.
+    pub(super) value: Option<usize>,
+}
+
+impl Sent {
+    /// Sends it to the calling kernel thread. Returns `false` if the kernel has no memory for it.
+    /// Async-signal-safe.
+    pub(super) fn send_here(self) -> bool {
+        match self.value {
+            Some(value) => preempt::queue_here(self.signal, value).is_ok(),
+            None => {
+                process::send_here(self.signal);
+                true
+            }
+        }
+    }
+}
+
+/// The place of one signal.
+struct Place {
+    owner: AtomicUsize,
+    signal: AtomicI32,
+    value: AtomicUsize,
+    has_value: AtomicI32,
+    /// Those of one number come in the order of these.
+    turn: AtomicU64,
+}
+
+const BUSY: usize = 1;
+const PLACES: usize = 512;
+
+static TABLE: [Place; PLACES] = [const {
+    Place {
+        owner: AtomicUsize::new(0),
+        signal: AtomicI32::new(0),
+        value: AtomicUsize::new(0),
+        has_value: AtomicI32::new(0),
+        turn: AtomicU64::new(0),
+    }
+}; PLACES];
+
+static TURN: AtomicU64 = AtomicU64::new(0);
+
+/// Keeps a signal for a thread. Returns `false` if the table is full. Async-signal-safe.
+pub(super) fn keep(owner: usize, sent: Sent) -> bool {
+    let free = |place: &&Place| {
+        // Acquire: pairs with `Place::free`. Relaxed on failure: another place is tried.
+        place.owner.compare_exchange(0, BUSY, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    };
+    let Some(place) = TABLE.iter().find(free) else { return false };
+    // Relaxed, all: published with the owner.
+    place.signal.store(sent.signal, Ordering::Relaxed);
+    place.value.store(sent.value.unwrap_or(0), Ordering::Relaxed);
+    place.has_value.store(sent.value.is_some().into(), Ordering::Relaxed);
+    place.turn.store(TURN.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
+    // Release: pairs with `of`.
+    place.owner.store(owner, Ordering::Release);
+    true
+}
+
+/// Returns what is kept of a signal for a thread.
+fn of(owner: usize, signal: c_int) -> impl Iterator<Item = &'static Place> {
+    // Acquire: pairs with `keep`.
+    let is_its = move |place: &&Place| place.owner.load(Ordering::Acquire) == owner;
+    TABLE.iter().filter(is_its).filter(move |place| place.signal.load(Ordering::Relaxed) == signal)
+}
+
+impl Place {
+    fn turn(&self) -> u64 {
+        self.turn.load(Ordering::Relaxed)
+    }
+
+    fn free(&self) {
+        // Release: pairs with `keep`.
+        self.owner.store(0, Ordering::Release);
+    }
+}
+
+/// Takes the first of a signal, for the thread itself. Also returns `true` if there are others.
+pub(super) fn take(owner: usize, signal: c_int) -> Option<(Sent, bool)> {
+    let first = of(owner, signal).min_by_key(|place| place.turn())?;
+    let value = (first.has_value.load(Ordering::Relaxed) != 0).then(|| first.value.load(Ordering::Relaxed));
+    first.free();
+    Some((Sent { signal, value }, of(owner, signal).next().is_some()))
+}
+
+/// Forgets what is kept for a thread, which ends, or for all threads.
+pub(super) fn forget(owner: Option<usize>) {
+    let is_meant = |place: &&Place| match owner {
+        Some(owner) => place.owner.load(Ordering::Acquire) == owner,
+        None => true,
+    };
+    TABLE.iter().filter(is_meant).for_each(Place::free);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signals_of_one_number_keep_their_order_and_find_room() {
+        let owner = (&raw const TURN).addr();
+        let sent = |signal, value| Sent { signal, value };
+        for it in [sent(40, Some(7)), sent(41, None), sent(40, Some(8))] {
+            assert!(keep(owner, it));
+        }
+        assert_eq!(take(owner, 40), Some((sent(40, Some(7)), true)));
+        assert_eq!(take(owner, 40), Some((sent(40, Some(8)), false)));
+        assert_eq!((take(owner, 40), take(owner + 8, 41)), (None, None));
+        forget(Some(owner));
+        assert_eq!(take(owner, 41), None);
+        // A full table refuses.
+        let one = sent(50, None);
+        let kept = (0..=PLACES).take_while(|_| keep(owner, one)).count();
+        assert!(kept == PLACES && !keep(owner, one));
+        forget(Some(owner));
+        assert!(keep(owner, one));
+        forget(Some(owner));
+    }
+}

@@ -1,0 +1,184 @@
+//! Signals for one green thread: `pthread_kill`, `pthread_sigqueue`.
+//!
+//! A sender adds the signal to the thread's own, and leaves the rest to a helper (`park/futex/errands.rs`): a
+//! handler may send signals, and the helper takes locks. The helper tells the thread, which takes the signal
+//! (`interpose/cancel/signals.rs`). It tells it again until then, because the thread may have been between
+//! two places: in this crate's own code, or in a queue for an LWP. The pauses get longer, because a handler
+//! that runs may block the preemption signal.
+//!
+//! There is a helper in finished programs that mention these functions. Without one, a signal for another
+//! thread goes to the process.
+
+use std::ffi::c_int;
+use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use libc::{pthread_t, sigval};
+
+use super::masks;
+use super::record::Record;
+use super::start::start_helper;
+use crate::interpose::cancel;
+use crate::park::futex::errands::Errands;
+use crate::park::no_preempt::NoPreempt;
+use crate::park::process;
+use crate::sys::fork::Generation;
+use crate::sys::next;
+
+static ERRANDS: Errands = Errands::new();
+
+/// The process that has a helper; 0: none. A forked child has none.
+static HELPED: AtomicU32 = AtomicU32::new(0);
+
+/// Between two looks at threads that have not taken their signals yet: first, and at most.
+const PAUSE: Duration = Duration::from_micros(200);
+const LONGEST: Duration = Duration::from_millis(32);
+
+/// Starts the helper, if this process has none. Called where memory may be taken.
+pub(super) fn help() {
+    let this = process::this().id;
+    // Relaxed, all: only the number matters.
+    if HELPED.load(Ordering::Relaxed) == this || HELPED.swap(this, Ordering::Relaxed) == this {
+        return;
+    }
+    let is_helped = Generation::watched(in_child).is_ok() && start_helper("selvedge-kill", None, run).is_ok();
+    if !is_helped {
+        // The next thread that is started tries again.
+        HELPED.store(0, Ordering::Relaxed);
+    }
+}
+
+/// Does what comes first in a child.
+fn in_child() {
+    ERRANDS.forget();
+    cancel::in_child();
+}
+
+/// Runs errands for ever.
+fn run() {
+    let (mut told, mut pause) = (Vec::<Arc<Record>>::new(), PAUSE);
+    loop {
+        let rung = ERRANDS.serve(|errand| {
+            // SAFETY: only records have these.
+            let record = unsafe { Record::of_errand(errand) };
+            // SAFETY: the share that `send` has left.
+            let record = unsafe { Arc::from_raw(record) };
+            if !told.iter().any(|other| Arc::ptr_eq(other, &record)) {
+                told.push(record);
+            }
+            pause = PAUSE;
+        });
+        told.retain(|record| tell(record));
+        let end = (!told.is_empty()).then(|| Instant::now() + pause);
+        pause = (pause * 3 / 2).min(LONGEST);
+        ERRANDS.sleep(rung, end);
+    }
+}
+
+/// Tells a thread of its signals. Returns `false` if there is no need.
+fn tell(record: &Record) -> bool {
+    if record.has_ended() {
+        return false;
+    }
+    match record.try_with_thread(|thread| record.cancel.tell(thread)) {
+        Ok(told) => told.unwrap_or(false),
+        // The thread that holds the lock may be in a handler, which may wait for another signal.
+        Err(()) => true,
+    }
+}
+
+/// Sends a signal to a green thread, with a value if it has one.
+///
+/// # Errors
+/// The code to be returned.
+fn send(record: &Record, signal: c_int, value: Option<usize>) -> Result<(), c_int> {
+    let is_own = record.is_own();
+    let is_kernels = record.cancel.is_kernels();
+    if matches!(signal, libc::SIGKILL | libc::SIGSTOP) || !is_own && (is_kernels || !is_helped()) {
+        return send_to_process(signal, value);
+    }
+    if is_own && (is_kernels || masks::of_caller() & 1 << (signal - 1) == 0) {
+        // The kernel thread that it runs on gets the signal before this returns.
+        return cancel::send_signal_here(signal, value);
+    }
+    // The record may be let go of, in a handler.
+    let _no_preempt = NoPreempt::hold();
+    record.cancel.add_signal(signal, value)?;
+    if !is_own {
+        ERRANDS.leave(&record.errand, || std::mem::forget(record.share()));
+    }
+    Ok(())
+}
+
+/// Returns `true` if this process has a helper.
+fn is_helped() -> bool {
+    // Relaxed: see `help`.
+    HELPED.load(Ordering::Relaxed) == std::process::id()
+}
+
+/// Sends a signal to the process.
+fn send_to_process(signal: c_int, value: Option<usize>) -> Result<(), c_int> {
+    // SAFETY: no arguments.
+    let this = unsafe { libc::getpid() };
+    let code = match value {
+        Some(value) => {
+            let value = sigval { sival_ptr: ptr::with_exposed_provenance_mut(value) };
+            // SAFETY: no memory is involved.
+            unsafe { libc::sigqueue(this, signal, value) }
+        }
+        // SAFETY: no memory is involved.
+        None => unsafe { libc::kill(this, signal) },
+    };
+    if code == 0 { Ok(()) } else { Err(next::errno()) }
+}
+
+/// Checks the number of a signal as the C library does, which keeps two for itself.
+fn is_signal(signal: c_int) -> bool {
+    (0..=libc::SIGRTMAX()).contains(&signal) && !(32..libc::SIGRTMIN()).contains(&signal)
+}
+
+/// See `pthread_kill(3)`.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pthread_kill(thread: pthread_t, signal: c_int) -> c_int {
+    // SAFETY: the caller's promise.
+    let Some(record) = (unsafe { Record::of(thread) }) else {
+        // SAFETY: the caller's promise.
+        return unsafe { next::pthread_kill(thread, signal) };
+    };
+    if !is_signal(signal) {
+        return libc::EINVAL;
+    }
+    if signal == 0 || record.has_ended() {
+        // POSIX has no error for a thread that has ended, and can still be joined.
+        return 0;
+    }
+    send(record, signal, None).err().unwrap_or(0)
+}
+
+/// See `pthread_sigqueue(3)`.
+///
+/// # Safety
+/// As the C library's function.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn pthread_sigqueue(thread: pthread_t, signal: c_int, value: sigval) -> c_int {
+    // SAFETY: the caller's promise.
+    let Some(record) = (unsafe { Record::of(thread) }) else {
+        // SAFETY: the caller's promise.
+        return unsafe { next::pthread_sigqueue(thread, signal, value) };
+    };
+    if !is_signal(signal) {
+        return libc::EINVAL;
+    }
+    if record.has_ended() {
+        return libc::ESRCH;
+    }
+    if signal == 0 {
+        return 0;
+    }
+    send(record, signal, Some(value.sival_ptr.expose_provenance())).err().unwrap_or(0)
+}
