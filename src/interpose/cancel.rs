@@ -318,9 +318,9 @@ impl Cancel {
     }
 
     /// Returns `true` if the running thread, which has this, lets others end its waits: by a request, or for
-    /// a signal.
+    /// a signal. Handlers run in a green thread until it has ended, also in destructors of its keys.
     fn may_wake(&self) -> bool {
-        !self.has(ENDS) && (!self.is_kernel || !self.has(DISABLED))
+        !self.is_kernel || self.listens()
     }
 
     /// Notes that a request has ended a wait. Returns `false` if there is none.

@@ -260,6 +260,45 @@ static void in_all_places(void)
     }
 }
 
+static pthread_key_t last;
+
+static void waits_at_its_end(void *value)
+{
+    (void)value;
+    sem_post(&waits);
+    in_mutex();
+    CHECK(own_signals == 20);
+}
+
+static void *runs_out(void *argument)
+{
+    own_number = wanted_number;
+    CHECK(pthread_setspecific(last, &last) == 0);
+    return argument;
+}
+
+/* A handler runs in a thread that waits in a destructor of a key, too. */
+static void at_the_end(void)
+{
+    int i;
+
+    handle_by(SIGUSR1, on_signal, SA_RESTART);
+    CHECK(pthread_key_create(&last, waits_at_its_end) == 0);
+    wanted_number = 50;
+    pthread_mutex_lock(&lock);
+    wanted = start(runs_out, NULL);
+    take(&waits);
+    for (i = 0; i < 20; i++) {
+        if (i % 2)
+            rest(500);
+        CHECK(pthread_kill(wanted, SIGUSR1) == 0);
+        take(&handled);
+    }
+    pthread_mutex_unlock(&lock);
+    join(wanted);
+    CHECK(pthread_key_delete(last) == 0);
+}
+
 static int ended_by_sleep(void)
 {
     struct timespec time = { 1000, 0 }, left = { 0, 0 };
@@ -704,6 +743,7 @@ int main(int count, char **arguments)
 #define RUN(part) (*only == 0 || strcmp(only, #part) == 0 ? part() : (void)0)
     RUN(codes);
     RUN(in_all_places);
+    RUN(at_the_end);
     RUN(in_all_calls);
     RUN(blocked);
     RUN(collects);
