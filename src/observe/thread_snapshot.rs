@@ -123,7 +123,6 @@ mod tests {
 
     use super::*;
     use crate::observe::lock_owners;
-    use crate::park::core_pool;
     use crate::park::current::{current, try_current};
     use crate::park::permit::sleep;
     use crate::park::tests::watched;
@@ -150,6 +149,7 @@ mod tests {
     #[cfg(unix)]
     #[test]
     fn a_fork_has_no_thread_of_its_parent_but_one() {
+        use crate::park::core_pool;
         let name = "::a_fork_has_no_thread_of_its_parent_but_one";
         child::isolated(&[module_path!(), name].concat(), || {
             let (me, other) = (current(), core_pool::take(1, None, None));

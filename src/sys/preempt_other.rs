@@ -87,6 +87,10 @@ impl Interrupted<'_> {
         match self.0 {}
     }
 
+    pub(crate) fn mask(&self) -> Mask {
+        match self.0 {}
+    }
+
     pub(crate) fn machine_state(&self) -> u64 {
         match self.0 {}
     }
