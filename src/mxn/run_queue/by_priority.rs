@@ -64,7 +64,13 @@ impl<T: Linked> ByPriority<T> {
 
     /// Takes the next thread of at least this priority, or a lower one that is due. Called by the one LWP of
     /// these queues.
+    #[inline]
     pub(crate) fn pop(&self, least: Priority) -> Option<NonNull<T>> {
+        // As a rule, none waits here.
+        if self.queues.iter().all(|queue| queue.len() == 0) { None } else { self.pop_waiting(least) }
+    }
+
+    fn pop_waiting(&self, least: Priority) -> Option<NonNull<T>> {
         let take = |queue: &Inject<T>| queue.take(|| ());
         let lower = |queue: &Inject<T>| queue.len() > 0;
         let (first, rest) = self.queues.split_at(self.queues.iter().position(lower)? + 1);

@@ -147,9 +147,6 @@ impl<T: Linked> Inject<T> {
         key: impl Fn(NonNull<T>) -> u64,
         left: impl FnOnce(u64),
     ) -> Option<NonNull<T>> {
-        if self.len() == 0 {
-            return None;
-        }
         self.list.with(|list| {
             let mut least: Option<(u64, NonNull<T>)> = None;
             let mut rest = u64::MAX;

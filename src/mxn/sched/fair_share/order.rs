@@ -66,7 +66,11 @@ impl Scheduler {
         self.shares.least() > self.shares.fair()
     }
 
+    #[inline]
     fn pop_of(&'static self, candidates: usize, below: u64) -> Option<NonNull<Green>> {
+        if self.preempted.len() == 0 {
+            return None;
+        }
         let ran = |green: NonNull<Green>| deref(green).ran();
         let green = self.preempted.take_least(candidates, below, ran, |left| self.shares.set_least(left))?;
         deref(green).set_ahead(false);
