@@ -8,6 +8,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::hint::black_box;
+use std::io::ErrorKind;
 
 use selvedge::sync::{Barrier, Mutex};
 use selvedge::thread::{self, JoinHandle};
@@ -20,6 +21,9 @@ struct Locked;
 static HEAP: Locked = Locked;
 
 static LOCK: Mutex<()> = Mutex::new(());
+
+/// The largest stack of a green thread.
+const LARGEST: usize = 64 << 30;
 
 thread_local! {
     /// The thread starts another, and the allocator locks.
@@ -92,15 +96,25 @@ fn a_thread_that_waits_for_memory_to_start_another_may_move() {
     assert!(moves > 0, "it has not moved");
 }
 
+/// From now on the process may have some more address space, which is less than a stack of [`LARGEST`] takes.
+fn limit_address_space() {
+    let pages = std::fs::read_to_string("/proc/self/statm").expect("proc");
+    let pages: u64 = pages.split(' ').next().and_then(|pages| pages.parse().ok()).expect("a number");
+    // SAFETY: no memory is involved.
+    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as u64;
+    let bytes = (pages * page + LARGEST as u64 / 4 * 3) as libc::rlim_t;
+    let limit = libc::rlimit { rlim_cur: bytes, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: a local.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) }, 0);
+}
+
 /// If the address space is limited, to map stacks took memory from the allocator. A thread that went on on
 /// another LWP then put the rest of the stacks where the LWP that it had left keeps its own.
 #[test]
 fn a_thread_that_waits_for_memory_to_get_a_stack_may_move() {
     const THREADS: usize = 4;
     let _watchdog = Watchdog::start("a thread that waits for memory to get a stack may move");
-    let limit = libc::rlimit { rlim_cur: 1 << 46, rlim_max: libc::RLIM_INFINITY };
-    // SAFETY: a local. The limit is far away.
-    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) }, 0);
+    limit_address_space();
     let rt = Mxn::builder().concurrency(2).time_slice(None).migrate_always(true).build().unwrap();
     let together = Barrier::new(THREADS);
     rt.run(|| {
@@ -119,4 +133,21 @@ fn a_thread_that_waits_for_memory_to_get_a_stack_may_move() {
             }
         });
     });
+}
+
+/// The error of a stack that could not be mapped took memory, too. If a thread waits for that, others may
+/// need the lock of the pool of stacks.
+#[test]
+fn a_thread_that_waits_for_memory_to_say_that_it_gets_no_stack_holds_up_no_other() {
+    let _watchdog = Watchdog::start("a thread that waits for memory to say that it gets no stack");
+    limit_address_space();
+    let rt = Mxn::builder().concurrency(1).time_slice(None).build().unwrap();
+    let refused = || {
+        SPAWNS.set(true);
+        let spawned = thread::Builder::new().stack_size(LARGEST).spawn(|| ());
+        SPAWNS.set(false);
+        spawned.map(drop).unwrap_err().kind()
+    };
+    let refused = || thread::scope(|s| [(); 2].map(|()| s.spawn(refused)).map(|it| it.join().unwrap()));
+    assert_eq!(rt.run(refused), [ErrorKind::OutOfMemory; 2]);
 }

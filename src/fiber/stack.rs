@@ -38,7 +38,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use chain::Chain;
 
-pub(crate) use cache::{Cache, take_here};
+pub(crate) use cache::Cache;
 pub(crate) use pool::{give_back, in_child, notice_surplus, take, trim, trim_to};
 
 use crate::park::current;

@@ -319,8 +319,8 @@ impl Spawner for Scheduler {
         // Looked up again after each step that may allocate. The allocator may have locks of this crate. A
         // thread that waits for one may go on on another LWP.
         let lwp = || me.map(Self::lwp_of);
-        let stack = match me {
-            Some(me) => stack::take_here(class, || &Self::lwp_of(me).stacks)?,
+        let stack = match lwp() {
+            Some(lwp) => lwp.stacks.take(class)?,
             None => stack::take(class)?,
         };
         let green = prepare(stack, scheduler, || {

@@ -33,8 +33,8 @@ impl Guard {
     pub(crate) fn best() -> Self {
         static BEST: OnceLock<Guard> = OnceLock::new();
         *BEST.get_or_init(|| {
-            let tried = Mapping::reserve(page_size()).and_then(|page| page.takes_markers());
-            if let Ok(true) = tried { Self::Marker } else { Self::NoAccess }
+            let tried = Mapping::reserve(page_size()).ok().and_then(|page| page.takes_markers().ok());
+            if tried == Some(true) { Self::Marker } else { Self::NoAccess }
         })
     }
 }
@@ -174,12 +174,40 @@ pub(crate) fn lowest_resident(range: Range<usize>) -> Option<usize> {
 /// std, which maps a signal stack in the new thread.
 const HEADROOM: usize = 16 << 20;
 
+/// Why address space was not mapped, or not guarded. Allocates nothing, because the caller may hold a lock.
+/// As an `io::Error`, it has words.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    wanted: Wanted,
+    /// What the kernel said.
+    error: io::Error,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Wanted {
+    Headroom(usize),
+    Reserved(usize),
+    RedZone,
+}
+
+impl Refusal {
+    fn last(wanted: Wanted) -> Self {
+        Self { wanted, error: io::Error::last_os_error() }
+    }
+
+    /// Returns `true` if a smaller mapping may be granted.
+    pub(crate) fn is_for_memory(&self) -> bool {
+        // EAGAIN is for locked memory.
+        self.error.kind() == io::ErrorKind::OutOfMemory || self.error.raw_os_error() == Some(libc::EAGAIN)
+    }
+}
+
 /// Checks that `len` bytes may be mapped, if the process's address space is limited. It does not map more and
 /// give it back, because a thread that allocates at that moment would find nothing.
 ///
 /// # Errors
 /// `OutOfMemory`: less than a headroom would be left.
-pub(crate) fn check_headroom(len: usize) -> io::Result<()> {
+pub(crate) fn check_headroom(len: usize) -> Result<(), Refusal> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: a valid place.
     let asked = unsafe { libc::getrlimit(libc::RLIMIT_AS, &raw mut limit) } == 0;
@@ -192,8 +220,7 @@ pub(crate) fn check_headroom(len: usize) -> io::Result<()> {
     if wanted as libc::rlim_t <= limit.rlim_cur {
         return Ok(());
     }
-    let context = format!("cannot map {} more", Bytes(len));
-    Err(io::Error::new(io::ErrorKind::OutOfMemory, format!("{context}: {ADDRESS_SPACE}")))
+    Err(Refusal { wanted: Wanted::Headroom(len), error: io::ErrorKind::OutOfMemory.into() })
 }
 
 /// Returns how many bytes of address space the process has mapped.
@@ -231,7 +258,7 @@ impl Mapping {
     ///
     /// # Errors
     /// `OutOfMemory`, with the limit that is likely to be the cause.
-    pub(crate) fn reserve(len: usize) -> io::Result<Self> {
+    pub(crate) fn reserve(len: usize) -> Result<Self, Refusal> {
         debug_assert!(len > 0 && len.is_multiple_of(page_size()));
         // Without access at first: after `mlockall(MCL_FUTURE)` the kernel would fill an accessible mapping
         // with memory at once.
@@ -247,7 +274,7 @@ impl Mapping {
             )
         };
         if start == libc::MAP_FAILED {
-            return Err(no_memory(format_args!("cannot reserve {} of address space", Bytes(len))));
+            return Err(Refusal::last(Wanted::Reserved(len)));
         }
         let start = NonNull::new(start.cast()).expect("the kernel maps nothing at address zero unasked");
         let mapping = Self { start, len };
@@ -259,7 +286,7 @@ impl Mapping {
         let access = libc::PROT_READ | libc::PROT_WRITE | run;
         // SAFETY: this call's own mapping, which is not in use yet.
         if unsafe { libc::mprotect(mapping.at(0), len, access) } != 0 {
-            return Err(no_memory(format_args!("cannot reserve {} of address space", Bytes(len))));
+            return Err(Refusal::last(Wanted::Reserved(len)));
         }
         Ok(mapping)
     }
@@ -290,18 +317,19 @@ impl Mapping {
     ///
     /// # Errors
     /// `OutOfMemory`, with the limit that is likely to be the cause.
-    pub(crate) fn guard(&self, range: Range<usize>, kind: Guard) -> io::Result<Guard> {
+    pub(crate) fn guard(&self, range: Range<usize>, kind: Guard) -> Result<Guard, Refusal> {
         if kind == Guard::Marker {
             match self.mark(range.clone()) {
+                Ok(()) => return Ok(kind),
                 Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {}
-                done => return done.map(|()| kind),
+                Err(error) => return Err(Refusal { wanted: Wanted::RedZone, error }),
             }
         }
         self.check(&range);
         // SAFETY: within this mapping. The caller wants that no code uses the range from now on.
         let rc = unsafe { libc::mprotect(self.at(range.start), range.len(), libc::PROT_NONE) };
         if rc != 0 {
-            return Err(no_memory("cannot make the red zone of a stack inaccessible"));
+            return Err(Refusal::last(Wanted::RedZone));
         }
         Ok(Guard::NoAccess)
     }
@@ -377,19 +405,28 @@ const ADDRESS_SPACE: &str = "the limit on address space or data (ulimit -v, ulim
 const LOCKED: &str =
     "the limit on locked memory (ulimit -l) is reached, and the process has called mlockall(MCL_FUTURE)";
 
-/// Returns the last error, with the limits that make the kernel say "cannot allocate memory" though there is
-/// some.
-#[cold]
-fn no_memory(context: impl fmt::Display) -> io::Error {
-    let error = io::Error::last_os_error();
-    if error.raw_os_error() == Some(libc::EAGAIN) {
-        return io::Error::new(io::ErrorKind::OutOfMemory, format!("{context}: {LOCKED}"));
+impl fmt::Display for Wanted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Headroom(len) => write!(f, "cannot map {} more", Bytes(len)),
+            Self::Reserved(len) => write!(f, "cannot reserve {} of address space", Bytes(len)),
+            Self::RedZone => f.write_str("cannot make the red zone of a stack inaccessible"),
+        }
     }
-    if error.raw_os_error() != Some(libc::ENOMEM) {
-        return super::explain(&error, context);
+}
+
+impl From<Refusal> for io::Error {
+    /// Names the limits that make the kernel say "cannot allocate memory" though there is some.
+    #[cold]
+    fn from(Refusal { wanted, error }: Refusal) -> Self {
+        let limit = match (error.raw_os_error(), wanted) {
+            (Some(libc::EAGAIN), _) => LOCKED.to_owned(),
+            (_, Wanted::Headroom(_)) => ADDRESS_SPACE.to_owned(),
+            (Some(libc::ENOMEM), _) => map_count_reached().unwrap_or_else(|| ADDRESS_SPACE.to_owned()),
+            _ => return super::explain(&error, wanted),
+        };
+        Self::new(io::ErrorKind::OutOfMemory, format!("{wanted}: {limit}"))
     }
-    let limit = map_count_reached().unwrap_or_else(|| ADDRESS_SPACE.to_owned());
-    io::Error::new(io::ErrorKind::OutOfMemory, format!("{context}: {limit}"))
 }
 
 /// Returns how many mappings the process has, or had at most a second ago. If there are many, it takes the

@@ -8,8 +8,8 @@
 //!   party that sets it interrupts all threads that run tasks (`members.rs`).
 //! - No thread watches the deadline. It is the limit of each wait in the group. These are the wait for the
 //!   end, joins, and the waits that a task makes with `Wait::within`. The first join or wait for the end that
-//!   ends by it cancels the group. A task that ends later than that does so, too, and so does a thread that
-//!   asks if the group is cancelled.
+//!   ends by it cancels the group. A task or a closure that ends later than that does so, too, and so does a
+//!   thread that asks if the group is cancelled.
 //! - A group inherits the deadline of the group in which its thread is (`inherited.rs`). An interrupt needs
 //!   no such inheritance: it ends the inner group's wait, which cancels the inner group.
 //!
@@ -349,8 +349,8 @@ impl TaskGroupBuilder {
     /// - [`TaskGroup::spawn`] and [`TaskHandle::join`]
     /// - waits with [`Wait::within`](crate::Wait::within)
     ///
-    /// The end of a task notices it, too, and so does [`TaskGroup::is_cancelled`]. If the closure waits for long
-    /// in another way, and no task ends, the tasks are interrupted late.
+    /// The end of a task or of the closure notices it, too, and so does [`TaskGroup::is_cancelled`]. If the
+    /// closure waits for long in another way, and no task ends, the tasks are interrupted late.
     pub fn deadline(mut self, deadline: Instant) -> Self {
         self.deadline = sooner(self.deadline, Some(deadline));
         self
@@ -427,6 +427,8 @@ impl TaskGroupBuilder {
         // Nothing may unwind from here until all threads have ended.
         let result = catch_unwind(AssertUnwindSafe(|| {
             let value = inherited::with(me, deadline, || f(&group))?;
+            // As for a task: if it is late, no wait may tell.
+            let _ = group.control.is_cancelled();
             if let Err(why) = group.scope.wait_with(group.control.wait()) {
                 group.control.cancel_by(why);
             }

@@ -138,6 +138,7 @@ fn what_has_seen_the_deadline_ends_no_group_well<L: Leg>() {
             assert_eq!(outcome, Err(WaitError::TimedOut));
         }
         assert_eq!(short().run(computes), Err(WaitError::TimedOut));
+        assert_eq!(short().run(waits), Err(WaitError::TimedOut));
     });
 }
 

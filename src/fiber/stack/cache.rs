@@ -29,28 +29,6 @@ struct Magazines {
     full: u32,
 }
 
-/// Takes a stack of this class from the cache of the LWP that the caller is on, which `here` returns. May map
-/// memory, so it is not for the dispatcher.
-///
-/// # Errors
-/// Those of [`pool::take`].
-#[inline]
-pub(crate) fn take_here<'a>(class: SizeClass, here: impl Fn() -> &'a Cache) -> io::Result<Stack> {
-    match here().pop(class) {
-        Some(stack) => Ok(stack),
-        None => fetch(class, here),
-    }
-}
-
-/// Fetches a chain from the pool, and takes a stack of it.
-#[cold]
-fn fetch<'a>(class: SizeClass, here: impl Fn() -> &'a Cache) -> io::Result<Stack> {
-    let chain = pool::take_batch(class)?;
-    // That may allocate, if memory is scarce. The caller may have waited for the allocator, and be on another
-    // LWP.
-    Ok(here().classes[class.index()].load(chain, class))
-}
-
 impl Cache {
     pub(crate) fn new() -> Self {
         Self {
@@ -62,11 +40,18 @@ impl Cache {
         }
     }
 
-    /// Takes a stack of this class, if there is one.
+    /// Takes a stack of this class. May map memory, so it is not for the dispatcher. It allocates only if it
+    /// fails, so the caller stays on this LWP.
+    ///
+    /// # Errors
+    /// Those of [`pool::take`].
     #[inline]
-    fn pop(&self, class: SizeClass) -> Option<Stack> {
+    pub(crate) fn take(&self, class: SizeClass) -> io::Result<Stack> {
         let magazines = &self.classes[class.index()];
-        magazines.loaded.pop().or_else(|| magazines.reload())
+        match magazines.loaded.pop() {
+            Some(stack) => Ok(stack),
+            None => magazines.refill(class),
+        }
     }
 
     /// Takes a stack back that the caller owns and does not stand on (I8). Fit for the dispatcher.
@@ -93,23 +78,13 @@ impl Cache {
 }
 
 impl Magazines {
-    /// Loads the spare, and takes a stack of it.
+    /// Loads the spare, or a chain from the pool, and takes a stack of it.
     #[cold]
-    fn reload(&self) -> Option<Stack> {
-        self.loaded.put(self.spare.take());
-        self.loaded.pop()
-    }
-
-    /// Loads a chain from the pool, and takes a stack of it. Another thread of the LWP may have loaded one
-    /// meanwhile.
-    fn load(&self, chain: Chain, class: SizeClass) -> Stack {
+    fn refill(&self, class: SizeClass) -> io::Result<Stack> {
+        let chain = if self.spare.is_empty() { pool::take_batch(class)? } else { self.spare.take() };
         let stack = chain.pop().expect("a chain that is handed over is not empty");
-        if self.loaded.is_empty() {
-            self.loaded.put(chain);
-        } else {
-            pool::give_back_batch(chain, class);
-        }
-        stack
+        self.loaded.put(chain);
+        Ok(stack)
     }
 
     /// Makes the full chain the spare, and gives the spare to the pool.
@@ -121,13 +96,6 @@ impl Magazines {
             pool::give_back_batch(old, class);
         }
         self.spare.put(full);
-    }
-}
-
-#[cfg(test)]
-impl Cache {
-    pub(super) fn take(&self, class: SizeClass) -> io::Result<Stack> {
-        take_here(class, || self)
     }
 }
 

@@ -16,14 +16,13 @@
 //! Slabs are never unmapped. They form a list that only grows, which the overflow handler walks without a
 //! lock. A slab is published (release) when it is complete, and a span when `carved` says so (release).
 
-use std::io;
 use std::ops::Range;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering};
 
 use super::{COLOUR_STEP, COLOURS, Chain, Header, RED_ZONE, SizeClass, Stack, tls};
 use crate::arch::valgrind;
-use crate::sys::mmap::{Guard, Mapping, Parts, check_headroom, page_size};
+use crate::sys::mmap::{Guard, Mapping, Parts, Refusal, check_headroom, page_size};
 use crate::sys::sigstack;
 
 /// How many spans the first slab of a class has, if they fit into [`FIRST_SLAB`].
@@ -62,20 +61,20 @@ static NEWEST: AtomicPtr<Slab> = AtomicPtr::new(ptr::null_mut());
 impl Slab {
     /// Maps a slab for a class that has `existing` spans already. It has as many again, or fewer if there is
     /// no room.
-    pub(super) fn new(class: SizeClass, existing: usize) -> io::Result<&'static Self> {
+    pub(super) fn new(class: SizeClass, existing: usize) -> Result<&'static Self, Refusal> {
         let stride = Geometry::of(class).stride;
         let most = (LARGEST_SLAB / stride).max(1);
         let first = (FIRST_SLAB / stride).clamp(1, FIRST_SLOTS);
         let mut spans = existing.clamp(first, most.max(first));
         loop {
             match Self::with_spans(class, spans) {
-                Err(error) if error.kind() == io::ErrorKind::OutOfMemory && spans > 1 => spans /= 2,
+                Err(refusal) if refusal.is_for_memory() && spans > 1 => spans /= 2,
                 made => return made,
             }
         }
     }
 
-    fn with_spans(class: SizeClass, spans: usize) -> io::Result<&'static Self> {
+    fn with_spans(class: SizeClass, spans: usize) -> Result<&'static Self, Refusal> {
         let stride = Geometry::of(class).stride;
         let first_span = (Self::HEADERS + spans * size_of::<Header>()).next_multiple_of(page_size());
         let len = first_span + spans * stride;
@@ -128,7 +127,7 @@ impl Slab {
     ///
     /// # Errors
     /// Those of the red zone, if not even one span could be made.
-    pub(super) fn carve(&'static self, n: usize) -> io::Result<Chain> {
+    pub(super) fn carve(&'static self, n: usize) -> Result<Chain, Refusal> {
         // Relaxed: the growth lock orders carvers.
         let first = self.carved.load(Ordering::Relaxed);
         let wanted = first..first + n.min(self.uncarved());
@@ -138,7 +137,7 @@ impl Slab {
             let guarded = if index < marked { Ok(()) } else { self.guard_red_zone(index) };
             match guarded {
                 Ok(()) => chain.push(self.open(index)),
-                Err(error) if chain.is_empty() => return Err(error),
+                Err(refusal) if chain.is_empty() => return Err(refusal),
                 Err(_) => break,
             }
         }
@@ -158,7 +157,7 @@ impl Slab {
         self.mapping.mark_each(&zones)
     }
 
-    fn guard_red_zone(&self, index: usize) -> io::Result<()> {
+    fn guard_red_zone(&self, index: usize) -> Result<(), Refusal> {
         let did = self.mapping.guard(self.red_zone(index), guard())?;
         remember_refusal(did);
         Ok(())

@@ -21,7 +21,7 @@ use super::chain::{Chain, ChainList};
 use super::lock::Lock;
 use super::mapped::{self, Slab};
 use super::{SizeClass, Stack, WITH_BLOCKS, tls};
-use crate::sys::mmap::Parts;
+use crate::sys::mmap::{Parts, Refusal};
 
 /// How many stacks move at once between an LWP's cache and the pool. The cache holds two such chains at most.
 pub(super) const MAGAZINE: u32 = 64;
@@ -146,6 +146,7 @@ pub(super) fn take_batch(class: SizeClass) -> io::Result<Chain> {
     if let Some(chain) = pool.free_chain() {
         return Ok(chain);
     }
+    // A refusal gets its words, which take memory, when the lock is free.
     let (chain, is_new) = pool.growth.with(|growth| {
         // Meanwhile, another thread may have grown the class, or given stacks back.
         if let Some(chain) = pool.free_chain() {
@@ -162,7 +163,7 @@ pub(super) fn take_batch(class: SizeClass) -> io::Result<Chain> {
 
 impl Growth {
     /// Carves new spans: few for a program of a few threads, a magazine for one that has many.
-    fn grow(&mut self, class: SizeClass) -> io::Result<Chain> {
+    fn grow(&mut self, class: SizeClass) -> Result<Chain, Refusal> {
         const FEW: usize = 4;
         let slab = match self.open {
             Some(slab) if slab.uncarved() > 0 => slab,

@@ -267,9 +267,10 @@ impl LwpPool {
         self.spares.with(|spares| {
             lwp.life.show_awaited(false);
             spares.numbers.push(lwp.index);
-            // Not with the first that comes back: it goes out again at once.
-            if spares.numbers.len() >= RESERVE {
-                spares.exhausted = false;
+            // Not with the first that comes back, unless there can be no more: it goes out again at once.
+            if spares.exhausted {
+                let most = self.most().saturating_sub(self.slots() as usize);
+                spares.exhausted = spares.numbers.len() < RESERVE.min(most);
             }
             spares.numbers.len()
         })

@@ -78,7 +78,7 @@ fn residency_and_discard() {
 
 #[test]
 fn too_much_is_a_clear_error() {
-    let error = Mapping::reserve(1 << 52).unwrap_err();
+    let error = io::Error::from(Mapping::reserve(1 << 52).unwrap_err());
     assert_eq!(error.kind(), io::ErrorKind::OutOfMemory);
     assert!(error.to_string().contains("ulimit -v"), "{error}");
 }

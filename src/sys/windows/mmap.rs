@@ -23,8 +23,24 @@ pub(crate) fn page_size() -> usize {
     4096
 }
 
+/// Why nothing was mapped.
+#[derive(Debug)]
+pub(crate) struct Refusal;
+
+impl Refusal {
+    pub(crate) fn is_for_memory(&self) -> bool {
+        false
+    }
+}
+
+impl From<Refusal> for io::Error {
+    fn from(_: Refusal) -> Self {
+        io::ErrorKind::Unsupported.into()
+    }
+}
+
 /// Checks nothing: the system says when there is no room.
-pub(crate) fn check_headroom(_len: usize) -> io::Result<()> {
+pub(crate) fn check_headroom(_len: usize) -> Result<(), Refusal> {
     Ok(())
 }
 
@@ -67,8 +83,8 @@ pub(crate) struct Mapping(Infallible);
 
 impl Mapping {
     /// Returns an error.
-    pub(crate) fn reserve(_len: usize) -> io::Result<Self> {
-        Err(io::ErrorKind::Unsupported.into())
+    pub(crate) fn reserve(_len: usize) -> Result<Self, Refusal> {
+        Err(Refusal)
     }
 
     pub(crate) fn start(&self) -> *mut u8 {
@@ -87,7 +103,7 @@ impl Mapping {
         match self.0 {}
     }
 
-    pub(crate) fn guard(&self, _range: Range<usize>, _kind: Guard) -> io::Result<Guard> {
+    pub(crate) fn guard(&self, _range: Range<usize>, _kind: Guard) -> Result<Guard, Refusal> {
         match self.0 {}
     }
 

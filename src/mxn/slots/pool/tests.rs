@@ -20,3 +20,13 @@ fn a_spare_that_is_yet_to_come_is_not_in_use() {
     pool.enter_spares(second);
     assert!(pool.leave_spares(first) && pool.leave_spares(second) && pool.becomes_exhausted());
 }
+
+/// Once, only a second spare ended the shortage. The bound was then counted once and never again.
+#[test]
+fn the_only_spare_that_there_can_be_ends_the_shortage() {
+    let model = Model::new(1, 1, 0);
+    let (pool, spare) = (&model.scheduler.pool, model.lwp(1));
+    assert!(pool.becomes_exhausted());
+    pool.enter_spares(spare);
+    assert!(pool.leave_spares(spare) && pool.becomes_exhausted());
+}
