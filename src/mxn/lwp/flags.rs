@@ -8,7 +8,7 @@ use crate::shim::atomic::{AtomicU8, Ordering};
 ///
 /// | bit | meaning | set by | cleared by |
 /// |---|---|---|---|
-/// | `LOOK` | look: a timer is overdue, or threads wait elsewhere or for long | any thread | dispatcher, once |
+/// | `LOOK` | look: a timer is overdue, or threads wait elsewhere, or long | any thread | dispatcher, once |
 /// | `COUNT` | add to the shares of threads that leave (`sched::fair_share`) | the monitor | the monitor |
 /// | `TRACE` | count times and record events of threads (`sched::traced`) | any thread | any thread |
 #[derive(Debug)]
