@@ -62,8 +62,9 @@ struct Ran {
 const FIRST_QUEUED: c_int = 32;
 /// How often a thread is left alone that is in this crate's code.
 const PATIENCE: u32 = 4;
-/// How many signals are sent at a time.
-const MOST: usize = 128;
+/// How many signals are sent at a time: all that may wait. Of more, some have come meanwhile, and the helper
+/// looks at the thread once more.
+const MOST: usize = values::PLACES + 64;
 
 /// Returns the signal's bit.
 fn bit(signal: c_int) -> u64 {
