@@ -22,9 +22,9 @@ use super::record::Record;
 use super::start::start_helper;
 use crate::interpose::cancel;
 use crate::park::futex::errands::Errands;
-use crate::park::no_preempt::NoPreempt;
 use crate::park::process;
 use crate::sys::fork::Generation;
+use crate::sys::kthread::Mask;
 use crate::sys::next;
 
 static ERRANDS: Errands = Errands::new();
@@ -103,8 +103,9 @@ fn send(record: &Record, signal: c_int, value: Option<usize>) -> Result<(), c_in
         // The kernel thread that it runs on gets the signal before this returns.
         return cancel::send_signal_here(signal, value);
     }
-    // The record may be let go of, in a handler.
-    let _no_preempt = NoPreempt::hold();
+    // A handler here may send a signal to the same thread, and wait for that thread. It would find the errand
+    // begun, and not yet in the list.
+    let _quiet = Mask::block_asynchronous();
     record.cancel.add_signal(signal, value)?;
     if !is_own {
         ERRANDS.leave(&record.errand, || std::mem::forget(record.share()));
