@@ -10,6 +10,7 @@
 //! thread goes to the process.
 
 use std::ffi::c_int;
+use std::mem;
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -56,24 +57,25 @@ fn in_child() {
     cancel::in_child();
 }
 
-/// Runs errands for ever.
+/// Runs errands for ever. It takes no memory: a program may have stopped threads that have the allocator's
+/// locks, and go on to stop others.
 fn run() {
-    let (mut told, mut pause) = (Vec::<Arc<Record>>::new(), PAUSE);
+    let (mut heard, mut pause) = (0, PAUSE);
     loop {
+        let mut is_any_left = false;
         let rung = ERRANDS.serve(|errand| {
             // SAFETY: only records have these.
             let record = unsafe { Record::of_errand(errand) };
-            // SAFETY: the share that `send` has left.
+            // SAFETY: the share that was left with it.
             let record = unsafe { Arc::from_raw(record) };
-            if !told.iter().any(|other| Arc::ptr_eq(other, &record)) {
-                told.push(record);
+            if tell(&record) {
+                is_any_left = true;
+                ERRANDS.leave_for_later(&record.errand, || mem::forget(record.share()));
             }
-            pause = PAUSE;
         });
-        told.retain(|record| tell(record));
-        let end = (!told.is_empty()).then(|| Instant::now() + pause);
-        pause = (pause * 3 / 2).min(LONGEST);
-        ERRANDS.sleep(rung, end);
+        pause = if rung == heard { (pause * 3 / 2).min(LONGEST) } else { PAUSE };
+        heard = rung;
+        ERRANDS.sleep(rung, is_any_left.then(|| Instant::now() + pause));
     }
 }
 
@@ -108,7 +110,7 @@ fn send(record: &Record, signal: c_int, value: Option<usize>) -> Result<(), c_in
     let _quiet = Mask::block_asynchronous();
     record.cancel.add_signal(signal, value)?;
     if !is_own {
-        ERRANDS.leave(&record.errand, || std::mem::forget(record.share()));
+        ERRANDS.leave(&record.errand, || mem::forget(record.share()));
     }
     Ok(())
 }
