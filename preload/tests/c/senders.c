@@ -307,6 +307,38 @@ static void stops(void)
         join(threads[i]);
 }
 
+static volatile int never;
+
+static void on_end(int signal)
+{
+    (void)signal;
+    pthread_exit(&waits);
+}
+
+static void *never_ends(void *argument)
+{
+    sem_post(&waits);
+    while (!never)
+        rest(1000000);
+    return argument;
+}
+
+/* A handler ends its thread. The signals that were blocked there come to the threads that are next. */
+static void in_threads_that_end(void)
+{
+    pthread_t thread;
+    void *value;
+    int i;
+
+    handle_by(SIGUSR1, on_end);
+    for (i = 0; i < 40; i++) {
+        thread = start(never_ends);
+        take(&waits);
+        CHECK(pthread_kill(thread, SIGUSR1) == 0);
+        CHECK(pthread_join(thread, &value) == 0 && value == &waits);
+    }
+}
+
 int main(int count, char **arguments)
 {
     const char *only = count > 1 ? arguments[1] : "";
@@ -319,6 +351,7 @@ int main(int count, char **arguments)
     RUN(suspended);
     RUN(stops);
     RUN(in_senders);
+    RUN(in_threads_that_end);
     printf("ok\n");
     return 0;
 }
