@@ -181,6 +181,13 @@ fn a_signal_for_one_thread_is_handled_there() {
     says_ok("kills");
 }
 
+/// Signals were lost of which many were queued, or that were sent by a handler in a thread that sent one. A
+/// thread's `sigsuspend` ended for a signal that was blocked there. And the helper took memory.
+#[test]
+fn signals_for_one_thread_reach_it_from_anywhere() {
+    says_ok("senders");
+}
+
 /// A request ended such a thread wherever it was in the C library, as glibc up to 2.40 does with its own.
 #[test]
 fn a_thread_that_jumps_out_of_a_call_ends_at_the_next() {

@@ -132,8 +132,12 @@
 //! do not find a signal that the thread blocks otherwise.
 //!
 //! A helper of the process tells the threads, with the preemption signal. If a thread is in code of this
-//! crate at that moment, a try follows a millisecond later. While a handler blocks that signal, it waits. In
-//! a thread that began to wait before a library was loaded that mentions these functions, it waits, too.
+//! crate at that moment, tries follow, in the end every 32 milliseconds. They also follow while a handler
+//! blocks that signal. If a thread is in a call that no handler restarts (`msgrcv`, `sigtimedwait`), a try
+//! that comes late ends the call, too.
+//!
+//! Only what is loaded when the program starts is asked. If a library that is loaded later is the first that
+//! mentions these functions, its signals go to the process, and any thread handles them.
 //!
 //! # Finished programs
 //!

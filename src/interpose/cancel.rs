@@ -85,6 +85,8 @@ const POKED: u32 = 32;
 const SURVIVES: u32 = 64;
 /// It has jumped (`longjmp`), perhaps out of a call of this crate.
 const JUMPED: u32 = 128;
+/// The preemption signal has ended its `sigsuspend`.
+const DISTURBED: u32 = 256;
 
 /// `PTHREAD_CANCELED`.
 const CANCELED: *mut c_void = ptr::without_provenance_mut(usize::MAX);

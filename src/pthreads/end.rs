@@ -283,6 +283,7 @@ pub(super) fn main_ends() {
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn pthread_exit(value: *mut c_void) -> ! {
     cancel::leave();
+    masks::keep();
     if record::with_own(|own| own.exit.set(value)).is_none() && is_main() {
         main_ends();
     }

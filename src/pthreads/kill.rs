@@ -10,6 +10,7 @@
 //! thread goes to the process.
 
 use std::ffi::c_int;
+use std::mem;
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -22,9 +23,9 @@ use super::record::Record;
 use super::start::start_helper;
 use crate::interpose::cancel;
 use crate::park::futex::errands::Errands;
-use crate::park::no_preempt::NoPreempt;
 use crate::park::process;
 use crate::sys::fork::Generation;
+use crate::sys::kthread::Mask;
 use crate::sys::next;
 
 static ERRANDS: Errands = Errands::new();
@@ -56,24 +57,25 @@ fn in_child() {
     cancel::in_child();
 }
 
-/// Runs errands for ever.
+/// Runs errands for ever. It takes no memory: a program may have stopped threads that have the allocator's
+/// locks, and go on to stop others.
 fn run() {
-    let (mut told, mut pause) = (Vec::<Arc<Record>>::new(), PAUSE);
+    let (mut heard, mut pause) = (0, PAUSE);
     loop {
+        let mut is_any_left = false;
         let rung = ERRANDS.serve(|errand| {
             // SAFETY: only records have these.
             let record = unsafe { Record::of_errand(errand) };
-            // SAFETY: the share that `send` has left.
+            // SAFETY: the share that was left with it.
             let record = unsafe { Arc::from_raw(record) };
-            if !told.iter().any(|other| Arc::ptr_eq(other, &record)) {
-                told.push(record);
+            if tell(&record) {
+                is_any_left = true;
+                ERRANDS.leave_for_later(&record.errand, || mem::forget(record.share()));
             }
-            pause = PAUSE;
         });
-        told.retain(|record| tell(record));
-        let end = (!told.is_empty()).then(|| Instant::now() + pause);
-        pause = (pause * 3 / 2).min(LONGEST);
-        ERRANDS.sleep(rung, end);
+        pause = if rung == heard { (pause * 3 / 2).min(LONGEST) } else { PAUSE };
+        heard = rung;
+        ERRANDS.sleep(rung, is_any_left.then(|| Instant::now() + pause));
     }
 }
 
@@ -103,11 +105,12 @@ fn send(record: &Record, signal: c_int, value: Option<usize>) -> Result<(), c_in
         // The kernel thread that it runs on gets the signal before this returns.
         return cancel::send_signal_here(signal, value);
     }
-    // The record may be let go of, in a handler.
-    let _no_preempt = NoPreempt::hold();
+    // A handler here may send a signal to the same thread, and wait for that thread. It would find the errand
+    // begun, and not yet in the list.
+    let _quiet = Mask::block_asynchronous();
     record.cancel.add_signal(signal, value)?;
     if !is_own {
-        ERRANDS.leave(&record.errand, || std::mem::forget(record.share()));
+        ERRANDS.leave(&record.errand, || mem::forget(record.share()));
     }
     Ok(())
 }

@@ -199,6 +199,19 @@ pub(super) fn end() {
     change(|others| others.remove(mask));
 }
 
+/// Makes what is blocked the mask of the running thread, if that is green. It ends, perhaps in a handler of a
+/// signal, for which the kernel blocks more. The LWP would block that for its next threads, too.
+pub(super) fn keep() {
+    let Some(me) = green() else { return };
+    let now = preempt::baseline_mask().bits();
+    let Some(usual) = me.backend().mask_of(&me).filter(|&usual| usual != now) else { return };
+    let _quiet = Mask::block_asynchronous();
+    if me.backend().mask_changed(&me, usual, now) {
+        let _no_preempt = NoPreempt::hold();
+        count_anew(usual, now);
+    }
+}
+
 /// Takes the signals that the calling thread has blocked, and that wait for its kernel thread alone: it has
 /// raised them. They end with the thread. The kernel takes a thread's own before the process's.
 fn drop_pending() {

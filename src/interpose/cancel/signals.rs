@@ -32,7 +32,7 @@ use std::sync::atomic::Ordering;
 use libc::{siginfo_t, sigset_t};
 
 use super::values::{self, Sent};
-use super::{Cancel, POKED, SURVIVES, is_used, own, own_in_handler};
+use super::{Cancel, DISTURBED, POKED, SURVIVES, is_used, own, own_in_handler};
 use crate::park::thread::ThreadRef;
 use crate::sys::kthread::SignalMask;
 use crate::sys::{next, preempt};
@@ -62,8 +62,9 @@ struct Ran {
 const FIRST_QUEUED: c_int = 32;
 /// How often a thread is left alone that is in this crate's code.
 const PATIENCE: u32 = 4;
-/// How many signals are sent at a time.
-const MOST: usize = 128;
+/// How many signals are sent at a time: all that may wait. Of more, some have come meanwhile, and the helper
+/// looks at the thread once more.
+const MOST: usize = values::PLACES + 64;
 
 /// Returns the signal's bit.
 fn bit(signal: c_int) -> u64 {
@@ -274,7 +275,14 @@ pub(crate) fn own_signals() -> u64 {
 /// any. `is_own`: the thread was in this crate's code, and may have its locks. It is left alone, for a while:
 /// it may also wait there for a thread whose handler waits for its own.
 pub(crate) fn send_at(blocked: u64, is_own: bool) -> bool {
-    let Some(own) = own_in_handler().filter(|own| own.has(POKED)) else { return false };
+    let Some(own) = own_in_handler() else { return false };
+    if blocked & preempt::signal_bit() != 0 {
+        // It is let through in `suspended` alone. It has ended that, and no handler has.
+        own.change(DISTURBED, true);
+    }
+    if !own.has(POKED) {
+        return false;
+    }
     let Some(running) = own.running.get() else { return false };
     // SAFETY: the thread that the handler has interrupted.
     if !unsafe { running.count.is_zero() } {
@@ -320,7 +328,7 @@ pub(crate) fn wait_for(set: &sigset_t, info: *mut siginfo_t, mut call: impl FnMu
 }
 
 /// Suspends the running thread by `suspend`, with other signals blocked than usually, until a handler has
-/// run. `mask` is what is blocked meanwhile. `suspend` returns when it has run, or for nothing.
+/// run. `mask` is what is blocked meanwhile. `suspend` returns when it has run, or for the preemption signal.
 pub(crate) fn suspended(mask: u64, mut suspend: impl FnMut() -> c_int) -> c_int {
     let Some(own) = own().filter(|own| !own.is_kernel) else { return suspend() };
     let before = SignalMask::of_caller();
@@ -328,12 +336,9 @@ pub(crate) fn suspended(mask: u64, mut suspend: impl FnMut() -> c_int) -> c_int 
     own.pending.await_these(!mask);
     let result = loop {
         own.send_here(!mask);
+        own.change(DISTURBED, false);
         let result = suspend();
-        // SAFETY: plain data.
-        let mut kernels: sigset_t = unsafe { mem::zeroed() };
-        // SAFETY: a place for a set.
-        unsafe { next::sigpending(&raw mut kernels) };
-        if (own.signals() | bits(&kernels)) & !mask == 0 {
+        if !own.has(DISTURBED) {
             break result;
         }
     };

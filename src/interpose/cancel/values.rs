@@ -49,7 +49,7 @@ struct Place {
 }
 
 const BUSY: usize = 1;
-const PLACES: usize = 512;
+pub(super) const PLACES: usize = 512;
 
 static TABLE: [Place; PLACES] = [const {
     Place {

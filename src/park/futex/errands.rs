@@ -8,8 +8,9 @@
 //! a sender of signals to many threads would do often.
 //!
 //! **Protocol.** An errand is a part of what it is about, and says if it is in the list. A thread that finds
-//! that it is not says so, puts it there without a lock, and rings. The helper looks at the bell, takes the
-//! whole list, and says of each errand that it is not there before it looks at what that is about.
+//! that it is not says so, and puts it there without a lock. Each thread rings. The helper looks at the bell,
+//! takes the whole list, and says of each errand that it is not there before it looks at what that is about.
+//! An errand that it has to run again, it leaves itself.
 //!
 //! **Proof** that no errand is lost. What says that it is in the list changes by read-modify-writes alone. So
 //! one of the two comes first. If the thread does, the helper reads what it has written before. Otherwise
@@ -49,15 +50,19 @@ impl Errands {
     /// Leaves an errand to the helper. If it is not there already, calls `keep` first: from then on until the
     /// helper has it, it must exist. Async-signal-safe if that is.
     pub(crate) fn leave(&self, errand: &Errand, keep: impl FnOnce()) {
-        // Both orders: see the proof.
-        if errand.is_left.swap(true, Ordering::AcqRel) {
-            return;
-        }
-        keep();
-        self.put(errand);
-        // Release: pairs with the acquire of `serve`.
+        self.leave_for_later(errand, keep);
+        // In any case: the helper may have left it there itself. Release: pairs with the acquire of `serve`.
         self.rung.fetch_add(1, Ordering::Release);
         futex::wake(&self.rung, 1);
+    }
+
+    /// Does so without the bell: the helper itself is to run it once more, later.
+    pub(crate) fn leave_for_later(&self, errand: &Errand, keep: impl FnOnce()) {
+        // Both orders: see the proof.
+        if !errand.is_left.swap(true, Ordering::AcqRel) {
+            keep();
+            self.put(errand);
+        }
     }
 
     /// Puts an errand into the list.
@@ -121,12 +126,18 @@ mod tests {
         }
         let mut run = Vec::new();
         let rung = errands.serve(|errand| run.push(errand));
-        assert_eq!((kept, run, rung), (2, vec![ptr::from_ref(&two), ptr::from_ref(&one)], 2));
+        assert_eq!((kept, run, rung), (2, vec![ptr::from_ref(&two), ptr::from_ref(&one)], 3));
         errands.leave(&two, || kept += 1);
         // It has been rung since.
         errands.sleep(rung, None);
         errands.serve(|errand| assert!(ptr::eq(errand, &two)));
         assert_eq!(kept, 3);
+        // The bell is silent.
+        for _ in 0..2 {
+            errands.leave_for_later(&two, || kept += 1);
+        }
+        let mut run = 0;
+        assert_eq!((errands.serve(|_| run += 1), run, kept), (4, 1, 4));
         errands.leave(&one, || ());
         errands.forget();
         errands.serve(|_| unreachable!("it was forgotten"));

@@ -1,0 +1,357 @@
+/*
+ * What signals for one thread promise to those that send many, from anywhere, and to a thread that suspends
+ * itself. It prints "ok" at the end.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+#define CHECK(condition) ((condition) ? (void)0 : fail(__LINE__, #condition))
+
+static void fail(int line, const char *what)
+{
+    printf("line %d: %s\n", line, what);
+    fflush(stdout);
+    _exit(1);
+}
+
+static void take(sem_t *semaphore)
+{
+    while (sem_wait(semaphore) != 0)
+        CHECK(errno == EINTR);
+}
+
+static void rest(long micros)
+{
+    struct timespec time = { micros / 1000000, micros % 1000000 * 1000 };
+
+    while (nanosleep(&time, &time) != 0)
+        ;
+}
+
+static void handle_by(int signal, void (*handler)(int))
+{
+    struct sigaction action;
+
+    memset(&action, 0, sizeof action);
+    action.sa_handler = handler;
+    action.sa_flags = SA_RESTART;
+    CHECK(sigaction(signal, &action, NULL) == 0);
+}
+
+static void set_mask(int how, int signal)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, signal);
+    CHECK(pthread_sigmask(how, &set, NULL) == 0);
+}
+
+static pthread_t start(void *(*function)(void *))
+{
+    pthread_t thread;
+
+    CHECK(pthread_create(&thread, NULL, function, NULL) == 0);
+    return thread;
+}
+
+static void join(pthread_t thread)
+{
+    CHECK(pthread_join(thread, NULL) == 0);
+}
+
+static sem_t waits, may_go_on, handled;
+static volatile int counted, over;
+
+static void on_count(int signal)
+{
+    (void)signal;
+    counted++;
+}
+
+static void on_other(int signal)
+{
+    (void)signal;
+    over = 1;
+}
+
+enum { QUEUED = 400 };
+
+static void *unblocks(void *argument)
+{
+    set_mask(SIG_BLOCK, SIGRTMIN);
+    sem_post(&waits);
+    take(&may_go_on);
+    CHECK(counted == 0);
+    set_mask(SIG_UNBLOCK, SIGRTMIN);
+    CHECK(counted == QUEUED);
+    return argument;
+}
+
+/* All that are queued come when the thread does not block them any more. */
+static void queued(void)
+{
+    union sigval value = { .sival_int = 1 };
+    pthread_t thread = start(unblocks);
+    int i;
+
+    handle_by(SIGRTMIN, on_count);
+    take(&waits);
+    for (i = 0; i < QUEUED; i++)
+        CHECK(pthread_sigqueue(thread, SIGRTMIN, value) == 0);
+    sem_post(&may_go_on);
+    join(thread);
+}
+
+static void *suspends(void *argument)
+{
+    sigset_t set;
+
+    sigemptyset(&set);
+    sigaddset(&set, SIGUSR1);
+    sem_post(&waits);
+    CHECK(sigsuspend(&set) == -1 && errno == EINTR);
+    CHECK(over == 1);
+    return argument;
+}
+
+/* A signal that a thread blocks while it suspends itself does not end that. */
+static void suspended(void)
+{
+    pthread_t thread;
+    int i;
+
+    handle_by(SIGUSR1, on_count);
+    handle_by(SIGUSR2, on_other);
+    for (i = 0; i < 10; i++) {
+        over = 0;
+        thread = start(suspends);
+        take(&waits);
+        /* It is suspended by then, as a rule. */
+        rest(5000);
+        CHECK(pthread_kill(thread, SIGUSR1) == 0);
+        rest(5000);
+        CHECK(pthread_kill(thread, SIGUSR2) == 0);
+        join(thread);
+    }
+}
+
+static pthread_t target;
+static volatile long alarms;
+
+static void on_answer(int signal)
+{
+    (void)signal;
+    sem_post(&handled);
+}
+
+static void on_alarm(int signal)
+{
+    static int is_handled;
+    int error = errno;
+
+    (void)signal;
+    /* It may come to a kernel thread that runs no thread, too. */
+    if (__sync_lock_test_and_set(&is_handled, 1) == 0) {
+        alarms++;
+        CHECK(pthread_kill(target, SIGUSR2) == 0);
+        take(&handled);
+        __sync_lock_release(&is_handled);
+    }
+    errno = error;
+}
+
+static void *yields(void *argument)
+{
+    sem_post(&waits);
+    while (!over)
+        sched_yield();
+    return argument;
+}
+
+static void *sends(void *argument)
+{
+    set_mask(SIG_UNBLOCK, SIGALRM);
+    while (alarms < 5000)
+        CHECK(pthread_kill(target, SIGUSR1) == 0);
+    over = 1;
+    return argument;
+}
+
+/* A handler interrupts a thread that sends a signal, sends one to the same thread, and waits for the answer. */
+static void in_senders(void)
+{
+    struct itimerval often = { { 0, 200 }, { 0, 200 } }, never;
+    pthread_t sender;
+
+    over = 0;
+    set_mask(SIG_BLOCK, SIGALRM);
+    handle_by(SIGUSR1, on_count);
+    handle_by(SIGUSR2, on_answer);
+    handle_by(SIGALRM, on_alarm);
+    target = start(yields);
+    take(&waits);
+    sender = start(sends);
+    CHECK(setitimer(ITIMER_REAL, &often, NULL) == 0);
+    join(sender);
+    memset(&never, 0, sizeof never);
+    CHECK(setitimer(ITIMER_REAL, &never, NULL) == 0);
+    join(target);
+}
+
+/*
+ * The program's allocator. Threads that have been stopped may have its locks, so the library's thread that
+ * tells others of their signals does not use it.
+ */
+extern void *__libc_malloc(size_t);
+extern void *__libc_calloc(size_t, size_t);
+extern void *__libc_realloc(void *, size_t);
+static volatile int are_stopped;
+
+static void look(void)
+{
+    static const char text[] = "memory is taken while threads are stopped\n";
+
+    char name[16] = "";
+
+    if (are_stopped && prctl(PR_GET_NAME, name) == 0 && strcmp(name, "selvedge-kill") == 0
+        && write(1, text, sizeof text - 1))
+        _exit(1);
+}
+
+void *malloc(size_t size)
+{
+    look();
+    return __libc_malloc(size);
+}
+
+void *calloc(size_t count, size_t size)
+{
+    look();
+    return __libc_calloc(count, size);
+}
+
+void *realloc(void *block, size_t size)
+{
+    look();
+    return __libc_realloc(block, size);
+}
+
+enum { STOPPED = 40 };
+
+static volatile int round_of_stops;
+
+static void on_stop(int signal)
+{
+    int error = errno, round = round_of_stops;
+    sigset_t mask;
+
+    (void)signal;
+    sigfillset(&mask);
+    sigdelset(&mask, SIGUSR2);
+    sem_post(&handled);
+    while (round_of_stops == round)
+        sigsuspend(&mask);
+    sem_post(&handled);
+    errno = error;
+}
+
+static void on_go(int signal)
+{
+    (void)signal;
+}
+
+/* A collector stops threads by a signal. */
+static void stops(void)
+{
+    struct sigaction action;
+    pthread_t threads[STOPPED];
+    int i, round;
+
+    over = 0;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = on_stop;
+    sigfillset(&action.sa_mask);
+    CHECK(sigaction(SIGUSR1, &action, NULL) == 0);
+    handle_by(SIGUSR2, on_go);
+    for (i = 0; i < STOPPED; i++)
+        threads[i] = start(yields);
+    for (i = 0; i < STOPPED; i++)
+        take(&waits);
+    for (round = 0; round < 3; round++) {
+        are_stopped = 1;
+        for (i = 0; i < STOPPED; i++)
+            CHECK(pthread_kill(threads[i], SIGUSR1) == 0);
+        for (i = 0; i < STOPPED; i++)
+            take(&handled);
+        round_of_stops++;
+        for (i = 0; i < STOPPED; i++)
+            CHECK(pthread_kill(threads[i], SIGUSR2) == 0);
+        for (i = 0; i < STOPPED; i++)
+            take(&handled);
+        are_stopped = 0;
+    }
+    over = 1;
+    for (i = 0; i < STOPPED; i++)
+        join(threads[i]);
+}
+
+static volatile int never;
+
+static void on_end(int signal)
+{
+    (void)signal;
+    pthread_exit(&waits);
+}
+
+static void *never_ends(void *argument)
+{
+    sem_post(&waits);
+    while (!never)
+        rest(1000000);
+    return argument;
+}
+
+/* A handler ends its thread. The signals that were blocked there come to the threads that are next. */
+static void in_threads_that_end(void)
+{
+    pthread_t thread;
+    void *value;
+    int i;
+
+    handle_by(SIGUSR1, on_end);
+    for (i = 0; i < 40; i++) {
+        thread = start(never_ends);
+        take(&waits);
+        CHECK(pthread_kill(thread, SIGUSR1) == 0);
+        CHECK(pthread_join(thread, &value) == 0 && value == &waits);
+    }
+}
+
+int main(int count, char **arguments)
+{
+    const char *only = count > 1 ? arguments[1] : "";
+
+    sem_init(&waits, 0, 0);
+    sem_init(&may_go_on, 0, 0);
+    sem_init(&handled, 0, 0);
+#define RUN(part) (*only == 0 || strcmp(only, #part) == 0 ? part() : (void)0)
+    RUN(queued);
+    RUN(suspended);
+    RUN(stops);
+    RUN(in_senders);
+    RUN(in_threads_that_end);
+    printf("ok\n");
+    return 0;
+}
