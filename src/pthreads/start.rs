@@ -16,9 +16,10 @@ use crate::fiber::stack;
 use crate::interpose::{self, cancel};
 use crate::park::backend::{SpawnOptions, Spawner};
 use crate::park::current;
-use crate::park::no_preempt;
+use crate::park::no_preempt::{self, NoPreempt};
 use crate::process_default;
 use crate::settings;
+use crate::sys::kthread::Mask;
 use crate::sys::once::OnceLock;
 use crate::sys::{kthread, message, next, pthread};
 use crate::thread::spawning;
@@ -328,6 +329,25 @@ fn usual_stack() -> Option<usize> {
     })
 }
 
+/// Keeps handlers of signals from the running thread. A handler may wait until the new thread has run one, as
+/// that of a collector, and nothing could tell that thread meanwhile (`kill.rs`).
+enum Quiet {
+    /// The kernel keeps them.
+    Kernel { _mask: Mask },
+    /// Its signals wait (`interpose/cancel/signals.rs`).
+    Green { _signals: NoPreempt },
+}
+
+impl Quiet {
+    fn begin() -> Self {
+        if current::try_current().is_some_and(|me| !me.is_kernel()) {
+            Self::Green { _signals: NoPreempt::hold() }
+        } else {
+            Self::Kernel { _mask: Mask::block_asynchronous() }
+        }
+    }
+}
+
 /// Starts a green thread.
 fn start(
     spawner: &dyn Spawner,
@@ -366,6 +386,7 @@ fn start(
     let mask = masks::allowed(wanted.mask.unwrap_or(creators));
     let mut options =
         SpawnOptions { stack_size: wanted.stack_size, mask: Some(mask), ..SpawnOptions::default() };
+    let _quiet = Quiet::begin();
     // The thread, and those that it tells its name, must find its handle.
     let mut own = record.thread.lock();
     let counts = is_default();

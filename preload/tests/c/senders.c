@@ -207,6 +207,8 @@ static void in_senders(void)
     join(sender);
     memset(&never, 0, sizeof never);
     CHECK(setitimer(ITIMER_REAL, &never, NULL) == 0);
+    /* One that waits for a thread that does not block it is gone, too. */
+    handle_by(SIGALRM, SIG_IGN);
     join(target);
 }
 
@@ -272,19 +274,27 @@ static void on_go(int signal)
     (void)signal;
 }
 
+/* Has SIGUSR1 stop threads, and SIGUSR2 let them go on, as collectors do. */
+static void stop_by_signals(void)
+{
+    struct sigaction action;
+
+    memset(&action, 0, sizeof action);
+    action.sa_handler = on_stop;
+    action.sa_flags = SA_RESTART;
+    sigfillset(&action.sa_mask);
+    CHECK(sigaction(SIGUSR1, &action, NULL) == 0);
+    handle_by(SIGUSR2, on_go);
+}
+
 /* A collector stops threads by a signal. */
 static void stops(void)
 {
-    struct sigaction action;
     pthread_t threads[STOPPED];
     int i, round;
 
     over = 0;
-    memset(&action, 0, sizeof action);
-    action.sa_handler = on_stop;
-    sigfillset(&action.sa_mask);
-    CHECK(sigaction(SIGUSR1, &action, NULL) == 0);
-    handle_by(SIGUSR2, on_go);
+    stop_by_signals();
     for (i = 0; i < STOPPED; i++)
         threads[i] = start(yields);
     for (i = 0; i < STOPPED; i++)
@@ -339,6 +349,69 @@ static void in_threads_that_end(void)
     }
 }
 
+enum { CREATED = 300 };
+
+static pthread_t creator, newest;
+static sem_t born, looked, may_end;
+
+static void on_look(int signal)
+{
+    int error = errno;
+
+    (void)signal;
+    sem_post(&looked);
+    errno = error;
+}
+
+static void *is_born(void *argument)
+{
+    newest = pthread_self();
+    sem_post(&born);
+    take(&may_end);
+    return argument;
+}
+
+/* Stops the creator as soon as the new thread has begun, and sends that a signal. */
+static void *stops_creator(void *argument)
+{
+    int i;
+
+    for (i = 0; i < CREATED; i++) {
+        take(&born);
+        CHECK(pthread_kill(creator, SIGUSR1) == 0);
+        take(&handled);
+        CHECK(pthread_kill(newest, SIGWINCH) == 0);
+        take(&looked);
+        round_of_stops++;
+        CHECK(pthread_kill(creator, SIGUSR2) == 0);
+        take(&handled);
+        sem_post(&may_end);
+    }
+    return argument;
+}
+
+static void *creates(void *argument)
+{
+    pthread_t other;
+    int i;
+
+    creator = pthread_self();
+    other = start(stops_creator);
+    for (i = 0; i < CREATED; i++)
+        join(start(is_born));
+    join(other);
+    return argument;
+}
+
+/* A collector stops a thread that creates another, and then the other one. */
+static void in_creators(void)
+{
+    stop_by_signals();
+    handle_by(SIGWINCH, on_look);
+    creates(NULL);
+    join(start(creates));
+}
+
 int main(int count, char **arguments)
 {
     const char *only = count > 1 ? arguments[1] : "";
@@ -346,8 +419,12 @@ int main(int count, char **arguments)
     sem_init(&waits, 0, 0);
     sem_init(&may_go_on, 0, 0);
     sem_init(&handled, 0, 0);
+    sem_init(&born, 0, 0);
+    sem_init(&looked, 0, 0);
+    sem_init(&may_end, 0, 0);
 #define RUN(part) (*only == 0 || strcmp(only, #part) == 0 ? part() : (void)0)
     RUN(queued);
+    RUN(in_creators);
     RUN(suspended);
     RUN(stops);
     RUN(in_senders);
