@@ -1,7 +1,8 @@
 //! Bound threads, and calls that block in the kernel.
 
 use std::collections::HashSet;
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use selvedge::{Runtime, thread};
@@ -75,8 +76,6 @@ fn a_bound_thread_has_a_kernel_thread_of_its_own<L: Leg>() {
 }
 
 fn bound_and_other_threads_wake_each_other<L: Leg>() {
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
     const ROUNDS: usize = 300;
     let rt = L::new();
     rt.run(|| {
@@ -119,8 +118,21 @@ fn blocked_threads_do_not_stop_the_others<L: Leg>() {
     const BLOCKED: usize = 20;
     let rt = L::new();
     let (ends, waits): (Vec<_>, Vec<_>) = (0..BLOCKED).map(|_| mpsc::channel::<()>()).unzip();
-    let blocked: Vec<_> =
-        waits.into_iter().map(|wait| rt.spawn(move || thread::blocking(|| wait.recv()).unwrap())).collect();
+    let begun = Arc::new(AtomicUsize::new(0));
+    let blocked: Vec<_> = waits
+        .into_iter()
+        .map(|wait| {
+            let begun = Arc::clone(&begun);
+            rt.spawn(move || {
+                begun.fetch_add(1, SeqCst);
+                thread::blocking(|| wait.recv()).unwrap();
+            })
+        })
+        .collect();
+    // On `Pinned`, one that begins later may take the LWP of a thread that waits below.
+    while begun.load(SeqCst) < BLOCKED {
+        std::thread::yield_now();
+    }
     // More threads are in the kernel than there are CPUs; others must still run.
     assert_eq!(rt.run(|| thread::spawn(|| 7).join().unwrap()), 7);
     for end in ends {
