@@ -156,9 +156,10 @@ static void on_answer(int signal)
     sem_post(&handled);
 }
 
+static volatile int is_handled;
+
 static void on_alarm(int signal)
 {
-    static int is_handled;
     int error = errno;
 
     (void)signal;
@@ -185,7 +186,6 @@ static void *sends(void *argument)
     set_mask(SIG_UNBLOCK, SIGALRM);
     while (alarms < 5000)
         CHECK(pthread_kill(target, SIGUSR1) == 0);
-    over = 1;
     return argument;
 }
 
@@ -209,6 +209,9 @@ static void in_senders(void)
     CHECK(setitimer(ITIMER_REAL, &never, NULL) == 0);
     /* One that waits for a thread that does not block it is gone, too. */
     handle_by(SIGALRM, SIG_IGN);
+    while (is_handled)
+        rest(1000);
+    over = 1;
     join(target);
 }
 
