@@ -2,25 +2,13 @@
  * A handler of a signal leaves a cancellation point by a jump. A request to end the thread then waits for the
  * next one, and does not end the thread where it is. It prints "ok" at the end.
  */
-#define _GNU_SOURCE
-#include <pthread.h>
+#include "signals.h"
+
 #include <setjmp.h>
-#include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ipc.h>
 #include <sys/msg.h>
-#include <unistd.h>
-
-#define CHECK(condition) ((condition) ? (void)0 : fail(__LINE__, #condition))
-
-static void fail(int line, const char *what)
-{
-    printf("line %d: %s\n", line, what);
-    fflush(stdout);
-    _exit(1);
-}
 
 static __thread sigjmp_buf out;
 static volatile int jumped, asked, survived;

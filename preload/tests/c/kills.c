@@ -2,62 +2,16 @@
  * Signals for one thread, wherever it is: on a processor, in a lock, asleep, or with the signal blocked.
  * It prints "ok" at the end.
  */
-#define _GNU_SOURCE
+#include "signals.h"
+
 #include <errno.h>
 #include <poll.h>
-#include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/select.h>
 #include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
-
-static void fail(const char *format, ...)
-{
-    va_list arguments;
-
-    va_start(arguments, format);
-    vprintf(format, arguments);
-    va_end(arguments);
-    printf("\n");
-    fflush(stdout);
-    _exit(1);
-}
-
-#define CHECK(condition) ((condition) ? (void)0 : fail("line %d: %s", __LINE__, #condition))
-
-static sigset_t set_of(int first, int second)
-{
-    sigset_t set;
-
-    sigemptyset(&set);
-    if (first)
-        sigaddset(&set, first);
-    if (second)
-        sigaddset(&set, second);
-    return set;
-}
-
-static void set_mask(int how, int first, int second)
-{
-    sigset_t set = set_of(first, second);
-
-    CHECK(pthread_sigmask(how, &set, NULL) == 0);
-}
-
-static void rest(long micros)
-{
-    struct timespec time = { micros / 1000000, micros % 1000000 * 1000 };
-
-    while (nanosleep(&time, &time) != 0)
-        ;
-}
 
 static pthread_t start(void *(*function)(void *), void *argument)
 {
@@ -65,11 +19,6 @@ static pthread_t start(void *(*function)(void *), void *argument)
 
     CHECK(pthread_create(&thread, NULL, function, argument) == 0);
     return thread;
-}
-
-static void join(pthread_t thread)
-{
-    CHECK(pthread_join(thread, NULL) == 0);
 }
 
 /* What handlers have seen. The counts are the thread's that a signal was for. */

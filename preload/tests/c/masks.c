@@ -2,52 +2,14 @@
  * Masks of signals: each thread has its own, which its children begin with, and a signal that all threads
  * block waits until one asks for it. It prints "ok" at the end.
  */
-#define _GNU_SOURCE
-#include <pthread.h>
+#include "signals.h"
+
 #include <sched.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
-
-static void fail(const char *format, ...)
-{
-    va_list arguments;
-
-    va_start(arguments, format);
-    vprintf(format, arguments);
-    va_end(arguments);
-    printf("\n");
-    fflush(stdout);
-    _exit(1);
-}
-
-#define CHECK(condition) ((condition) ? (void)0 : fail("line %d: %s", __LINE__, #condition))
-
-static sigset_t set_of(int first, int second)
-{
-    sigset_t set;
-
-    sigemptyset(&set);
-    if (first)
-        sigaddset(&set, first);
-    if (second)
-        sigaddset(&set, second);
-    return set;
-}
-
-static void set_mask(int how, int first, int second)
-{
-    sigset_t set = set_of(first, second);
-
-    CHECK(pthread_sigmask(how, &set, NULL) == 0);
-}
 
 /* What the kernel thread blocks. */
 static unsigned long kernel_mask(void)
@@ -61,13 +23,6 @@ static unsigned long kernel_mask(void)
 static unsigned long bit(int signal)
 {
     return signal ? 1ul << (signal - 1) : 0;
-}
-
-static void rest(long micros)
-{
-    struct timespec time = { micros / 1000000, micros % 1000000 * 1000 };
-
-    nanosleep(&time, NULL);
 }
 
 static pthread_t start(void *(*function)(void *), void *argument)

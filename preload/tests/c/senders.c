@@ -2,41 +2,20 @@
  * What signals for one thread promise to those that send many, from anywhere, and to a thread that suspends
  * itself. It prints "ok" at the end.
  */
-#define _GNU_SOURCE
+#include "signals.h"
+
 #include <errno.h>
-#include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
-#include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/time.h>
-#include <time.h>
-#include <unistd.h>
-
-#define CHECK(condition) ((condition) ? (void)0 : fail(__LINE__, #condition))
-
-static void fail(int line, const char *what)
-{
-    printf("line %d: %s\n", line, what);
-    fflush(stdout);
-    _exit(1);
-}
 
 static void take(sem_t *semaphore)
 {
     while (sem_wait(semaphore) != 0)
         CHECK(errno == EINTR);
-}
-
-static void rest(long micros)
-{
-    struct timespec time = { micros / 1000000, micros % 1000000 * 1000 };
-
-    while (nanosleep(&time, &time) != 0)
-        ;
 }
 
 static void handle_by(int signal, void (*handler)(int))
@@ -49,26 +28,12 @@ static void handle_by(int signal, void (*handler)(int))
     CHECK(sigaction(signal, &action, NULL) == 0);
 }
 
-static void set_mask(int how, int signal)
-{
-    sigset_t set;
-
-    sigemptyset(&set);
-    sigaddset(&set, signal);
-    CHECK(pthread_sigmask(how, &set, NULL) == 0);
-}
-
 static pthread_t start(void *(*function)(void *))
 {
     pthread_t thread;
 
     CHECK(pthread_create(&thread, NULL, function, NULL) == 0);
     return thread;
-}
-
-static void join(pthread_t thread)
-{
-    CHECK(pthread_join(thread, NULL) == 0);
 }
 
 static sem_t waits, may_go_on, handled;
@@ -90,11 +55,11 @@ enum { QUEUED = 400 };
 
 static void *unblocks(void *argument)
 {
-    set_mask(SIG_BLOCK, SIGRTMIN);
+    set_mask(SIG_BLOCK, SIGRTMIN, 0);
     sem_post(&waits);
     take(&may_go_on);
     CHECK(counted == 0);
-    set_mask(SIG_UNBLOCK, SIGRTMIN);
+    set_mask(SIG_UNBLOCK, SIGRTMIN, 0);
     CHECK(counted == QUEUED);
     return argument;
 }
@@ -183,7 +148,7 @@ static void *yields(void *argument)
 
 static void *sends(void *argument)
 {
-    set_mask(SIG_UNBLOCK, SIGALRM);
+    set_mask(SIG_UNBLOCK, SIGALRM, 0);
     while (alarms < 5000)
         CHECK(pthread_kill(target, SIGUSR1) == 0);
     return argument;
@@ -196,7 +161,7 @@ static void in_senders(void)
     pthread_t sender;
 
     over = 0;
-    set_mask(SIG_BLOCK, SIGALRM);
+    set_mask(SIG_BLOCK, SIGALRM, 0);
     handle_by(SIGUSR1, on_count);
     handle_by(SIGUSR2, on_answer);
     handle_by(SIGALRM, on_alarm);
