@@ -1,5 +1,5 @@
 //! Errands that are left while the helper runs. Negative twins ring too early, look at the bell too late, or
-//! say too late that an errand is not in the list.
+//! say too late that an errand is not in the list. One does not ring for an errand that the helper has kept.
 
 use std::ptr;
 use std::sync::Arc;
@@ -119,4 +119,46 @@ fn negative_taken_back_too_late() {
         rung
     };
     two(leave, late);
+}
+
+/// Models a helper that leaves an errand to itself, and sleeps without a deadline. Another thread leaves the
+/// same errand meanwhile.
+fn one_for_later(leave: fn(&Errands, &Errand)) {
+    model(move || {
+        let shared = Shared::new();
+        shared.errands.leave_for_later(&shared.errand, || ());
+        let sender = spawn_with(shared.clone(), move |shared| {
+            // Relaxed: what is left orders it.
+            shared.asked.store(1, Ordering::Relaxed);
+            leave(&shared.errands, &shared.errand);
+        });
+        loop {
+            let mut seen = 0;
+            let rung = shared.errands.serve(|_| seen = shared.asked.load(Ordering::Relaxed));
+            if seen == 1 {
+                break;
+            }
+            shared.errands.leave_for_later(&shared.errand, || ());
+            shared.errands.sleep(rung, None);
+        }
+        sender.join().unwrap();
+    });
+}
+
+#[test]
+fn what_is_kept_for_later_is_seen_to_at_once() {
+    one_for_later(leave);
+}
+
+/// A thread that finds the errand in the list does not ring.
+#[test]
+#[should_panic(expected = "deadlock")]
+fn negative_no_bell_for_what_is_kept() {
+    one_for_later(|errands, errand| {
+        if !errand.is_left.swap(true, Ordering::AcqRel) {
+            errands.put(errand);
+            errands.rung.fetch_add(1, Ordering::Release);
+            futex::wake(&errands.rung, 1);
+        }
+    });
 }
