@@ -1,11 +1,21 @@
 //! A client of HTTP that can say anything.
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
 /// How long anything may take.
 const PATIENCE: Duration = Duration::from_secs(100);
+
+/// Reads once. If this process is stopped and continued, the kernel ends a read that has a timeout.
+pub(crate) fn read(mut stream: impl Read, bytes: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match stream.read(bytes) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            other => return other,
+        }
+    }
+}
 
 #[derive(Debug)]
 pub(crate) struct Client {
@@ -86,7 +96,7 @@ impl Client {
     /// Reads more. Returns `false` at the end of the stream.
     fn read(&mut self) -> bool {
         let mut bytes = [0; 16 << 10];
-        let length = self.stream.read(&mut bytes).expect("bytes");
+        let length = read(&mut self.stream, &mut bytes).expect("bytes");
         self.input.extend_from_slice(&bytes[..length]);
         length > 0
     }
@@ -95,7 +105,7 @@ impl Client {
     #[track_caller]
     pub(crate) fn expect_end(&mut self) {
         assert!(self.input.is_empty(), "{:?}", self.text());
-        match self.stream.read(&mut [0; 64]) {
+        match read(&mut self.stream, &mut [0; 64]) {
             Ok(length) => assert_eq!(length, 0, "bytes at the end"),
             Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset, "{error}"),
         }

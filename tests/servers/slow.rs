@@ -3,7 +3,7 @@
 use std::io::{ErrorKind, Read, Write};
 use std::time::Duration;
 
-use crate::client::Client;
+use crate::client::{Client, read};
 use crate::on_both;
 use crate::target::{PAGE, Site, big};
 
@@ -45,7 +45,7 @@ fn a_request_that_does_not_end_is_given_up() {
         drips.stream.set_read_timeout(Some(Duration::from_millis(10))).unwrap();
         let mut first = [0];
         loop {
-            match drips.stream.read(&mut first) {
+            match read(&mut drips.stream, &mut first) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => drips.send("y"),
                 other => break assert_eq!((other.unwrap(), first), (1, *b"H")),
             }
