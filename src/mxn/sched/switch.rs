@@ -59,7 +59,7 @@ impl Scheduler {
     /// runs.
     #[inline]
     pub(crate) fn does_next_want(&self, me: &'static Green, key: usize) -> bool {
-        let lwp = Self::lwp_of(me);
+        let lwp = me.lwp();
         let next = lwp.queue.first();
         next.is_some_and(|next| deref(next).core.handoff.wants(key)) && me.blocking.get() == 0
     }
@@ -68,7 +68,7 @@ impl Scheduler {
     /// mounted, it is the argument.
     #[inline]
     fn leave_after(&'static self, me: &'static Green, parting: impl FnOnce(Option<&'static Green>)) {
-        let lwp = Self::lwp_of(me);
+        let lwp = me.lwp();
         if me.wakes_early() {
             self.judge_waker(me, lwp);
         }
@@ -137,7 +137,7 @@ impl Scheduler {
     /// (`mxn/preempt.rs`).
     #[cold]
     pub(crate) fn leave_preempted(&'static self, me: &'static Green) {
-        let lwp = Self::lwp_of(me);
+        let lwp = me.lwp();
         if me.wakes_early() {
             self.judge_waker(me, lwp);
         }
@@ -152,7 +152,7 @@ impl Scheduler {
     /// the next thread wrong.
     #[inline(always)]
     fn leave_for_good(&'static self, me: &'static Green, tag: usize) -> ! {
-        let lwp = Self::lwp_of(me);
+        let lwp = me.lwp();
         match self.pick_next(lwp) {
             Some(next) if next.fiber.mounted.wait_clear() => {
                 self.mount(lwp, next);
@@ -228,13 +228,6 @@ impl Scheduler {
         }
     }
 
-    /// Returns the LWP that runs the calling green thread, until that waits. To allocate may be to wait: the
-    /// allocator may have locks of this crate.
-    #[inline]
-    pub(crate) fn lwp_of(me: &'static Green) -> &'static Lwp {
-        me.lwp.get().expect("a running green thread has an LWP")
-    }
-
     /// Makes `next` the thread of this LWP.
     #[inline]
     fn mount(&self, lwp: &'static Lwp, next: &'static Green) {
@@ -273,7 +266,7 @@ impl Scheduler {
     #[inline]
     fn arrive(&'static self, me: &'static Green, arg: usize) {
         current::set_current(Some(me.thread()));
-        self.settle(Self::lwp_of(me), arg);
+        self.settle(me.lwp(), arg);
     }
 
     /// Does what the arriving side owes the thread that left. `arg` came through the switch.

@@ -15,7 +15,7 @@ pub(in crate::mxn) struct Suspended(bool);
 impl Scheduler {
     /// Announces that `green` is about to do something that may block its LWP.
     pub(in crate::mxn) fn announce(&'static self, green: &'static Green) {
-        let lwp = Self::lwp_of(green);
+        let lwp = green.lwp();
         if lwp.flags.traces() {
             self.trace_region(lwp, green, true);
         }
@@ -54,7 +54,7 @@ impl Scheduler {
 
     /// Ends what `announce` began. Returns `false` if the slot was given away.
     pub(in crate::mxn) fn retract(&'static self, green: &'static Green) -> bool {
-        let (lwp, regions) = (Self::lwp_of(green), &green.regions);
+        let (lwp, regions) = (green.lwp(), &green.regions);
         if lwp.flags.traces() {
             self.trace_region(lwp, green, false);
         }
