@@ -259,7 +259,30 @@ impl Backend for Scheduler {
     }
 }
 
+/// A thread was in a region that announced blocking when it went to sleep itself.
+#[must_use]
+struct Suspended(bool);
+
 impl Scheduler {
+    /// Ends a region for a thread that sleeps or yields after all. The LWP needs its slot back, or goes
+    /// without.
+    #[inline]
+    fn suspend_region(&'static self, green: &'static Green) -> Suspended {
+        let inside = green.blocking.get() > 0;
+        if inside {
+            // Lost or not, the next dispatch looks at the slot.
+            let _ = self.retract(green);
+        }
+        Suspended(inside)
+    }
+
+    #[inline]
+    fn resume_region(&'static self, green: &'static Green, region: Suspended) {
+        if region.0 {
+            self.announce(green);
+        }
+    }
+
     /// Checks that the waker cannot be preempted now. Otherwise a waker that has won a sleep might lose its
     /// LWP, and the sleeper would wait until the waker runs again.
     #[inline]

@@ -7,11 +7,6 @@ use crate::mxn::lwp::Lwp;
 use crate::mxn::sched::Scheduler;
 use crate::mxn::timer::NEVER;
 
-/// A thread was in a region when it went to sleep itself.
-#[derive(Clone, Copy)]
-#[must_use]
-pub(in crate::mxn) struct Suspended(bool);
-
 impl Scheduler {
     /// Announces that `green` is about to do something that may block its LWP.
     pub(in crate::mxn) fn announce(&'static self, green: &'static Green) {
@@ -65,25 +60,6 @@ impl Scheduler {
         };
         regions.learn(short);
         kept
-    }
-
-    /// Ends a region for a thread that sleeps or yields after all. The LWP needs its slot back, or goes
-    /// without.
-    #[inline]
-    pub(in crate::mxn) fn suspend_region(&'static self, green: &'static Green) -> Suspended {
-        let inside = green.blocking.get() > 0;
-        if inside {
-            // Lost or not, the next dispatch looks at the slot.
-            let _ = self.retract(green);
-        }
-        Suspended(inside)
-    }
-
-    #[inline]
-    pub(in crate::mxn) fn resume_region(&'static self, green: &'static Green, region: Suspended) {
-        if region.0 {
-            self.announce(green);
-        }
     }
 
     /// Returns `true` if a thread waits while a slot is BRIEF. For the monitor.
