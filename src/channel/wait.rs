@@ -125,9 +125,13 @@ impl<T> Channel<T> {
     /// Sends `message`, or returns it. Without a `wait`, does not wait at all.
     #[inline]
     pub(super) fn send(&self, message: T, wait: Option<Wait>) -> Result<(), (T, Refusal)> {
-        let mut message = ManuallyDrop::new(message);
+        let message = ManuallyDrop::new(message);
+        // Held from the claim to the stamp (I9).
+        let no_preempt = NoPreempt::hold();
         // SAFETY: there is a message, which is not used again if it was sent.
-        match unsafe { self.pass::<Sends>(&raw mut *message) } {
+        let passed = unsafe { self.ends.push(&raw const *message) };
+        drop(no_preempt);
+        match passed {
             Passed::Yes => Ok(()),
             why => self.send_slow(ManuallyDrop::into_inner(message), wait, why),
         }
@@ -147,8 +151,12 @@ impl<T> Channel<T> {
     #[inline]
     pub(super) fn receive(&self, wait: Option<Wait>) -> Result<T, Refusal> {
         let mut message = MaybeUninit::<T>::uninit();
+        // Held from the claim to the stamp (I9).
+        let no_preempt = NoPreempt::hold();
         // SAFETY: it may be written.
-        match unsafe { self.pass::<Receives>(message.as_mut_ptr()) } {
+        let passed = unsafe { self.ends.pop(message.as_mut_ptr()) };
+        drop(no_preempt);
+        match passed {
             // SAFETY: a message has been moved there.
             Passed::Yes => Ok(unsafe { message.assume_init() }),
             why => self.receive_slow(wait, why),
@@ -164,7 +172,7 @@ impl<T> Channel<T> {
         Ok(frame.with(|frame| unsafe { frame.cast::<T>().read() }))
     }
 
-    /// Moves a message without the lock, if that is possible.
+    /// Moves a message without the lock, if that is possible, in either direction.
     ///
     /// # Safety
     /// A send: there is a message, which is moved away from `frame` if the answer is yes. A receive: `frame`

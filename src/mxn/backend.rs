@@ -48,7 +48,7 @@ impl Backend for Scheduler {
             }
             Some(deadline) => {
                 me.core().wait_state.waits(reason, true);
-                let timers = &Self::lwp_of(green).timers;
+                let timers = &green.lwp().timers;
                 let entry = timer::Entry::new(self.clock.at(deadline), *me, sleep);
                 // SAFETY: the entry stays in this frame until it is disarmed, with the same timers.
                 unsafe { timers.arm(&entry) };
@@ -102,7 +102,7 @@ impl Backend for Scheduler {
         }
         // SAFETY: a scheduler's thread is green.
         let green = unsafe { Green::of(*me) };
-        cpu::leave_area_of(Self::lwp_of(green).context.tp());
+        cpu::leave_area_of(green.lwp().context.tp());
     }
 
     fn yield_now(&self, me: &ThreadRef) {
@@ -110,7 +110,7 @@ impl Backend for Scheduler {
         // SAFETY: a scheduler's thread is green.
         let green = unsafe { Green::of(*me) };
         let scheduler = self.forever();
-        let lwp = Self::lwp_of(green);
+        let lwp = green.lwp();
         let others = lwp.has_queued()
             || self.inject.len() > 0
             || self.preempted.len() > 0
@@ -163,7 +163,7 @@ impl Backend for Scheduler {
         let _no_preempt = NoPreempt::hold();
         // SAFETY: a scheduler's thread is green.
         let green = unsafe { Green::of(*me) };
-        let (scheduler, lwp) = (self.forever(), Self::lwp_of(green));
+        let (scheduler, lwp) = (self.forever(), green.lwp());
         if green.blocking.get() > 0 {
             // Others may have its slot. It looks where the region ends.
         } else if self.placement.has_homes() {
@@ -183,7 +183,7 @@ impl Backend for Scheduler {
     fn ring(&self, me: &ThreadRef) -> Option<&'static Ring> {
         // SAFETY: a scheduler's thread is green.
         let green = unsafe { Green::of(*me) };
-        Some(Self::lwp_of(green).trace.get()?.ring())
+        Some(green.lwp().trace.get()?.ring())
     }
 
     fn runtime(&self) -> u32 {
@@ -209,7 +209,7 @@ impl Backend for Scheduler {
     fn has_usual_mask(&self, me: &ThreadRef) -> bool {
         let _no_preempt = NoPreempt::hold();
         // SAFETY: a scheduler's thread is green.
-        let lwp = Self::lwp_of(unsafe { Green::of(*me) });
+        let lwp = unsafe { Green::of(*me) }.lwp();
         lwp.mask.get() == Some(sys::preempt::baseline_mask())
     }
 
@@ -226,7 +226,7 @@ impl Backend for Scheduler {
         let _no_preempt = NoPreempt::hold();
         // SAFETY: a scheduler's thread is green.
         let green = unsafe { Green::of(*me) };
-        let lwp = Self::lwp_of(green);
+        let lwp = green.lwp();
         // The child of a `vfork` has this memory, and a mask of its own.
         let is_here = || lwp.life.tid() == kthread::gettid().cast_unsigned();
         let is_noted = green.mask() == Mask::from_bits(before) && is_here();
@@ -259,7 +259,30 @@ impl Backend for Scheduler {
     }
 }
 
+/// A thread was in a region that announced blocking when it went to sleep itself.
+#[must_use]
+struct Suspended(bool);
+
 impl Scheduler {
+    /// Ends a region for a thread that sleeps or yields after all. The LWP needs its slot back, or goes
+    /// without.
+    #[inline]
+    fn suspend_region(&'static self, green: &'static Green) -> Suspended {
+        let inside = green.blocking.get() > 0;
+        if inside {
+            // Lost or not, the next dispatch looks at the slot.
+            let _ = self.retract(green);
+        }
+        Suspended(inside)
+    }
+
+    #[inline]
+    fn resume_region(&'static self, green: &'static Green, region: Suspended) {
+        if region.0 {
+            self.announce(green);
+        }
+    }
+
     /// Checks that the waker cannot be preempted now. Otherwise a waker that has won a sleep might lose its
     /// LWP, and the sleeper would wait until the waker runs again.
     #[inline]
@@ -318,7 +341,7 @@ impl Spawner for Scheduler {
         let me = scheduler.here().map(|(me, _)| me);
         // Looked up again after each step that may allocate. The allocator may have locks of this crate. A
         // thread that waits for one may go on on another LWP.
-        let lwp = || me.map(Self::lwp_of);
+        let lwp = || me.map(Green::lwp);
         let stack = match lwp() {
             Some(lwp) => lwp.stacks.take(class)?,
             None => stack::take(class)?,

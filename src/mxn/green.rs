@@ -121,6 +121,13 @@ impl Green {
         ThreadRef::new(&self.core)
     }
 
+    /// Returns the LWP that runs it, until it waits. To allocate may be to wait: the allocator may have locks
+    /// of this crate. If it has a home and waits, returns that.
+    #[inline]
+    pub(crate) fn lwp(&self) -> &'static Lwp {
+        self.lwp.get().expect("a running green thread has an LWP")
+    }
+
     /// Returns `true` if the hint of rule 5 is set.
     #[inline]
     pub(crate) fn wakes_early(&self) -> bool {

@@ -133,7 +133,7 @@ impl Injected for End {
             if let Some(me) = current::try_current() {
                 let _no_preempt = NoPreempt::hold();
                 // SAFETY: such threads are green.
-                unblock_signals(Scheduler::lwp_of(unsafe { Green::of(me) }));
+                unblock_signals(unsafe { Green::of(me) }.lwp());
             }
             cancel::test();
         }
@@ -249,7 +249,7 @@ impl Injected for Preempted {
             scheduler.queue_for_lost_slice(me);
             scheduler.leave_preempted(me);
             other.write();
-            Scheduler::lwp_of(me)
+            me.lwp()
         });
         // The handler has raised it.
         no_preempt::lower();
@@ -290,7 +290,7 @@ impl Scheduler {
 
     /// Queues the running thread `me`, because its slice is over. The caller leaves for the dispatcher next.
     pub(in crate::mxn) fn queue_for_lost_slice(&'static self, me: &'static Green) {
-        let lwp = Self::lwp_of(me);
+        let lwp = me.lwp();
         lwp.flags.look();
         lwp.counters.preempted.add_alone();
         let now = self.clock.now();

@@ -165,43 +165,6 @@ impl Scheduler {
         self.one_cpu.store(it_is, Ordering::Relaxed);
     }
 
-    /// Takes the next thread for an LWP when the running one waits, if that needs no search: next-slot, then
-    /// ring. Also returns `None` if the dispatcher is due: for something urgent, for fairness, for a timer,
-    /// or because the slot is gone.
-    #[inline]
-    fn pick_next(&self, lwp: &'static Lwp) -> Option<&'static Green> {
-        let tick = lwp.tick.bump();
-        if self.is_dispatcher_due(lwp, tick) || lwp.flags.is_any() {
-            return None;
-        }
-        lwp.queue.pop().map(deref)
-    }
-
-    /// Takes the next thread where [`pick_next`](Self::pick_next) has found none. The thread must run on this
-    /// LWP (`Pinned`), or the only reason was that times are counted.
-    fn pick_at_home_or_noted(&'static self, lwp: &'static Lwp) -> Option<&'static Green> {
-        let at_home = self.placement.has_homes() && !lwp.flags.is_any();
-        if !(at_home || lwp.flags.only_notes())
-            || self.is_dispatcher_due(lwp, lwp.tick.get())
-            || lwp.pinned.has_high()
-        {
-            return None;
-        }
-        self.count_if_told(lwp);
-        let next = deref(lwp.queue.pop().or_else(|| lwp.pinned.pop(Priority::Normal))?);
-        if self.is_one_behind(next.ran()) {
-            self.put_first(lwp, next);
-            return None;
-        }
-        Some(next)
-    }
-
-    /// Returns `true` if the dispatcher has to choose the next thread, whatever the flags say.
-    #[inline]
-    fn is_dispatcher_due(&self, lwp: &Lwp, tick: u32) -> bool {
-        tick.is_multiple_of(policy::FAIR_TICK) || !lwp.slot.is_held() || self.levels.are_urgent()
-    }
-
     /// Takes a thread for the dispatcher, if that needs no search.
     fn pick(&'static self, lwp: &'static Lwp) -> Option<&'static Green> {
         // Acquire: a thread that wants this LWP to look has stored the reason before.

@@ -284,13 +284,13 @@ pub(crate) fn grant_one(key: usize, f: impl FnOnce(Option<Found>) -> Token) -> O
 }
 
 /// Does what [`grant_one`] does. If that waiter came by [`requeue`], up to `others` more of its priority that
-/// came in the same way go with it. Up to `kernel` of these are kernel threads. `told` gets the number of
-/// those, and returns what all are told.
+/// came in the same way go with it. `kernel` says how many of these may be kernel threads. `told` gets the
+/// number of those, and returns what all are told. Neither is asked if the first came by itself.
 #[inline]
 pub(crate) fn grant_batch(
     key: usize,
     others: usize,
-    kernel: usize,
+    kernel: impl FnOnce() -> usize,
     told: impl FnOnce(usize) -> Token,
     f: impl FnOnce(Option<Found>) -> Token,
 ) -> Option<(Grant, Grants)> {
@@ -305,7 +305,7 @@ pub(crate) fn grant_batch(
         let mut with_it = ptr::null();
         let mut in_kernel = 0;
         if moved {
-            let mut left = others;
+            let (kernel, mut left) = (kernel(), others);
             let takes = |waiter: &Waiter| {
                 // Waiters that are woken together come in any order.
                 let takes = left > 0
@@ -321,7 +321,8 @@ pub(crate) fn grant_batch(
         let token = f(Some(Found { more, urgent }));
         // SAFETY: unlinked just above, with the lock held.
         let grant = unsafe { settle(first, token) };
-        Some((grant, Grants { first: with_it, token: told(in_kernel), _no_preempt: NoPreempt::hold() }))
+        let told = if moved { told(in_kernel) } else { token };
+        Some((grant, Grants { first: with_it, token: told, _no_preempt: NoPreempt::hold() }))
     })
 }
 

@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use super::handle::{JoinHandle, Joining};
 use super::scope::{Scope, ScopedJoinHandle};
-use super::spawning::spawn_unchecked;
-use super::task;
+use super::task::{self, spawn_unchecked};
 use crate::park::backend::{Cpus, SpawnOptions, Spawner};
 use crate::park::current::try_current;
 use crate::park::priority::Priority;

@@ -103,6 +103,8 @@ impl<T> Joining<T> {
 
     /// # Safety
     /// It is the last use.
+    // Out of line: a join drops only the handle of a lost thread, and has no registers to keep for that.
+    #[inline(never)]
     unsafe fn leave(&mut self) -> bool {
         let core = self.thread.core();
         // First, because the reference may be the thread's after `detach`.

@@ -1,5 +1,4 @@
-//! How a thread is started, whatever it is for: its closure becomes a task, and its handle a claim on the
-//! result. Short threads that a runtime starts for itself are started here, too.
+//! Threads that a runtime starts for itself: short ones, and those that std or the C library starts.
 //!
 //! When an awaited thread has ended, a new thread of its runtime calls the waker: the ended one has no
 //! thread-locals any more. Why it is a new thread stands in `park/exit.rs`.
@@ -7,35 +6,12 @@
 use std::io;
 use std::sync::Arc;
 
-use super::current::Thread;
 #[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
 use super::handle::JoinHandle;
-use super::handle::Joining;
-use super::task::{Ending, NewTask};
+use super::task::spawn_unchecked;
 use crate::park::backend::{SpawnOptions, Spawner};
 use crate::park::exit::Awaiter;
 use crate::park::task_sleep::contained;
-
-/// Starts a thread on `spawner`.
-///
-/// # Safety
-/// `f` and `T` are fit to be used on another thread, and what they borrow is alive until `ending` is told.
-pub(super) unsafe fn spawn_unchecked<F, T, E>(
-    spawner: &dyn Spawner,
-    options: &mut SpawnOptions,
-    f: F,
-    ending: E,
-) -> io::Result<Joining<T>>
-where
-    F: FnOnce() -> T,
-    E: Ending,
-{
-    let mut new_task = NewTask::new(f, ending);
-    // SAFETY: the caller's promise.
-    let task = unsafe { new_task.task() };
-    let core = spawner.spawn(task, options)?;
-    Ok(Joining::new(Thread::from_counted(core), new_task.into_result_cell()))
-}
 
 /// Starts a thread on `spawner`, with these options, which are valid.
 #[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]

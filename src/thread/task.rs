@@ -27,19 +27,44 @@
 
 use std::alloc::{self, Layout};
 use std::any::Any;
+use std::io;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 
+use super::current::Thread;
+use super::handle::Joining;
 use crate::fatal;
-use crate::park::backend::{InlineStorage, Task, TaskCell, TaskRef, VTable};
+use crate::park::backend::{InlineStorage, SpawnOptions, Spawner, Task, TaskCell, TaskRef, VTable};
 use crate::park::thread::ThreadRef;
 use crate::recorder::crash;
 
 /// What a thread leaves behind: its value, or the payload of its panic.
 pub type Result<T> = std::result::Result<T, Box<dyn Any + Send + 'static>>;
+
+/// Starts a thread on `spawner`, whatever it is for: its closure becomes a task, and its handle has a claim on
+/// the result.
+///
+/// # Safety
+/// `f` and `T` are fit to be used on another thread, and what they borrow is alive until `ending` is told.
+pub(super) unsafe fn spawn_unchecked<F, T, E>(
+    spawner: &dyn Spawner,
+    options: &mut SpawnOptions,
+    f: F,
+    ending: E,
+) -> io::Result<Joining<T>>
+where
+    F: FnOnce() -> T,
+    E: Ending,
+{
+    let mut new_task = NewTask::new(f, ending);
+    // SAFETY: the caller's promise.
+    let task = unsafe { new_task.task() };
+    let core = spawner.spawn(task, options)?;
+    Ok(Joining::new(Thread::from_counted(core), new_task.into_result_cell()))
+}
 
 /// Called when a thread's closure and result can no longer be reached through the thread.
 pub(super) trait Ending: Send {

@@ -78,7 +78,7 @@ fn send(tid: libc::pid_t, signal: c_int) {
 extern "C" fn ask_myself_to_leave() {
     let me = current::try_current().expect("a green thread");
     // SAFETY: the runtime has green threads only.
-    let lwp = Scheduler::lwp_of(unsafe { Green::of(me) });
+    let lwp = unsafe { Green::of(me) }.lwp();
     // The caller may be on another LWP by now: then it just goes on.
     Scheduler::of(me).ask_to_leave(lwp, Preemption { tick: lwp.tick.get(), manner: Manner::Anywhere });
 }

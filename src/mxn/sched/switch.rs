@@ -15,7 +15,7 @@
 
 use std::sync::Arc;
 
-use super::{Scheduler, deref};
+use super::{Scheduler, deref, policy};
 use crate::fiber::Context;
 use crate::fiber::tls;
 use crate::interpose::HAS_MASKS;
@@ -26,6 +26,7 @@ use crate::park::current;
 use crate::park::exit::Awaiter;
 use crate::park::mutex_handoff::{self, HeldMutex};
 use crate::park::no_preempt::NoPreempt;
+use crate::park::priority::Priority;
 use crate::park::thread::ThreadRef;
 use crate::sys::fork;
 use crate::thread::spawning;
@@ -59,7 +60,7 @@ impl Scheduler {
     /// runs.
     #[inline]
     pub(crate) fn does_next_want(&self, me: &'static Green, key: usize) -> bool {
-        let lwp = Self::lwp_of(me);
+        let lwp = me.lwp();
         let next = lwp.queue.first();
         next.is_some_and(|next| deref(next).core.handoff.wants(key)) && me.blocking.get() == 0
     }
@@ -68,7 +69,7 @@ impl Scheduler {
     /// mounted, it is the argument.
     #[inline]
     fn leave_after(&'static self, me: &'static Green, parting: impl FnOnce(Option<&'static Green>)) {
-        let lwp = Self::lwp_of(me);
+        let lwp = me.lwp();
         if me.wakes_early() {
             self.judge_waker(me, lwp);
         }
@@ -132,12 +133,49 @@ impl Scheduler {
         Some(self.to_dispatcher(lwp, me, 0))
     }
 
+    /// Takes the next thread for an LWP when the running one waits, if that needs no search: next-slot, then
+    /// ring. Also returns `None` if the dispatcher is due: for something urgent, for fairness, for a timer,
+    /// or because the slot is gone.
+    #[inline]
+    pub(super) fn pick_next(&self, lwp: &'static Lwp) -> Option<&'static Green> {
+        let tick = lwp.tick.bump();
+        if self.is_dispatcher_due(lwp, tick) || lwp.flags.is_any() {
+            return None;
+        }
+        lwp.queue.pop().map(deref)
+    }
+
+    /// Takes the next thread where [`pick_next`](Self::pick_next) has found none. The thread must run on this
+    /// LWP (`Pinned`), or the only reason was that times are counted.
+    pub(super) fn pick_at_home_or_noted(&'static self, lwp: &'static Lwp) -> Option<&'static Green> {
+        let at_home = self.placement.has_homes() && !lwp.flags.is_any();
+        if !(at_home || lwp.flags.only_notes())
+            || self.is_dispatcher_due(lwp, lwp.tick.get())
+            || lwp.pinned.has_high()
+        {
+            return None;
+        }
+        self.count_if_told(lwp);
+        let next = deref(lwp.queue.pop().or_else(|| lwp.pinned.pop(Priority::Normal))?);
+        if self.is_one_behind(next.ran()) {
+            self.put_first(lwp, next);
+            return None;
+        }
+        Some(next)
+    }
+
+    /// Returns `true` if the dispatcher has to choose the next thread, whatever the flags say.
+    #[inline]
+    fn is_dispatcher_due(&self, lwp: &Lwp, tick: u32) -> bool {
+        tick.is_multiple_of(policy::FAIR_TICK) || !lwp.slot.is_held() || self.levels.are_urgent()
+    }
+
     /// Leaves a thread that was preempted by signal. This is [`leave`](Self::leave), but all signals are
     /// blocked, and are again when it returns. It always goes to the dispatcher, which unblocks them
     /// (`mxn/preempt.rs`).
     #[cold]
     pub(crate) fn leave_preempted(&'static self, me: &'static Green) {
-        let lwp = Self::lwp_of(me);
+        let lwp = me.lwp();
         if me.wakes_early() {
             self.judge_waker(me, lwp);
         }
@@ -152,7 +190,7 @@ impl Scheduler {
     /// the next thread wrong.
     #[inline(always)]
     fn leave_for_good(&'static self, me: &'static Green, tag: usize) -> ! {
-        let lwp = Self::lwp_of(me);
+        let lwp = me.lwp();
         match self.pick_next(lwp) {
             Some(next) if next.fiber.mounted.wait_clear() => {
                 self.mount(lwp, next);
@@ -228,13 +266,6 @@ impl Scheduler {
         }
     }
 
-    /// Returns the LWP that runs the calling green thread, until that waits. To allocate may be to wait: the
-    /// allocator may have locks of this crate.
-    #[inline]
-    pub(crate) fn lwp_of(me: &'static Green) -> &'static Lwp {
-        me.lwp.get().expect("a running green thread has an LWP")
-    }
-
     /// Makes `next` the thread of this LWP.
     #[inline]
     fn mount(&self, lwp: &'static Lwp, next: &'static Green) {
@@ -273,7 +304,7 @@ impl Scheduler {
     #[inline]
     fn arrive(&'static self, me: &'static Green, arg: usize) {
         current::set_current(Some(me.thread()));
-        self.settle(Self::lwp_of(me), arg);
+        self.settle(me.lwp(), arg);
     }
 
     /// Does what the arriving side owes the thread that left. `arg` came through the switch.

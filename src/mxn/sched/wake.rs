@@ -149,7 +149,7 @@ impl Scheduler {
         }
         // SAFETY: its backend is this scheduler.
         let me = unsafe { Green::of(me) };
-        Some((me, Self::lwp_of(me)))
+        Some((me, me.lwp()))
     }
 
     /// Puts a thread into the next-slot (rule 1).
@@ -299,7 +299,7 @@ impl Scheduler {
     /// Sends a thread back to the LWP that it began on, whatever that is doing.
     #[cold]
     pub(super) fn ready_at_home(&'static self, green: &'static Green) {
-        let home = Self::lwp_of(green);
+        let home = green.lwp();
         home.pinned.push(green.ptr(), || green.core.priority.get());
         if home.pinned.has_high() {
             home.flags.look();

@@ -251,11 +251,12 @@ fn waiters_that_were_moved_are_granted_in_company() {
         // without the waiter behind them.
         let steps = [(2, 2, true, 0), (0, 2, true, 0), (2, 1, true, 1), (2, 2, true, 1), (2, 2, false, 0)];
         for (others, kernel, left, company) in steps {
+            let room = || kernel;
             let told = |kernel| {
                 assert_eq!(kernel, company);
                 TOKEN
             };
-            let grant = wait_queue::grant_batch(to.key(), others, kernel, told, |found| {
+            let grant = wait_queue::grant_batch(to.key(), others, room, told, |found| {
                 assert_eq!(found.unwrap().more, left);
                 TOKEN
             });
@@ -266,7 +267,7 @@ fn waiters_that_were_moved_are_granted_in_company() {
         let none = wait_queue::grant_batch(
             to.key(),
             2,
-            2,
+            || 2,
             |_| TOKEN,
             |found| {
                 assert!(found.is_none());

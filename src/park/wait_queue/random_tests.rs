@@ -268,7 +268,7 @@ impl Pair {
         let granted = super::grant_batch(
             self.keys[key],
             others,
-            usize::MAX,
+            || usize::MAX,
             |_| company,
             |found| {
                 assert_eq!(found.map(|found| found.more), first.map(|_| more));

@@ -285,7 +285,7 @@ impl RawMutex {
                     options.order = Order::Again;
                 }
                 Ok(Woken::Granted(token)) => {
-                    company::arrives(token);
+                    debug_assert_eq!(token, TRY_AGAIN, "only moved waiters are granted in company");
                     mine = WOKEN;
                     woken = true;
                 }
@@ -388,26 +388,25 @@ impl RawMutex {
             }
         }
         let others = if fair { 0 } else { company::MOST };
-        let kernel = company::room();
-        let granted =
-            wait_queue::grant_batch(self.key(), others, kernel, company::leaves, |found| match found {
-                None => {
-                    self.set_queued(false);
-                    self.word.store(0);
+        let (room, leaves) = (company::room, company::leaves);
+        let granted = wait_queue::grant_batch(self.key(), others, room, leaves, |found| match found {
+            None => {
+                self.set_queued(false);
+                self.word.store(0);
+                TRY_AGAIN
+            }
+            Some(found) => {
+                self.set_queued(found.more);
+                let waiters = if found.more { WAITERS } else { 0 };
+                if fair || found.urgent {
+                    self.word.store(LOCKED | waiters);
+                    HANDED_OVER
+                } else {
+                    self.word.store(WOKEN | waiters);
                     TRY_AGAIN
                 }
-                Some(found) => {
-                    self.set_queued(found.more);
-                    let waiters = if found.more { WAITERS } else { 0 };
-                    if fair || found.urgent {
-                        self.word.store(LOCKED | waiters);
-                        HANDED_OVER
-                    } else {
-                        self.word.store(WOKEN | waiters);
-                        TRY_AGAIN
-                    }
-                }
-            });
+            }
+        });
         // The mutex may be gone from here on.
         if let Some((grant, company)) = granted {
             grant.wake();

@@ -1,6 +1,5 @@
 //! glibc's blocks, by its own means. The parent module has the reasons and the limits.
 
-mod block;
 mod calibrate;
 mod carry_over;
 mod exit;
@@ -12,7 +11,6 @@ mod robust;
 mod setxid;
 mod symbols;
 mod unexported;
-mod words;
 
 #[cfg(test)]
 mod tests;
@@ -22,17 +20,16 @@ use std::io;
 use std::ptr;
 
 use super::super::once::OnceLock;
-use super::common::LC_GLOBAL_LOCALE;
+use super::common::{LC_GLOBAL_LOCALE, peek, poke};
 pub(crate) use super::common::{check_library, hwcap2};
 use super::unfit::Unfit;
 use super::{Aside, Renewed};
-use block::Note;
 use calibrate::Shape;
 use carry_over::{Estate, Estates};
 use exit::WayOut;
+use layout::{Note, own_descriptor};
 use modules::Modules;
 use symbols::{Functions, RESOLVER_STATE_SIZE, ResolverState};
-use words::{own_descriptor, peek, poke};
 
 /// `true` if this target has a C library and an instruction set for which blocks can be made.
 pub(crate) const SUPPORTED: bool = true;
@@ -104,7 +101,7 @@ impl Library {
     /// aligned to 64.
     pub(crate) fn reserve(&self) -> usize {
         let sizes = &self.shape.sizes;
-        ANY_TOP - block::place(ANY_TOP, sizes).1 + sizes.align.saturating_sub(64)
+        ANY_TOP - layout::place(ANY_TOP, sizes).1 + sizes.align.saturating_sub(64)
     }
 
     /// Makes a block below `top`, for a stack that goes down to `lowest`, and returns its thread register.
@@ -116,7 +113,7 @@ impl Library {
     pub(crate) unsafe fn create(&self, top: *mut u8, lowest: *mut u8) -> io::Result<usize> {
         let sizes = &self.shape.sizes;
         let top = top.expose_provenance();
-        let (tp, stack_end) = block::place(top, sizes);
+        let (tp, stack_end) = layout::place(top, sizes);
         // The slot may have held another block.
         // SAFETY: the caller gives these bytes to the block.
         unsafe { ptr::write_bytes(ptr::with_exposed_provenance_mut::<u8>(stack_end), 0, top - stack_end) };
@@ -128,7 +125,7 @@ impl Library {
             self.estates.leave(Estate { tid, library });
             return Err(io::ErrorKind::OutOfMemory.into());
         }
-        let note = block::note(tp, sizes);
+        let note = layout::note(tp, sizes);
         // SAFETY: the note lies within the slot.
         unsafe { note.write(Note { signature, tid, way_out: WayOut::default() }) };
         if let Some(library) = library {
@@ -217,7 +214,7 @@ impl Library {
     #[inline(always)]
     pub(crate) unsafe fn renew(&self, tp: usize) -> io::Result<Renewed> {
         // SAFETY: `create` wrote it.
-        let signature = unsafe { (*block::note(tp, &self.shape.sizes)).signature };
+        let signature = unsafe { (*layout::note(tp, &self.shape.sizes)).signature };
         // SAFETY: the caller alone uses the block. The note's signature is from before its thread-locals were
         // made.
         if unsafe { self.modules.reset(tp, signature, &self.shape) } {
@@ -244,7 +241,7 @@ impl Library {
         // SAFETY: the block's thread-locals, which are not in use at this time. The loader and the copy below
         // write their first values.
         unsafe { ptr::write_bytes(at::<u8>(statics.start), 0, statics.len()) };
-        let note = block::note(tp, &self.shape.sizes);
+        let note = layout::note(tp, &self.shape.sizes);
         // SAFETY: `create` wrote it, and the caller alone uses the block.
         let note = unsafe { &mut *note };
         note.signature = self.modules.signature();
@@ -412,7 +409,7 @@ impl Library {
         // SAFETY: no thread runs on it. The block itself is not the loader's.
         unsafe { (self.functions.deallocate)(at(tp), false) };
         // SAFETY: `create` wrote the note.
-        let tid = unsafe { (*block::note(tp, &self.shape.sizes)).tid };
+        let tid = unsafe { (*layout::note(tp, &self.shape.sizes)).tid };
         self.estates.leave(Estate { tid, library: Some(library) });
     }
 }

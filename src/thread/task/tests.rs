@@ -7,7 +7,7 @@ use super::*;
 use crate::park::backend::{SpawnOptions, Spawner};
 use crate::park::core_pool;
 use crate::thread::handle::Joining;
-use crate::thread::spawning::spawn_unchecked;
+use crate::thread::task::spawn_unchecked;
 
 /// Counts what is dropped.
 #[derive(Clone, Default)]

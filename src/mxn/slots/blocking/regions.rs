@@ -7,15 +7,10 @@ use crate::mxn::lwp::Lwp;
 use crate::mxn::sched::Scheduler;
 use crate::mxn::timer::NEVER;
 
-/// A thread was in a region when it went to sleep itself.
-#[derive(Clone, Copy)]
-#[must_use]
-pub(in crate::mxn) struct Suspended(bool);
-
 impl Scheduler {
     /// Announces that `green` is about to do something that may block its LWP.
     pub(in crate::mxn) fn announce(&'static self, green: &'static Green) {
-        let lwp = Self::lwp_of(green);
+        let lwp = green.lwp();
         if lwp.flags.traces() {
             self.trace_region(lwp, green, true);
         }
@@ -54,7 +49,7 @@ impl Scheduler {
 
     /// Ends what `announce` began. Returns `false` if the slot was given away.
     pub(in crate::mxn) fn retract(&'static self, green: &'static Green) -> bool {
-        let (lwp, regions) = (Self::lwp_of(green), &green.regions);
+        let (lwp, regions) = (green.lwp(), &green.regions);
         if lwp.flags.traces() {
             self.trace_region(lwp, green, false);
         }
@@ -65,25 +60,6 @@ impl Scheduler {
         };
         regions.learn(short);
         kept
-    }
-
-    /// Ends a region for a thread that sleeps or yields after all. The LWP needs its slot back, or goes
-    /// without.
-    #[inline]
-    pub(in crate::mxn) fn suspend_region(&'static self, green: &'static Green) -> Suspended {
-        let inside = green.blocking.get() > 0;
-        if inside {
-            // Lost or not, the next dispatch looks at the slot.
-            let _ = self.retract(green);
-        }
-        Suspended(inside)
-    }
-
-    #[inline]
-    pub(in crate::mxn) fn resume_region(&'static self, green: &'static Green, region: Suspended) {
-        if region.0 {
-            self.announce(green);
-        }
     }
 
     /// Returns `true` if a thread waits while a slot is BRIEF. For the monitor.

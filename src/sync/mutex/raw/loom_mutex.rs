@@ -336,7 +336,8 @@ fn negative_moved_waiters_left_behind() {
     model(|| {
         two_are_called(|guarded| {
             guarded.call();
-            let granted = wait_queue::grant_batch(guarded.mutex.key(), 0, 0, company::leaves, |found| {
+            let (key, room) = (guarded.mutex.key(), || 0);
+            let granted = wait_queue::grant_batch(key, 0, room, company::leaves, |found| {
                 assert!(found.is_some_and(|found| found.more));
                 guarded.mutex.set_queued(false);
                 guarded.mutex.word.store(WOKEN);

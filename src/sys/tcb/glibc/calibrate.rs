@@ -16,13 +16,13 @@ use std::thread;
 
 use super::super::super::kthread::{self, Attributes, Mask, Options};
 use super::super::super::pthread;
+use super::super::common::peek;
 use super::super::unfit::Unfit;
 use super::exit::{ExitFields, Scramble};
 use super::kept::{self, Makers};
 use super::keys::Keys;
 use super::layout;
 use super::symbols::{Functions, Static, field, symbol};
-use super::words::{own_descriptor, peek};
 
 /// Offsets, in bytes, of fields of `struct pthread` unless said otherwise.
 #[derive(Debug)]
@@ -72,7 +72,7 @@ impl Shape {
     /// Asks and observes. Starts two threads that end before it returns.
     pub(super) fn find(functions: &Functions) -> Result<Self, Unfit> {
         let sizes = Static::ask()?;
-        let own_register = layout::register(own_descriptor(), &sizes);
+        let own_register = layout::register(layout::own_descriptor(), &sizes);
         if layout::has_shadow_stack(own_register) {
             return Err(Unfit::ShadowStack);
         }
@@ -415,7 +415,7 @@ extern "C" fn look(task: *mut c_void) -> *mut c_void {
     let seen = &mut task.seen;
     let local = 0_u8;
     seen.local = (&raw const local).addr();
-    seen.descriptor = own_descriptor();
+    seen.descriptor = layout::own_descriptor();
     seen.tid = kthread::gettid().cast_unsigned() as usize;
     // SAFETY: public, takes nothing.
     seen.resolver = unsafe { (task.functions.resolver)() }.expose_provenance();

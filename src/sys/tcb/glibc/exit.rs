@@ -16,9 +16,9 @@
 use std::ffi::c_void;
 use std::ops::Range;
 
+use super::super::common::poke;
 use super::layout;
 use super::symbols::symbol;
-use super::words::poke;
 
 /// `struct pthread_unwind_buf`: the jump, a flag that a signal mask is to be restored, and four words of the
 /// library's.

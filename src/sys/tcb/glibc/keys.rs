@@ -9,9 +9,9 @@
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use super::super::common::{peek, poke};
 use super::super::unfit::Unfit;
 use super::symbols::{field, number, symbol};
-use super::words::{peek, poke};
 
 /// `PTHREAD_DESTRUCTOR_ITERATIONS`.
 pub(super) const ROUNDS: usize = 4;

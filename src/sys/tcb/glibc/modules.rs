@@ -26,11 +26,11 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use super::super::super::objects::{self, Object};
 use super::super::super::once::{Guard, Mutex};
+use super::super::common::peek;
 use super::super::unfit::Unfit;
 use super::calibrate::Shape;
 use super::layout;
 use super::symbols::Functions;
-use super::words::peek;
 
 mod slots;
 

@@ -19,7 +19,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::super::super::futex;
-use super::words::{peek, poke};
+use super::super::common::{peek, poke};
 
 /// How many mutexes the kernel looks at: `ROBUST_LIST_LIMIT`.
 const MOST: usize = 2048;

@@ -22,11 +22,11 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use super::super::super::kthread;
 use super::super::super::once::OnceLock;
+use super::super::common::peek;
 use super::super::unfit::Unfit;
 use super::calibrate::Shape;
 use super::layout;
 use super::symbols::{Static, field, symbol};
-use super::words::{own_descriptor, peek};
 
 /// `SIGSETXID`: the second of the signals that the library keeps for itself.
 const SIGNAL: c_int = 33;
@@ -120,7 +120,7 @@ unsafe extern "C" fn handler(signal: c_int, info: *mut libc::siginfo_t, context:
     let relay = RELAY.load(Ordering::Acquire);
     // SAFETY: leaked before this handler was installed.
     let relay = unsafe { &*relay };
-    let own = own_descriptor();
+    let own = layout::own_descriptor();
     let me = kthread::gettid();
     // The library ignores another sender's signal. The lists may change during one.
     // SAFETY: the kernel passes a complete siginfo.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   top of the slot, aligned to 64
-//!   | note                        | ours, see block.rs
+//!   | note                        | ours, see layout.rs
 //!   | surplus for later modules   |
 //!   | of the C library, ...       |
 //!   | thread-locals of the program|

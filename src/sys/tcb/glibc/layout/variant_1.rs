@@ -1,9 +1,9 @@
 //! What instruction sets with TLS variant I share: thread-locals lie above the register, and `struct pthread`
 //! below it. Where its parts lie exactly, the set's own file shows.
 
+use super::super::super::common::poke;
 use super::super::exit::Scramble;
 use super::super::symbols::Static;
-use super::super::words::poke;
 use super::machine::{JUMP_SP, JUMP_TARGET, Jump};
 
 /// Of `prctl`: a request for the state of the shadow stack, and the bit that says it is on.
@@ -11,14 +11,14 @@ const GET_SHADOW_STACK: libc::c_int = 74;
 const SHADOW_STACK_ON: u64 = 1;
 
 /// Returns, for a block that ends below `end`, the thread register and the first byte above the stack.
-pub(in super::super) fn place(end: usize, sizes: &Static) -> (usize, usize) {
+pub(in super::super) fn place_below(end: usize, sizes: &Static) -> (usize, usize) {
     let tp = (end - sizes.size) & !(sizes.align.max(64) - 1);
     (tp, (tp - sizes.descriptor) & !63)
 }
 
 /// Returns where the note is.
 #[inline]
-pub(in super::super) fn note(tp: usize, sizes: &Static) -> usize {
+pub(in super::super) fn note_at(tp: usize, sizes: &Static) -> usize {
     (tp + sizes.size).next_multiple_of(64)
 }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   top of the slot, aligned to 64
-//!   | note                        | ours, see block.rs
+//!   | note                        | ours, see layout.rs
 //!   | struct pthread              |
 //!   +-----------------------------+ <- thread register: itself, dtv, itself again, ...
 //!   | thread-locals of the program|
@@ -11,10 +11,11 @@
 //!   +-----------------------------+ <- first byte above the stack
 //! ```
 
+use super::super::super::common::{peek, poke};
 use super::super::super::unfit::Unfit;
 use super::super::exit::Scramble;
 use super::super::symbols::{Static, number};
-use super::super::words::{own_descriptor, peek, poke};
+use super::own_descriptor;
 
 /// The process runs with a shadow stack if this bit of `feature_1` is set.
 const FEATURE_1_SHSTK: u32 = 2;
@@ -34,14 +35,14 @@ pub(in super::super) fn descriptor_size() -> Result<usize, Unfit> {
 }
 
 /// Returns, for a block that ends below `end`, the thread register and the first byte above the stack.
-pub(in super::super) fn place(end: usize, sizes: &Static) -> (usize, usize) {
+pub(in super::super) fn place_below(end: usize, sizes: &Static) -> (usize, usize) {
     let tp = (end - sizes.descriptor) & !(sizes.align.max(64) - 1);
     (tp, (tp - (sizes.size - sizes.descriptor)) & !63)
 }
 
 /// Returns where the note is.
 #[inline]
-pub(in super::super) fn note(tp: usize, sizes: &Static) -> usize {
+pub(in super::super) fn note_at(tp: usize, sizes: &Static) -> usize {
     (tp + sizes.descriptor).next_multiple_of(64)
 }
 
