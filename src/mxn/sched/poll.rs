@@ -129,7 +129,7 @@ impl Scheduler {
 
     /// Sleeps as an idle LWP does, in the set of descriptors if there is one and no other LWP is in it.
     pub(in crate::mxn) fn sleep_in_set(&'static self, lwp: &Lwp, deadline: u64, events: &mut Events) -> bool {
-        let deadline = self.clock.instant(deadline);
+        let deadline = self.clock.moment(deadline);
         match self.poller.enter(lwp.life.tid()) {
             Some(set) => {
                 let (woken, there) = lwp.wait_in(set, deadline, events);

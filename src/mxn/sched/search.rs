@@ -403,7 +403,7 @@ impl Scheduler {
     /// longer.
     fn wait(&self, lwp: &Lwp, next: u64, nap_until: u64) -> bool {
         let _exact = (next < nap_until).then(ExactTimers::begin);
-        lwp.wait(self.clock.instant(next.min(nap_until)))
+        lwp.wait(self.clock.moment(next.min(nap_until)))
     }
 
     /// Looks at all queues once more: step 3 of the idle protocol.
