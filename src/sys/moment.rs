@@ -3,10 +3,10 @@
 //! **Problem.** A timed wait reads the clock, adds its limit, and compares the sum with those of others.
 //! std's `Instant` hides its value, so each of these steps is a call, and so is what a kernel needs of it.
 //!
-//! **Solution.** Inside of the crate, a moment is a number of nanoseconds. One pair (instant, number) is taken
-//! once in the process. An instant of the program becomes the pair's number plus the distance from the pair's
-//! instant. The two reads of the pair are some 20 ns apart. The number is taken last, so that an error makes
-//! a deadline late, not early.
+//! **Solution.** Inside of the crate, a moment is a number of nanoseconds. One pair (instant, number) is
+//! taken once in the process. An instant of the program becomes the pair's number plus the distance from the
+//! pair's instant. The two reads of the pair are some 20 ns apart. The number is taken last, so that an error
+//! makes a deadline late, not early.
 
 use std::ops::{Add, Sub};
 use std::time::{Duration, Instant};

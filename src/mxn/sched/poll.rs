@@ -18,6 +18,7 @@ use crate::reactor::entries::{self, Entry};
 use crate::reactor::poller::{LOOK, RING};
 use crate::shim::atomic::{Ordering, fence};
 use crate::shim::poll_set::{Events, PollSet, Unrung};
+use crate::sys::kthread::ExactTimers;
 use crate::sys::preempt;
 
 /// If no LWP has looked at the descriptors for so long, in ns, another thread does.
@@ -125,6 +126,22 @@ impl Scheduler {
             entries::all_are_ready(|grants| count += self.wake_granted(grants, lwp));
         }
         count
+    }
+
+    /// Sleeps as an idle LWP does: until woken (`true`), until shortly before its next deadline
+    /// (`lwp::lead`), until the end of a nap, or until there are events.
+    pub(super) fn sleep_ahead(&'static self, lwp: &Lwp, nap_until: u64, events: &mut Events) -> bool {
+        let until = lwp.lead.ahead_of(lwp.timers.next(), self.clock.now());
+        if nap_until <= until {
+            _ = lwp.lead.take();
+            return self.sleep_in_set(lwp, nap_until, events);
+        }
+        let _exact = ExactTimers::begin();
+        let woken = self.sleep_in_set(lwp, until, events);
+        if !woken {
+            lwp.lead.woke(until, self.clock.now());
+        }
+        woken
     }
 
     /// Sleeps as an idle LWP does, in the set of descriptors if there is one and no other LWP is in it.
