@@ -26,7 +26,6 @@ const CLOCK: libc::clockid_t = libc::CLOCK_MONOTONIC;
 const CLOCK: libc::clockid_t = libc::CLOCK_UPTIME_RAW;
 
 /// Returns the monotonic clock, in ns. Neither allocates nor takes a lock.
-#[inline]
 pub(crate) fn monotonic() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is written. The clock exists on every system with this file, so the call does not fail.
