@@ -107,7 +107,7 @@ use self::clock::Clock;
 use self::core::Channel;
 use self::receiver::Source;
 use crate::shim::FOR_MODELS;
-use crate::time;
+use crate::time::{self, Moment};
 
 pub use self::error::{
     ReadyTimeoutError, RecvError, RecvTimeoutError, RecvWithError, SelectTimeoutError, SendError,
@@ -195,7 +195,7 @@ pub fn rendezvous<T>() -> (Sender<T>, Receiver<T>) {
     bounded(0)
 }
 
-fn clock(first: Option<Instant>, period: Option<Duration>) -> Receiver<Instant> {
+fn clock(first: Option<Moment>, period: Option<Duration>) -> Receiver<Instant> {
     refuse_models();
     first.map_or_else(never, |first| Receiver {
         source: Source::Clock(Arc::new(Clock::new(first, period)), std::convert::identity),
@@ -234,7 +234,7 @@ pub fn after(time: Duration) -> Receiver<Instant> {
 /// ```
 #[must_use]
 pub fn at(moment: Instant) -> Receiver<Instant> {
-    clock(Some(moment), None)
+    clock(Some(Moment::of(moment)), None)
 }
 
 /// Creates a receiver that gets a message every `period`: the moment at which it was due. It holds one at

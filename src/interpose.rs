@@ -57,7 +57,7 @@ mod sockets;
 mod user_memory;
 
 pub(crate) use caller::{announced, duration, green};
-pub(crate) use clocks::instant;
+pub(crate) use clocks::moment;
 
 /// Threads may have signal masks of their own.
 pub(crate) const HAS_MASKS: bool = true;

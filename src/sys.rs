@@ -29,6 +29,7 @@ pub(crate) mod memory;
 pub(crate) mod message;
 #[cfg_attr(windows, path = "sys/windows/mmap.rs")]
 pub(crate) mod mmap;
+pub(crate) mod moment;
 pub(crate) mod nap;
 #[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
 pub(crate) mod next;

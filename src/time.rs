@@ -1,18 +1,18 @@
 //! Deadline arithmetic: `None` is never, and an overflow is never.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-pub(crate) use crate::shim::now;
+pub(crate) use crate::shim::{Moment, now};
 
 /// Returns the moment `timeout` from now, or `None` if the clock cannot count so far.
 #[inline]
-pub(crate) fn after(timeout: Duration) -> Option<Instant> {
+pub(crate) fn after(timeout: Duration) -> Option<Moment> {
     now().checked_add(timeout)
 }
 
 /// Returns `true` if `deadline` has passed. Reads the clock only if there is a deadline.
 #[inline]
-pub(crate) fn has_passed(deadline: Option<Instant>) -> bool {
+pub(crate) fn has_passed(deadline: Option<Moment>) -> bool {
     deadline.is_some_and(|deadline| deadline <= now())
 }
 

@@ -12,22 +12,22 @@ use crate::park::queue_lock::{QueueLock, Rank};
 use crate::park::reason::WaitReason;
 use crate::park::sleeper::{How, Sleeper, Slept};
 use crate::park::wait::{Wait, WaitError};
-use crate::time;
+use crate::time::{self, Moment};
 
 pub(super) struct Clock {
     /// The moment of the next message; `None`: never. The lock is taken under those of channels that are
     /// selected together.
-    next: QueueLock<Option<Instant>>,
+    next: QueueLock<Option<Moment>>,
     /// The time between messages; `None`: there is one message only.
     period: Option<Duration>,
 }
 
 impl Clock {
-    pub(super) fn new(first: Instant, period: Option<Duration>) -> Self {
+    pub(super) fn new(first: Moment, period: Option<Duration>) -> Self {
         Self { next: QueueLock::new(Rank::Pool, Some(first)), period }
     }
 
-    pub(super) fn next(&self) -> Option<Instant> {
+    pub(super) fn next(&self) -> Option<Moment> {
         self.next.with(|next| *next)
     }
 
@@ -45,7 +45,7 @@ impl Clock {
         self.next.with(|next| {
             let struck = next.filter(|&next| next <= now)?;
             *next = self.period.and_then(|period| following(struck, now, period));
-            Some(struck)
+            struck.instant()
         })
     }
 
@@ -67,12 +67,12 @@ impl Clock {
 /// Returns the moment of the message after that of `struck`, which is taken `now`. It is a period after
 /// `struck`, however long the receiver took to wake up. If that has passed, no thread took the message in
 /// time, and the next comes a period after `now`.
-fn following(struck: Instant, now: Instant, period: Duration) -> Option<Instant> {
+fn following(struck: Moment, now: Moment, period: Duration) -> Option<Moment> {
     struck.checked_add(period).filter(|&next| next > now).or_else(|| now.checked_add(period))
 }
 
 /// Returns the earlier of two moments.
-pub(super) fn earlier(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
+pub(super) fn earlier(one: Option<Moment>, other: Option<Moment>) -> Option<Moment> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one.min(other)),
         (one, other) => one.or(other),

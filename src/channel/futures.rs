@@ -155,12 +155,12 @@ fn poll_clock(
         }
         let Some(next) = clock.next() else { return Poll::Pending };
         if sleeps.is_none() {
-            let sleep = move || _ = thread::sleep_with(Wait::until(next).interruptible());
+            let sleep = move || _ = thread::sleep_with(Wait::by(Some(next)).interruptible());
             *sleeps = thread::Builder::new().spawn(sleep).ok().map(IntoFuture::into_future);
         }
         let Some(join) = sleeps else {
             // The caller may have other things to do than to wait for so long.
-            thread::sleep(next.saturating_duration_since(time::now()).min(NAP));
+            thread::sleep((next - time::now()).min(NAP));
             context.waker().wake_by_ref();
             return Poll::Pending;
         };

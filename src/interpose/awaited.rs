@@ -4,7 +4,6 @@
 use std::ffi::c_int;
 use std::mem;
 use std::ptr;
-use std::time::Instant;
 
 use libc::{siginfo_t, sigset_t, timespec};
 
@@ -14,7 +13,7 @@ use super::cancel::{self, in_call};
 use crate::sys::kthread::SignalMask;
 use crate::sys::next::{self, errno};
 use crate::sys::preempt;
-use crate::time;
+use crate::time::{self, Moment};
 
 /// Waits for one of the signals of a set, as `sigtimedwait` does.
 ///
@@ -30,7 +29,7 @@ unsafe fn wait(set: *const sigset_t, info: *mut siginfo_t, timeout: *const times
     };
     let deadline = time::after(limit);
     let mut left = timespec { tv_sec: 0, tv_nsec: 0 };
-    let left_by = |deadline: Instant| deadline.saturating_duration_since(time::now());
+    let left_by = |deadline: Moment| deadline - time::now();
     let still = || {
         let limit = deadline.map_or(limit, left_by);
         left.tv_sec = limit.as_secs().cast_signed();

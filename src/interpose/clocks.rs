@@ -1,7 +1,7 @@
 //! `nanosleep` and its like, and `sched_yield`.
 
 use std::ffi::{c_int, c_uint};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use libc::{clockid_t, timespec, useconds_t};
 
@@ -11,7 +11,7 @@ use super::user_memory;
 use crate::park::permit;
 use crate::park::wait::{Wait, WaitError};
 use crate::sys::next::{self, fail};
-use crate::time;
+use crate::time::{self, Moment};
 
 /// Returns what a clock of the system shows.
 fn now(clock: clockid_t) -> Duration {
@@ -23,7 +23,7 @@ fn now(clock: clockid_t) -> Duration {
 
 /// Returns the moment at which a clock will show `at`; `None` is never. If the clock is set meanwhile, the
 /// moment stays what it was.
-pub(crate) fn instant(clock: clockid_t, at: Duration) -> Option<Instant> {
+pub(crate) fn moment(clock: clockid_t, at: Duration) -> Option<Moment> {
     time::after(at.saturating_sub(now(clock)))
 }
 
@@ -31,14 +31,14 @@ pub(crate) fn instant(clock: clockid_t, at: Duration) -> Option<Instant> {
 /// that.
 fn rest(time: Duration) -> Result<(), Duration> {
     let deadline = time::after(time);
-    rest_until(deadline).map_err(|_| deadline.map_or(time, |it| it.saturating_duration_since(time::now())))
+    rest_until(deadline).map_err(|_| deadline.map_or(time, |it| it - time::now()))
 }
 
 /// Lets the green thread sleep until then; `None` is forever.
 ///
 /// # Errors
 /// The code of the call, if a request or a handler of a signal has ended the sleep.
-pub(super) fn rest_until(deadline: Option<Instant>) -> Result<(), c_int> {
+pub(super) fn rest_until(deadline: Option<Moment>) -> Result<(), c_int> {
     let sleep = |wait: Wait| wait.run(permit::sleep);
     let is_interrupted = |slept: &Result<(), WaitError>| *slept == Err(WaitError::Interrupted);
     match cancel::wait_unless(Ends::Always, Wait::by(deadline), sleep, is_interrupted) {
@@ -109,7 +109,7 @@ pub(super) unsafe extern "C-unwind" fn clock_nanosleep(
     }
     match argument(time) {
         Ok(time) if flags & libc::TIMER_ABSTIME != 0 => {
-            point(|| rest_until(instant(clock, time)).err().unwrap_or(0))
+            point(|| rest_until(moment(clock, time)).err().unwrap_or(0))
         }
         // SAFETY: the caller's promise.
         Ok(time) => point(|| unsafe { slept(rest(time), left) }),

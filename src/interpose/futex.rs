@@ -146,7 +146,7 @@ impl Call {
             return Ok(Wait::timeout(time));
         }
         let clock = if self.realtime { libc::CLOCK_REALTIME } else { libc::CLOCK_MONOTONIC };
-        Ok(Wait::by(super::clocks::instant(clock, time)))
+        Ok(Wait::by(super::clocks::moment(clock, time)))
     }
 
     /// Wakes, or moves, waiters in the queue and in the kernel.

@@ -25,7 +25,7 @@ fn millis(millis: c_int) -> Wait {
 
 /// Returns how much of the time is left; `None`: there is no limit.
 fn left(wait: Wait) -> Option<Duration> {
-    wait.deadline.map(|deadline| deadline.saturating_duration_since(time::now()))
+    wait.deadline.map(|deadline| deadline - time::now())
 }
 
 /// Returns how much of the time is left, as [`millis`] has it, rounded up.

@@ -4,7 +4,6 @@
 use std::io;
 use std::ops::Range;
 use std::ptr;
-use std::time::Instant;
 
 use super::green::{self, Green};
 use super::kernel_threads::Helper;
@@ -34,9 +33,10 @@ use crate::sys::kthread;
 use crate::sys::preempt::Mask;
 use crate::sys::{affinity, cpu};
 use crate::thread::kernel;
+use crate::time::Moment;
 
 impl Backend for Scheduler {
-    fn block(&self, me: &ThreadRef, sleep: &dyn Sleep, deadline: Option<Instant>, reason: WaitReason) {
+    fn block(&self, me: &ThreadRef, sleep: &dyn Sleep, deadline: Option<Moment>, reason: WaitReason) {
         // SAFETY: a scheduler's thread is green.
         let green = unsafe { Green::of(*me) };
         let scheduler = self.forever();

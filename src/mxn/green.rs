@@ -451,7 +451,7 @@ mod tests {
             &self,
             _me: &ThreadRef,
             _sleep: &dyn crate::park::backend::Sleep,
-            _deadline: Option<std::time::Instant>,
+            _deadline: Option<crate::time::Moment>,
             _reason: crate::park::reason::WaitReason,
         ) {
             unreachable!("no thread runs")

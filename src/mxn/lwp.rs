@@ -7,6 +7,7 @@
 
 mod flags;
 pub(crate) mod idle_sleep;
+mod lead;
 mod life;
 pub(crate) mod mask;
 pub(crate) mod preempt_request;
@@ -19,6 +20,7 @@ use crossbeam_utils::CachePadded;
 
 use self::flags::Flags;
 use self::idle_sleep::IdleSleep;
+use self::lead::Lead;
 use self::life::LwpLife;
 use self::mask::LwpMask;
 use self::preempt_request::PreemptRequest;
@@ -97,6 +99,8 @@ pub(crate) struct Lwp {
     /// Of the threads that it starts.
     pub(crate) ids: Ids,
     pub(crate) search: SearchState,
+    /// Of its sleeps until a deadline.
+    pub(crate) lead: Lead,
 
     // Shared with others. Each is on lines of its own. A thief, a timer or the monitor that writes there
     // would otherwise take away what the owner looks at in each dispatch.
@@ -354,6 +358,7 @@ impl Lwp {
                 in_the_way: Cell::new(false),
                 left_some: Cell::new(false),
             },
+            lead: Lead::default(),
             queue,
             pinned: CachePadded::new(ByPriority::new()),
             timers: CachePadded::new(Timers::new()),

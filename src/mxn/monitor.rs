@@ -178,7 +178,7 @@ impl Monitor {
             (next, pause) = policy::pause(pause, acted, next_slice, longest);
             // If more is due than could be fired, the next round is not long in coming.
             let soon = scheduler.clock.now() + MIN_PAUSE;
-            let due = scheduler.clock.instant(next_timer.saturating_add(OVERDUE).max(soon));
+            let due = scheduler.clock.moment(next_timer.saturating_add(OVERDUE).max(soon));
             if self.quiet_for_long() {
                 // No thread is queued, so none that was preempted is. The next to be preempted may wait for
                 // the spares again.

@@ -20,13 +20,12 @@
 mod wheel;
 
 use std::ptr::NonNull;
-use std::time::{Duration, Instant};
 
 use crate::park::backend::Sleep;
 use crate::park::queue_lock::{QueueLock, Rank};
 use crate::park::thread::ThreadRef;
-use crate::shim;
 use crate::shim::atomic::{AtomicU64, Ordering};
+use crate::shim::{self, Moment};
 
 pub(crate) use wheel::{AT_ONCE, NEVER};
 use wheel::{Node, Wheel};
@@ -37,7 +36,7 @@ pub(crate) const BATCH: usize = 128;
 
 /// Nanoseconds since a runtime was built: what the wheels compare.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Clock(Instant);
+pub(crate) struct Clock(Moment);
 
 impl Clock {
     pub(crate) fn new() -> Self {
@@ -50,18 +49,15 @@ impl Clock {
         self.at(shim::now())
     }
 
-    /// Returns a point in time as ticks of this clock. What lies before its start counts as its start.
+    /// Returns a moment as ticks of this clock. What lies before its start counts as its start.
     #[inline]
-    pub(crate) fn at(self, when: Instant) -> u64 {
-        let since = when.saturating_duration_since(self.0);
-        // As `as_nanos` says it, without its 128 bits.
-        let seconds = since.as_secs().saturating_mul(1_000_000_000);
-        seconds.saturating_add(since.subsec_nanos().into()).min(NEVER - 1)
+    pub(crate) fn at(self, when: Moment) -> u64 {
+        when.as_nanos().saturating_sub(self.0.as_nanos()).min(NEVER - 1)
     }
 
-    /// Returns ticks of this clock as a point in time; `None` for `NEVER` and what no `Instant` can say.
-    pub(crate) fn instant(self, at: u64) -> Option<Instant> {
-        if at == NEVER { None } else { self.0.checked_add(Duration::from_nanos(at)) }
+    /// Returns ticks of this clock as a moment; `None` for `NEVER` and what cannot be counted.
+    pub(crate) fn moment(self, at: u64) -> Option<Moment> {
+        if at == NEVER { None } else { self.0.as_nanos().checked_add(at).map(Moment::from_nanos) }
     }
 }
 
@@ -114,9 +110,12 @@ impl Timers {
     /// # Safety
     /// The entry stays where it is until `disarm` of the same timers has returned.
     pub(crate) unsafe fn arm(&self, entry: &Entry<'_>) {
-        self.with(|wheel| {
+        self.wheel.with(|wheel| {
             // SAFETY: it stays there until `disarm` has removed it, or found it fired.
             unsafe { wheel.insert(entry.erase()) };
+            // Any other deadline is the next as before. Relaxed: as in `with`.
+            self.next.store(self.next().min(entry.0.at), Ordering::Relaxed);
+            debug_assert_eq!(self.next(), wheel.next());
         });
     }
 

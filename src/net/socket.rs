@@ -16,7 +16,7 @@ use std::mem::MaybeUninit;
 use std::net::{Shutdown, SocketAddr, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use socket2::{MaybeUninitSlice, SockAddr, SockRef};
 
@@ -24,6 +24,7 @@ use crate::park::current;
 use crate::park::kernel_park;
 use crate::park::wait::{Wait, WaitError};
 use crate::reactor::source::{Direction, Done, Source};
+use crate::sys::moment::Moment;
 use crate::sys::socket::{self, DONT_WAIT, MOST_BUFFERS, NO_SIGNAL, PEEK};
 use crate::thread::{self, blocking};
 
@@ -288,7 +289,7 @@ impl<T: AsFd> Socket<T> {
         loop {
             let result = self.socket().send_to_with_flags(bytes, to, DONT_WAIT | NO_SIGNAL);
             let is_full = matches!(&result, Err(error) if error.kind() == io::ErrorKind::WouldBlock);
-            if !is_full || end.is_some_and(|end| Instant::now() >= end) {
+            if !is_full || end.is_some_and(|end| Moment::now() >= end) {
                 return result;
             }
             thread::sleep(FULL);

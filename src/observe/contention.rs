@@ -4,13 +4,13 @@
 //! Cost while counting is off: one relaxed load at each lock that is not free. While it is on: two clock
 //! readings and one queue lock.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::by_address::by_address;
 use crate::park::observed;
 use crate::park::reason::WaitReason;
 use crate::park::wait_queue::{Invalid, Woken};
-use crate::time;
+use crate::time::{self, Moment};
 
 by_address! { TABLE: Counts }
 
@@ -71,7 +71,7 @@ pub(crate) struct Contention(Option<Wait>);
 struct Wait {
     key: usize,
     kind: WaitReason,
-    since: Instant,
+    since: Moment,
     slept: u64,
     handed_over: bool,
     gave_up: bool,

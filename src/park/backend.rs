@@ -11,7 +11,6 @@ use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 use std::ptr::NonNull;
-use std::time::Instant;
 
 use super::mutex_handoff::HeldMutex;
 use super::priority::Priority;
@@ -22,6 +21,7 @@ use super::waiter::Grants;
 use crate::recorder::ring::Ring;
 use crate::recorder::waits::Waits;
 use crate::shim::atomic::AtomicU32;
+use crate::time::Moment;
 
 /// How a kind of thread sleeps and wakes. There is one value for all kernel threads, and one for each `mxn`
 /// runtime.
@@ -29,7 +29,7 @@ pub(crate) trait Backend: Sync {
     /// Sleeps until `sleep` is over. At `deadline`, some thread calls [`Sleep::expire`]. Called by the
     /// thread itself, with no queue lock held, under a `NoPreempt` (I9). The sleep may be over before the
     /// call. Returns only after the sleep is over.
-    fn block(&self, me: &ThreadRef, sleep: &dyn Sleep, deadline: Option<Instant>, reason: WaitReason);
+    fn block(&self, me: &ThreadRef, sleep: &dyn Sleep, deadline: Option<Moment>, reason: WaitReason);
 
     /// Blocks as [`block`](Self::block) does, for a thread that holds `lock` until then. It unlocks the
     /// lock, or passes it to the thread that runs next in its place, if that thread wants the lock of `_key`

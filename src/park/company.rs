@@ -33,7 +33,7 @@ use super::current;
 use super::waiter::Token;
 use crate::shim::atomic::{AtomicU32, AtomicUsize, Ordering};
 use crate::shim::{OnceLock, assumed_crowd, fork, global};
-use crate::time;
+use crate::time::{self, Moment};
 
 /// The most company of one grant.
 pub(crate) const MOST: usize = 15;
@@ -108,7 +108,7 @@ fn arrived(token: Token) {
 
 /// Returns the time since the first call, in us, but never 0.
 fn micros() -> u32 {
-    static FIRST: OnceLock<std::time::Instant> = OnceLock::new();
+    static FIRST: OnceLock<Moment> = OnceLock::new();
     let now = time::now();
     (now - *FIRST.get_or_init(|| now)).as_micros() as u32 | 1
 }

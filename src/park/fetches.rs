@@ -28,12 +28,11 @@
 //! longer.
 
 use std::cell::Cell;
-use std::time::Instant;
 
 use super::owner::{LwpEntry, OwnerHint, lwp_entry};
 use super::spin::Spin;
 use crate::shim::{cpus, local};
-use crate::time;
+use crate::time::{self, Moment};
 
 /// So many fetches are judged at once, at least. With 6, 8, 16, and the other two numbers 75 and 2: 4 regions
 /// as below take 41, 43, 43 ms.
@@ -60,7 +59,7 @@ const MEETING: u32 = 3;
 struct Count {
     fetches: Cell<u32>,
     /// Where the thread judged last, and when.
-    last: Cell<Option<(OwnerHint, Instant)>>,
+    last: Cell<Option<(OwnerHint, Moment)>>,
 }
 
 local! {
@@ -87,7 +86,7 @@ impl Count {
     }
 
     /// Begins a new count, and returns the time.
-    fn begin(&self, here: OwnerHint) -> Instant {
+    fn begin(&self, here: OwnerHint) -> Moment {
         let now = time::now();
         self.fetches.set(0);
         self.last.set(Some((here, now)));
@@ -147,7 +146,7 @@ mod tests {
 
     /// A count of so many fetches, begun so long ago on the first LWP.
     fn count_of(fetches: u32, ago: Duration) -> Count {
-        let began = time::now().checked_sub(ago).unwrap();
+        let began = Moment::from_nanos(time::now().as_nanos() - ago.as_nanos() as u64);
         Count { fetches: Cell::new(fetches), last: Cell::new(Some((OwnerHint::green(1, 0), began))) }
     }
 

@@ -48,7 +48,6 @@
 use std::error::Error;
 use std::fmt;
 use std::io;
-use std::time::Instant;
 
 pub(super) mod record;
 
@@ -59,6 +58,7 @@ use super::no_preempt::NoPreempt;
 use super::reason::WaitReason;
 use super::sleep_word::Sleep;
 use super::thread::ThreadRef;
+use crate::time::Moment;
 
 /// The error of a wait that was ended by [`Thread::interrupt`](crate::thread::Thread::interrupt), or that
 /// did not begin because the thread had been interrupted before.
@@ -96,7 +96,7 @@ impl From<Interrupted> for io::Error {
 /// Blocks as [`Backend::block`](super::backend::Backend::block) does, in a sleep that may be interrupted. The
 /// sleep is already visible to the threads that can end it, and is over when this returns.
 #[cold]
-pub(super) fn block(me: &ThreadRef, sleep: &dyn Sleep, deadline: Option<Instant>, reason: WaitReason) {
+pub(super) fn block(me: &ThreadRef, sleep: &dyn Sleep, deadline: Option<Moment>, reason: WaitReason) {
     let by_backend = || me.backend().block(me, sleep, deadline, reason);
     let _: Option<()> = block_in(me, sleep, by_backend);
 }

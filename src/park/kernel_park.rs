@@ -38,7 +38,7 @@
 //! commit fails.
 
 use std::mem;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::backend::Backend;
 use super::core_pool::KernelThread;
@@ -54,7 +54,7 @@ use crate::recorder::ring::Ring;
 use crate::shim::atomic::AtomicU32;
 use crate::shim::futex::{self, Waited};
 use crate::shim::yield_cpu;
-use crate::time;
+use crate::time::{self, Moment};
 
 /// The least number of looks that is worth a spin: about 1 us.
 const LEAST_LOOKS: u16 = if FULL_LOOKS < 8 { FULL_LOOKS } else { 8 };
@@ -78,7 +78,7 @@ pub(crate) struct KernelPark;
 pub(crate) static KERNEL_PARK: KernelPark = KernelPark;
 
 impl Backend for KernelPark {
-    fn block(&self, me: &ThreadRef, sleep: &dyn Sleep, deadline: Option<Instant>, reason: WaitReason) {
+    fn block(&self, me: &ThreadRef, sleep: &dyn Sleep, deadline: Option<Moment>, reason: WaitReason) {
         let thread = KernelThread::of(*me);
         current::learn_cpu();
         // Checked only once: a spin is shorter than the precision that a deadline promises. Without time, the

@@ -53,7 +53,7 @@
 //! sleep in the kernel nap, and look at their words.
 
 use std::ptr;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::current::current;
 use super::futex::{in_order, is_kernel_first};
@@ -70,7 +70,7 @@ use super::word_queues::{self, FOLLOWERS, Queues, SEAT};
 use crate::shim::atomic::AtomicU32;
 use crate::shim::futex;
 pub(crate) use crate::shim::futex::{ACROSS_PROCESSES, Waited};
-use crate::time;
+use crate::time::{self, Moment};
 
 /// How often a green thread lets others of its LWP run before it waits. The thread that it waits for is often
 /// among them.
@@ -128,7 +128,7 @@ pub(crate) struct How {
 }
 
 /// Returns the sooner of two deadlines, and `true` if that is the first.
-fn sooner(first: Option<Instant>, second: Option<Instant>) -> (Option<Instant>, bool) {
+fn sooner(first: Option<Moment>, second: Option<Moment>) -> (Option<Moment>, bool) {
     match (first, second) {
         (Some(first), Some(second)) => (Some(first.min(second)), first < second),
         (first, second) => (first.or(second), first.is_some()),

@@ -19,7 +19,6 @@
 use std::mem::{self, offset_of};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
-use std::time::Instant;
 
 use super::backend::{Backend, Sleep};
 use super::no_preempt::{self, NoPreempt};
@@ -27,6 +26,7 @@ use super::reason::WaitReason;
 use super::sleeper::Sleeper;
 use super::thread::ThreadRef;
 use crate::shim::atomic::AtomicU32;
+use crate::time::Moment;
 
 /// The first field of a task's waiter, which is `repr(C)`.
 #[repr(C)]
@@ -60,7 +60,7 @@ impl TaskSleep {
 struct Tasks;
 
 impl Backend for Tasks {
-    fn block(&self, _: &ThreadRef, _: &dyn Sleep, _: Option<Instant>, _: WaitReason) {
+    fn block(&self, _: &ThreadRef, _: &dyn Sleep, _: Option<Moment>, _: WaitReason) {
         unreachable!("a task returns from its poll instead");
     }
 

@@ -9,7 +9,7 @@ use super::backend::{Backend, Sleep};
 use super::interrupt::{self, Interrupted};
 use super::reason::WaitReason;
 use super::thread::ThreadRef;
-use crate::time;
+use crate::time::{self, Moment};
 
 /// How long a wait may last, and whether an interrupt ends it. The argument of `lock_with`, `recv_with`,
 /// `join_with` and all other methods that end in `_with`.
@@ -34,7 +34,7 @@ use crate::time;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[must_use]
 pub struct Wait {
-    pub(crate) deadline: Option<Instant>,
+    pub(crate) deadline: Option<Moment>,
     pub(crate) interruptible: bool,
     /// The clock is to be read before the wait: the deadline may have passed already. `false`: it was ahead a
     /// moment ago. A hint, since the same value may be used for several waits.
@@ -54,12 +54,12 @@ impl Wait {
     }
 
     /// Creates a wait that ends at `deadline`.
-    pub const fn until(deadline: Instant) -> Self {
-        Self::by(Some(deadline))
+    pub fn until(deadline: Instant) -> Self {
+        Self::by(Some(Moment::of(deadline)))
     }
 
     /// Creates a wait that ends at the deadline, if there is one.
-    pub(crate) const fn by(deadline: Option<Instant>) -> Self {
+    pub(crate) const fn by(deadline: Option<Moment>) -> Self {
         Self { deadline, interruptible: false, may_be_over: deadline.is_some() }
     }
 
@@ -112,7 +112,7 @@ impl Wait {
 /// Returns `true` if the deadline has passed and the thread is green. It would leave its LWP, and wait behind
 /// all queued threads. A kernel thread asks the kernel.
 #[cold]
-fn is_over(me: &ThreadRef, deadline: Option<Instant>) -> bool {
+fn is_over(me: &ThreadRef, deadline: Option<Moment>) -> bool {
     !me.is_kernel() && time::has_passed(deadline)
 }
 
@@ -237,7 +237,7 @@ mod tests {
     struct Counting(AtomicU32);
 
     impl Backend for Counting {
-        fn block(&self, _: &ThreadRef, _: &dyn Sleep, _: Option<Instant>, _: WaitReason) {
+        fn block(&self, _: &ThreadRef, _: &dyn Sleep, _: Option<Moment>, _: WaitReason) {
             self.0.fetch_add(1, Ordering::Relaxed);
         }
 

@@ -3,7 +3,6 @@
 
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::time::Instant;
 
 use libc::{clockid_t, pthread_t, timespec};
 
@@ -11,10 +10,11 @@ use super::masks;
 use super::record::{self, Record};
 use super::{semaphore, start};
 use crate::interpose::cancel::{self, Ends, in_marked_call, point_of_code};
-use crate::interpose::{self, announced, duration, instant};
+use crate::interpose::{self, announced, duration, moment};
 use crate::park::futex::{self, NotWoken};
 use crate::park::wait::{Wait, WaitError};
 use crate::sys::kthread::{self, SignalMask};
+use crate::sys::moment::Moment;
 use crate::sys::next;
 
 /// Joins the thread of `record`, as `wait` says, and stores its value.
@@ -167,14 +167,14 @@ unsafe fn join_by(record: &Record, value: *mut *mut c_void, clock: clockid_t, en
 ///
 /// # Safety
 /// `end` is null or a time.
-unsafe fn limit(clock: clockid_t, end: *const timespec) -> Result<Option<Instant>, c_int> {
+unsafe fn limit(clock: clockid_t, end: *const timespec) -> Result<Option<Moment>, c_int> {
     // SAFETY: the caller's promise.
     let Some(&end) = (unsafe { end.as_ref() }) else { return Ok(None) };
     if !matches!(clock, libc::CLOCK_REALTIME | libc::CLOCK_MONOTONIC) {
         return Err(libc::EINVAL);
     }
     let end = duration(timespec { tv_sec: end.tv_sec.max(0), ..end }).ok_or(libc::EINVAL)?;
-    Ok(instant(clock, end))
+    Ok(moment(clock, end))
 }
 
 /// The main thread of a finished program, as the C library names it.
@@ -200,7 +200,7 @@ pub(super) fn kernel_ends() {
 }
 
 /// Waits for the end of the main thread. Called by a green thread.
-fn until_main_has_ended(deadline: Option<Instant>) -> Result<(), c_int> {
+fn until_main_has_ended(deadline: Option<Moment>) -> Result<(), c_int> {
     let runs = || MAIN_HAS_ENDED.load(Ordering::Relaxed) == 0;
     let queued = |wait| futex::wait(MAIN_HAS_ENDED.as_ptr().addr(), futex::ANY, wait, runs);
     while runs() {
@@ -223,7 +223,7 @@ fn until_main_has_ended(deadline: Option<Instant>) -> Result<(), c_int> {
 unsafe fn join_kernel(
     thread: pthread_t,
     value: *mut *mut c_void,
-    limit: impl Fn() -> Result<Option<Instant>, c_int>,
+    limit: impl Fn() -> Result<Option<Moment>, c_int>,
     join: impl Fn() -> c_int,
 ) -> c_int {
     point_of_code(|| {

@@ -14,7 +14,7 @@ use std::mem;
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use libc::{pthread_t, sigval};
 
@@ -26,6 +26,7 @@ use crate::park::futex::errands::Errands;
 use crate::park::process;
 use crate::sys::fork::Generation;
 use crate::sys::kthread::Mask;
+use crate::sys::moment::Moment;
 use crate::sys::next;
 
 static ERRANDS: Errands = Errands::new();
@@ -75,7 +76,7 @@ fn run() {
         });
         pause = if rung == heard { (pause * 3 / 2).min(LONGEST) } else { PAUSE };
         heard = rung;
-        ERRANDS.sleep(rung, is_any_left.then(|| Instant::now() + pause));
+        ERRANDS.sleep(rung, is_any_left.then(|| Moment::now() + pause));
     }
 }
 

@@ -19,6 +19,7 @@ use crate::park::futex::semaphore_word::SemaphoreWord;
 use crate::park::futex::{self, NotWoken};
 use crate::park::process;
 use crate::park::wait::Wait;
+use crate::sys::moment::Moment;
 
 /// The wake-ups that handlers have left to the helper.
 static LEFT: Left<64> = Left::new();
@@ -60,6 +61,7 @@ impl Semaphore {
     /// `ETIMEDOUT`, and `EINTR` if a handler of a signal has run meanwhile. In a cancellation point also
     /// `ECANCELED`: it ends the thread.
     pub fn wait(&self, deadline: Option<Instant>) -> Result<(), c_int> {
+        let deadline = deadline.map(Moment::of);
         self.0.take(|word| {
             help();
             sleep(word, deadline)
@@ -112,7 +114,7 @@ pub(super) fn wake(futex: *const u32, most: c_int) {
 }
 
 /// Sleeps while the value is zero, as a green thread or in the kernel.
-fn sleep(word: &SemaphoreWord, deadline: Option<Instant>) -> Result<(), c_int> {
+fn sleep(word: &SemaphoreWord, deadline: Option<Moment>) -> Result<(), c_int> {
     let futex = word.futex();
     if interpose::green().is_none() {
         return cancel::sleep_at(futex, || in_kernel(futex, deadline));
@@ -127,9 +129,9 @@ fn sleep(word: &SemaphoreWord, deadline: Option<Instant>) -> Result<(), c_int> {
 }
 
 /// Sleeps in the kernel while the futex is zero.
-fn in_kernel(futex: *const u32, deadline: Option<Instant>) -> Result<(), c_int> {
+fn in_kernel(futex: *const u32, deadline: Option<Moment>) -> Result<(), c_int> {
     let left = deadline.map(|end| {
-        let time = end.saturating_duration_since(Instant::now());
+        let time = end - Moment::now();
         let tv_sec = i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
         timespec { tv_sec, tv_nsec: time.subsec_nanos().into() }
     });

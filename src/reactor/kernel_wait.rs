@@ -35,7 +35,7 @@ pub(crate) fn until_ready(
     wait: Wait,
 ) -> io::Result<()> {
     let once = |bell: Option<i32>, most: Option<Duration>| {
-        let timeout = wait.deadline.map(|deadline| deadline.saturating_duration_since(time::now()));
+        let timeout = wait.deadline.map(|deadline| deadline - time::now());
         if timeout.is_some_and(|timeout| timeout.is_zero()) {
             return Err(WaitError::TimedOut.into());
         }

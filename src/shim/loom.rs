@@ -18,7 +18,7 @@
 //!   which makes loads conflict with each other.
 //! - It tries every order of all accesses, so everything that is counted is small here.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Set if loads conflict with loads. Not part of the model.
 static LOADS_CONFLICT: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(true);
@@ -192,10 +192,10 @@ pub(crate) fn nap(_time: Duration) {
 }
 
 /// Reads a clock that is the same in every execution that takes the same path.
-pub(crate) fn now() -> Instant {
-    static ORIGIN: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+pub(crate) fn now() -> Moment {
+    static ORIGIN: std::sync::OnceLock<Moment> = std::sync::OnceLock::new();
     let readings = CLOCK.readings.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-    *ORIGIN.get_or_init(Instant::now) + Duration::from_millis(readings)
+    *ORIGIN.get_or_init(Moment::now) + Duration::from_millis(readings)
 }
 
 /// The model's time. It uses none of loom's state, so that a reading of the clock is no step of the model.
@@ -217,12 +217,10 @@ pub(crate) fn strike() {
 /// A futex after the contract of `sys/futex.rs`. Comparing and falling asleep are one step with respect to a
 /// wake, and a wake takes only an address.
 pub(crate) mod futex {
-    use std::time::Instant;
-
     use loom::sync::{Condvar, Mutex};
 
-    use super::FUTEX;
     use super::atomic::{AtomicU32, Ordering};
+    use super::{FUTEX, Moment};
 
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     #[must_use]
@@ -257,7 +255,7 @@ pub(crate) mod futex {
         }
     }
 
-    pub(crate) fn wait(word: &AtomicU32, expected: u32, deadline: Option<Instant>) -> Waited {
+    pub(crate) fn wait(word: &AtomicU32, expected: u32, deadline: Option<Moment>) -> Waited {
         // Relaxed: a wake that comes before has held the kernel's lock, which makes the word visible here.
         wait_while(std::ptr::from_ref(word).addr(), || word.load(Ordering::Relaxed) == expected, deadline)
     }
@@ -267,7 +265,7 @@ pub(crate) mod futex {
     pub(crate) fn wait_while(
         address: usize,
         is_same: impl FnOnce() -> bool,
-        deadline: Option<Instant>,
+        deadline: Option<Moment>,
     ) -> Waited {
         let mut kernel = FUTEX.kernel.lock().unwrap();
         if !is_same() {
@@ -315,6 +313,7 @@ pub(crate) mod poll_set;
 
 /// A model is one process, and does not fork.
 pub(crate) use crate::sys::kthread::KernelThread;
+pub(crate) use crate::sys::moment::Moment;
 pub(crate) use crate::sys::{fork, process};
 
 /// A model's threads end with their thread-locals.

@@ -1,11 +1,11 @@
 //! The shim over std: re-exports and zero-cost wrappers.
 
 use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
-use std::time::Instant;
 
 #[cfg(not(test))]
 pub(crate) use crate::sys::futex;
 pub(crate) use crate::sys::kthread::KernelThread;
+pub(crate) use crate::sys::moment::Moment;
 pub(crate) use crate::sys::once::OnceLock;
 #[cfg(unix)]
 pub(crate) use crate::sys::process;
@@ -104,8 +104,8 @@ pub(crate) fn assumed_crowd() -> Option<bool> {
 
 /// Reads the monotonic clock.
 #[inline]
-pub(crate) fn now() -> Instant {
-    Instant::now()
+pub(crate) fn now() -> Moment {
+    Moment::now()
 }
 
 pub(crate) use crate::sys::nap::nap;

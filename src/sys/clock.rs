@@ -19,11 +19,17 @@ pub(crate) fn counter_is_a_clock() -> bool {
     read_text(ROOT, SOURCES, &mut text).is_ok_and(|sources| sources.split_whitespace().any(|it| it == "tsc"))
 }
 
+/// The clock behind [`Instant`](std::time::Instant).
+#[cfg(not(target_vendor = "apple"))]
+const CLOCK: libc::clockid_t = libc::CLOCK_MONOTONIC;
+#[cfg(target_vendor = "apple")]
+const CLOCK: libc::clockid_t = libc::CLOCK_UPTIME_RAW;
+
 /// Returns the monotonic clock, in ns. Neither allocates nor takes a lock.
 pub(crate) fn monotonic() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is written. The clock exists on every system with this file, so the call does not fail.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    unsafe { libc::clock_gettime(CLOCK, &raw mut time) };
     time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
 }
 

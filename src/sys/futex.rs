@@ -13,18 +13,13 @@
 //!   it was granted may return before its waker calls `wake`. The frame that holds the word is then gone.
 //! - Ordering comes from the word's own atomics. A futex call is not a fence to rely on.
 //!
-//! Deadlines: the kernel takes an absolute time of CLOCK_MONOTONIC. That is the clock behind [`Instant`], but
-//! std hides its value. To pass `deadline - now` would cost a clock read for every wait, and another for each
-//! retry after a signal. Instead, one pair (instant, clock value) is taken once in the process. A deadline is
-//! the pair's clock value plus the distance from the pair's instant. The two reads of the pair are some 20 ns
-//! apart. The clock value is taken last, so that an error makes a deadline late, not early.
+//! Deadlines: the kernel takes an absolute time of CLOCK_MONOTONIC, which a [`Moment`] is. To pass
+//! `deadline - now` would cost a clock read for every wait, and another for each retry after a signal.
 
-use std::io;
 use std::ptr;
 use std::sync::atomic::AtomicU32;
-use std::time::{Duration, Instant};
 
-use super::once::OnceLock;
+use super::moment::Moment;
 
 /// Why [`wait`] returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +39,7 @@ pub(crate) const ACROSS_PROCESSES: bool = true;
 
 /// Sleeps while `word` holds `expected`, at most until `deadline`. One system call.
 #[inline]
-pub(crate) fn wait(word: &AtomicU32, expected: u32, deadline: Option<Instant>) -> Waited {
+pub(crate) fn wait(word: &AtomicU32, expected: u32, deadline: Option<Moment>) -> Waited {
     wait_op(word, expected, deadline, libc::FUTEX_PRIVATE_FLAG)
 }
 
@@ -56,7 +51,7 @@ pub(crate) fn wake(word: *const AtomicU32, n: u32) -> usize {
 
 /// Sleeps as [`wait`] does, on a word in memory shared between processes. Its wakers call [`wake_shared`].
 #[inline]
-pub(crate) fn wait_shared(word: &AtomicU32, expected: u32, deadline: Option<Instant>) -> Waited {
+pub(crate) fn wait_shared(word: &AtomicU32, expected: u32, deadline: Option<Moment>) -> Waited {
     wait_op(word, expected, deadline, 0)
 }
 
@@ -113,10 +108,14 @@ unsafe fn call(
     // SAFETY: the caller's promise.
     let rc =
         unsafe { libc::syscall(libc::SYS_futex, word, operation, value, time, ptr::null::<u32>(), mask) };
-    if rc >= 0 { rc } else { -libc::c_long::from(io::Error::last_os_error().raw_os_error().unwrap_or(0)) }
+    if rc >= 0 {
+        rc
+    } else {
+        -libc::c_long::from(std::io::Error::last_os_error().raw_os_error().unwrap_or(0))
+    }
 }
 
-fn wait_op(word: &AtomicU32, expected: u32, deadline: Option<Instant>, flag: libc::c_int) -> Waited {
+fn wait_op(word: &AtomicU32, expected: u32, deadline: Option<Moment>, flag: libc::c_int) -> Waited {
     let until = deadline.and_then(clock_value);
     let until: *const libc::timespec = until.as_ref().map_or(ptr::null(), ptr::from_ref);
     // The bitset form, because the plain one takes relative times.
@@ -142,28 +141,12 @@ fn wake_op(word: *const AtomicU32, n: u32, flag: libc::c_int) -> usize {
     usize::try_from(rc).unwrap_or(0)
 }
 
-/// Returns `deadline` on CLOCK_MONOTONIC; `None` if it is beyond what the kernel can count, that is, never.
-fn clock_value(deadline: Instant) -> Option<libc::timespec> {
-    let (instant, clock) = anchor();
-    // A deadline before the anchor becomes the anchor: past is past.
-    let value = clock.checked_add(deadline.saturating_duration_since(*instant))?;
+/// Returns `deadline` as the kernel counts it; `None` if that is beyond what it can count, that is, never.
+fn clock_value(deadline: Moment) -> Option<libc::timespec> {
+    let nanos = deadline.as_nanos();
     Some(libc::timespec {
-        tv_sec: value.as_secs().try_into().ok()?,
-        tv_nsec: value.subsec_nanos() as libc::c_long,
-    })
-}
-
-/// Returns the same moment in both notations, taken once.
-fn anchor() -> &'static (Instant, Duration) {
-    static ANCHOR: OnceLock<(Instant, Duration)> = OnceLock::new();
-    ANCHOR.get_or_init(|| {
-        let instant = Instant::now();
-        let mut clock = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: `clock` is a valid place to write to.
-        let rc = unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut clock) };
-        assert_eq!(rc, 0, "no CLOCK_MONOTONIC: {}", io::Error::last_os_error());
-        let seconds = u64::try_from(clock.tv_sec).expect("the time since the start is not negative");
-        (instant, Duration::new(seconds, clock.tv_nsec as u32))
+        tv_sec: (nanos / 1_000_000_000).try_into().ok()?,
+        tv_nsec: (nanos % 1_000_000_000) as libc::c_long,
     })
 }
 
@@ -181,8 +164,8 @@ mod tests {
 
     #[test]
     fn a_deadline_too_far_to_count_is_no_deadline() {
-        let far = Instant::now() + Duration::from_secs(1 << 62);
-        assert!(clock_value(far).is_none_or(|t| t.tv_sec > 1 << 61));
+        let far = Moment::from_nanos(u64::MAX);
+        assert!(clock_value(far).is_none_or(|t| t.tv_sec > 1 << 34));
         // The kernel takes it.
         let word = AtomicU32::new(0);
         assert_eq!(wait(&word, 1, Some(far)), Waited::Woken);

@@ -6,9 +6,10 @@
 //! ([`ACROSS_PROCESSES`]).
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Instant;
 
 use parking_lot_core::{DEFAULT_PARK_TOKEN, DEFAULT_UNPARK_TOKEN, FilterOp, ParkResult};
+
+use super::moment::Moment;
 
 /// Why [`wait`] returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,10 +25,11 @@ pub(crate) enum Waited {
 pub(crate) const ACROSS_PROCESSES: bool = false;
 
 /// Sleeps while `word` holds `expected`, at most until `deadline`.
-pub(crate) fn wait(word: &AtomicU32, expected: u32, deadline: Option<Instant>) -> Waited {
+pub(crate) fn wait(word: &AtomicU32, expected: u32, deadline: Option<Moment>) -> Waited {
     // Relaxed: the bucket's lock orders this load after the store of a waker that came before.
     let validate = || word.load(Ordering::Relaxed) == expected;
     let key = word.as_ptr().addr();
+    let deadline = deadline.and_then(Moment::instant);
     // SAFETY: the three closures neither panic nor park. The key is shared only with waiters for the same
     // word, or for a word that was here before. The contract allows spurious wake-ups of such waiters.
     let result =
@@ -54,7 +56,7 @@ pub(crate) fn wake(word: *const AtomicU32, n: u32) -> usize {
 }
 
 /// Sleeps as [`wait`] does. A word shared with another process is not watched there.
-pub(crate) fn wait_shared(word: &AtomicU32, expected: u32, deadline: Option<Instant>) -> Waited {
+pub(crate) fn wait_shared(word: &AtomicU32, expected: u32, deadline: Option<Moment>) -> Waited {
     wait(word, expected, deadline)
 }
 

@@ -6,14 +6,14 @@
 
 use std::error::Error;
 use std::fmt;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use super::current::sleep_until;
 use super::id::ThreadId;
 use super::info::{ThreadInfo, ThreadState};
 use crate::park::reaper::Ended;
-use crate::park::{current, fork};
-use crate::time;
+use crate::park::wait::Wait;
+use crate::park::{current, fork, permit};
+use crate::time::{self, Moment};
 
 /// The time between two looks at first. It is doubled each time.
 const FIRST_NAP: Duration = Duration::from_micros(20);
@@ -41,20 +41,20 @@ pub(crate) fn drain(timeout: Duration, none_left: impl Fn() -> bool, interrupt: 
 /// Waits until `all_gone`, which asks about kernel threads that have next to nothing left to do. It waits
 /// until the `deadline` of a shutdown, but at least for [`WAY_OUT`]. Returns `false` if they are still
 /// there.
-pub(crate) fn see_off(deadline: Option<Instant>, all_gone: impl Fn() -> bool) -> bool {
+pub(crate) fn see_off(deadline: Option<Moment>, all_gone: impl Fn() -> bool) -> bool {
     let at_least = time::after(WAY_OUT);
     look_until(deadline.max(at_least).filter(|_| deadline.is_some()), all_gone)
 }
 
 /// Waits until `over` or the deadline, and looks a last time then. Returns `true` if it is over.
-fn look_until(deadline: Option<Instant>, over: impl Fn() -> bool) -> bool {
+fn look_until(deadline: Option<Moment>, over: impl Fn() -> bool) -> bool {
     let mut nap = FIRST_NAP;
     while !over() {
         if time::has_passed(deadline) {
             return over();
         }
         let next = time::after(nap);
-        sleep_until(next.into_iter().chain(deadline).min().expect("a nap is short"));
+        let _ = permit::sleep(Wait::by(next.into_iter().chain(deadline).min()));
         nap = LONGEST_NAP.min(2 * nap);
     }
     true

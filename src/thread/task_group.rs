@@ -26,7 +26,7 @@ use crate::park::current::current;
 use crate::park::queue_lock::{QueueLock, Rank};
 use crate::park::wait::{Wait, WaitError};
 use crate::recorder::crash;
-use crate::time;
+use crate::time::{self, Moment};
 
 mod control;
 mod handle;
@@ -358,7 +358,7 @@ impl TaskGroupBuilder {
 
     /// Cancels the group `timeout` from now. If the clock cannot count so far, this changes nothing.
     pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.deadline = sooner(self.deadline, time::after(timeout));
+        self.deadline = sooner(self.deadline, time::after(timeout).and_then(Moment::instant));
         self
     }
 

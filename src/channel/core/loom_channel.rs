@@ -13,10 +13,11 @@ use crate::park::no_preempt::NoPreempt;
 use crate::park::reason::WaitReason;
 use crate::park::sleeper::{How, Sleeper, Slept};
 use crate::park::tests::loom_model::{
-    Green, both_outcomes, deadline, model, model_within, on, spawn_with, together,
+    Green, both_outcomes, deadline, instant, model, model_within, on, spawn_with, together,
 };
 use crate::park::wait::{Wait, WaitError};
 use crate::shim::{UnsafeCell, strike};
+use crate::time::Moment;
 
 /// A message: loom reports a thread that reads it without having got it properly.
 pub(in crate::channel) struct Letter(Box<UnsafeCell<u32>>);
@@ -166,7 +167,7 @@ fn a_deadline_and_a_message_agree() {
     both_outcomes(model, |seen| {
         let (s, r) = channel(Some(0));
         let seen = seen.clone();
-        let receive = move || match r.recv_deadline(deadline().unwrap()) {
+        let receive = move || match r.recv_deadline(instant()) {
             Ok(letter) => {
                 assert_eq!(letter.read(), 7);
                 seen.saw(false);
@@ -189,7 +190,7 @@ fn a_deadline_of_a_sender_and_a_receiver_agree() {
     both_outcomes(model, |seen| {
         let (s, r) = channel(Some(0));
         let seen = seen.clone();
-        let send = move || match s.send_deadline(Letter::new(7), deadline().unwrap()) {
+        let send = move || match s.send_deadline(Letter::new(7), instant()) {
             Ok(()) => seen.saw(false),
             Err(SendTimeoutError::Timeout(letter)) => {
                 seen.saw(true);
@@ -225,7 +226,7 @@ fn receive_by(
     channel: &Channel<Letter>,
     step: impl Fn(&mut Locked<'_, Letter>, *mut Letter, &Entry, &mut After) -> Step,
     late: bool,
-    deadline: Option<std::time::Instant>,
+    deadline: Option<Moment>,
     withdraw: impl Fn(&Channel<Letter>, &Entry) -> bool,
 ) -> Option<Letter> {
     let frame = UnsafeCell::new(std::mem::MaybeUninit::<Letter>::uninit());
@@ -329,7 +330,7 @@ fn negative_expired_without_asking() {
 fn a_deadline_and_the_end_agree() {
     model(|| {
         let (s, r) = channel(None);
-        let receive: Body = Box::new(move || assert!(r.recv_deadline(deadline().unwrap()).is_err()));
+        let receive: Body = Box::new(move || assert!(r.recv_deadline(instant()).is_err()));
         let clock = loom::thread::spawn(strike);
         together([receive, Box::new(move || drop(s))]);
         clock.join().unwrap();

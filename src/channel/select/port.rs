@@ -2,7 +2,6 @@
 
 use std::cell::Cell;
 use std::sync::Arc;
-use std::time::Instant;
 
 use crate::channel::clock::Clock;
 use crate::channel::core::{After, Channel, Locked, Step};
@@ -16,6 +15,7 @@ use crate::park::sleeper::Sleeper;
 use crate::park::thread::ThreadRef;
 use crate::shim::UnsafeCell;
 use crate::thread::{JoinHandle, ScopedJoinHandle};
+use crate::time::Moment;
 
 /// The entry of a thread that selects and waits, for one of its operations.
 pub(in crate::channel) struct Seat {
@@ -97,7 +97,7 @@ pub(in crate::channel) trait Port {
     fn give_back(&self, _deal: Deal) {}
 
     /// Returns the moment when the operation becomes ready by itself.
-    fn deadline(&self) -> Option<Instant> {
+    fn deadline(&self) -> Option<Moment> {
         None
     }
 
@@ -183,7 +183,7 @@ impl Port for Arc<Clock> {
         Ok(self.take().map_or(Deal::Open, Deal::Struck))
     }
 
-    fn deadline(&self) -> Option<Instant> {
+    fn deadline(&self) -> Option<Moment> {
         self.next()
     }
 }

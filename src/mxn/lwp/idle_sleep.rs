@@ -27,12 +27,10 @@
 //!   - `reset` -> AWAKE: by the owner, last of all.
 //!   - `wake` -> AWAKE: at the end of the runtime.
 
-use std::time::Instant;
-
-use crate::shim;
 use crate::shim::atomic::{AtomicU32, Ordering};
 use crate::shim::futex;
 use crate::shim::poll_set::{Events, PollSet};
+use crate::shim::{self, Moment};
 
 const AWAKE: u32 = 0;
 const ASLEEP: u32 = 1;
@@ -62,7 +60,7 @@ impl IdleSleep {
 
     /// Sleeps until woken (`true`) or until `deadline`. Calls `look` first, and whenever it was nudged. Owner
     /// only.
-    pub(crate) fn wait(&self, deadline: Option<Instant>, look: impl Fn()) -> bool {
+    pub(crate) fn wait(&self, deadline: Option<Moment>, look: impl Fn()) -> bool {
         look();
         loop {
             // Acquire: pairs with the release of `wake`.
@@ -109,7 +107,7 @@ impl IdleSleep {
     pub(crate) fn wait_in(
         &self,
         set: &PollSet,
-        deadline: Option<Instant>,
+        deadline: Option<Moment>,
         events: &mut Events,
         look: impl Fn(),
     ) -> (bool, bool) {
@@ -122,7 +120,7 @@ impl IdleSleep {
             }
             self.take_nudge(&look);
         }
-        let timeout = deadline.map(|deadline| deadline.saturating_duration_since(shim::now()));
+        let timeout = deadline.map(|deadline| deadline - shim::now());
         let there = set.sleep(events, timeout);
         // Relaxed: nothing is published. Acquire: as above.
         let woken = self.0.compare_exchange(IN_SET, ASLEEP, Ordering::Relaxed, Ordering::Acquire).is_err();

@@ -24,14 +24,13 @@
 //! between the two steps on both sides. So it is seen with too little blocked, or sees the change. An LWP
 //! that is about to sleep is nudged (`idle_sleep`, with models).
 
-use std::time::Instant;
-
 use super::Lwp;
 use crate::interpose::HAS_MASKS;
 use crate::shim::atomic::{AtomicU64, Ordering, fence};
 use crate::shim::global;
 use crate::shim::poll_set::{Events, PollSet};
 use crate::sys::preempt::{self, Mask};
+use crate::time::Moment;
 
 /// No mask: it is not known, or none was set. (Nothing blocks SIGKILL.)
 const NONE: u64 = u64::MAX;
@@ -125,7 +124,7 @@ impl LwpMask {
 
 impl Lwp {
     /// See [`IdleSleep::wait`](super::idle_sleep::IdleSleep::wait).
-    pub(in crate::mxn) fn wait(&self, deadline: Option<Instant>) -> bool {
+    pub(in crate::mxn) fn wait(&self, deadline: Option<Moment>) -> bool {
         self.sleep.wait(deadline, || self.look_at_mask())
     }
 
@@ -133,7 +132,7 @@ impl Lwp {
     pub(in crate::mxn) fn wait_in(
         &self,
         set: &PollSet,
-        deadline: Option<Instant>,
+        deadline: Option<Moment>,
         events: &mut Events,
     ) -> (bool, bool) {
         self.sleep.wait_in(set, deadline, events, || self.look_at_mask())

@@ -31,10 +31,9 @@
 //! From DEEP and DOZING, the monitor itself may also go back to AWAKE. A DOZING monitor naps for so long that
 //! no thread should wait for it.
 
-use std::time::Instant;
-
 use crate::shim::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 use crate::shim::futex;
+use crate::time::Moment;
 
 /// What others see of the monitor.
 #[derive(Debug, Default)]
@@ -99,18 +98,18 @@ impl MonitorState {
 
     /// Sleeps until the monitor is woken, or at most until `deadline`, if a last look says that it may.
     /// Monitor only.
-    pub(in crate::mxn) fn sleep_deeply(&self, deadline: Option<Instant>, may_sleep: impl FnOnce() -> bool) {
+    pub(in crate::mxn) fn sleep_deeply(&self, deadline: Option<Moment>, may_sleep: impl FnOnce() -> bool) {
         self.sleep(DEEP, deadline, may_sleep);
     }
 
     /// Naps for long, if a last look says that the monitor may. Returns `true` if it may not, or was woken.
     /// Monitor only.
-    pub(in crate::mxn) fn doze(&self, until: Instant, may_doze: impl FnOnce() -> bool) -> bool {
+    pub(in crate::mxn) fn doze(&self, until: Moment, may_doze: impl FnOnce() -> bool) -> bool {
         self.sleep(DOZING, Some(until), may_doze)
     }
 
     /// Returns `true` if the monitor may not sleep, or was woken.
-    fn sleep(&self, how: u32, deadline: Option<Instant>, may_sleep: impl FnOnce() -> bool) -> bool {
+    fn sleep(&self, how: u32, deadline: Option<Moment>, may_sleep: impl FnOnce() -> bool) -> bool {
         // Relaxed: the fence orders it.
         self.word.store(how, Ordering::Relaxed);
         // Pairs with the fences of `notice_activity`, `notice_region` and `wake`; see the proof.
@@ -131,7 +130,7 @@ impl MonitorState {
     }
 
     /// Naps until the next round, or until `wake`. Monitor only.
-    pub(super) fn nap(&self, until: Instant) {
+    pub(super) fn nap(&self, until: Moment) {
         // The word says AWAKE all the time. Only a wake-up ends the nap early, at the end of the runtime.
         let _ = futex::wait(&self.word, AWAKE, Some(until));
     }

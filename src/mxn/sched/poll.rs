@@ -18,6 +18,7 @@ use crate::reactor::entries::{self, Entry};
 use crate::reactor::poller::{LOOK, RING};
 use crate::shim::atomic::{Ordering, fence};
 use crate::shim::poll_set::{Events, PollSet, Unrung};
+use crate::sys::kthread::ExactTimers;
 use crate::sys::preempt;
 
 /// If no LWP has looked at the descriptors for so long, in ns, another thread does.
@@ -127,9 +128,25 @@ impl Scheduler {
         count
     }
 
+    /// Sleeps as an idle LWP does: until woken (`true`), until shortly before its next deadline
+    /// (`lwp::lead`), until the end of a nap, or until there are events.
+    pub(super) fn sleep_ahead(&'static self, lwp: &Lwp, nap_until: u64, events: &mut Events) -> bool {
+        let until = lwp.lead.ahead_of(lwp.timers.next(), self.clock.now());
+        if nap_until <= until {
+            _ = lwp.lead.take();
+            return self.sleep_in_set(lwp, nap_until, events);
+        }
+        let _exact = ExactTimers::begin();
+        let woken = self.sleep_in_set(lwp, until, events);
+        if !woken {
+            lwp.lead.woke(until, self.clock.now());
+        }
+        woken
+    }
+
     /// Sleeps as an idle LWP does, in the set of descriptors if there is one and no other LWP is in it.
     pub(in crate::mxn) fn sleep_in_set(&'static self, lwp: &Lwp, deadline: u64, events: &mut Events) -> bool {
-        let deadline = self.clock.instant(deadline);
+        let deadline = self.clock.moment(deadline);
         match self.poller.enter(lwp.life.tid()) {
             Some(set) => {
                 let (woken, there) = lwp.wait_in(set, deadline, events);

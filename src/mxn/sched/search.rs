@@ -33,8 +33,8 @@
 //! It asks for quiet for as long as its `age` (rule 4).
 //!
 //! **An LWP watches** (rule 6). While others run, a sleeper naps, if none naps yet: it is the watcher. The
-//! last to sleep sleeps deeply, until its own next deadline. Then the monitor may sleep deeply too. So the
-//! thread that makes an LWP run again wakes the monitor (`notice_activity`).
+//! last to sleep sleeps deeply, until shortly before its own next deadline (`lwp::lead`). Then the monitor
+//! may sleep deeply too. So the thread that makes an LWP run again wakes the monitor (`notice_activity`).
 
 use std::cell::Cell;
 use std::ptr::NonNull;
@@ -115,7 +115,7 @@ impl Scheduler {
                     // One trial at the least age. If it does not pay, the earlier age counts again.
                     (age, spin) = (policy::MIN_AGE, policy::TRIAL);
                 }
-                Slept::Napped => spin = policy::GLIMPSE,
+                Slept::Napped => spin = policy::GLIMPSE + lwp.lead.take(),
                 Slept::Found(green) => return Some(self.found(lwp, green)),
                 Slept::Over => {
                     self.idle.end_search();
@@ -367,11 +367,7 @@ impl Scheduler {
         let watching = others_run && self.idle.watch();
         let nap_until = if watching { self.clock.now() + *nap } else { NEVER };
         let mut events = Events::new();
-        let next = lwp.timers.next();
-        let woken = self.trace_sleep(lwp, Kind::Idle, || {
-            let _exact = (next < nap_until).then(ExactTimers::begin);
-            self.sleep_in_set(lwp, next.min(nap_until), &mut events)
-        });
+        let woken = self.trace_sleep(lwp, Kind::Idle, || self.sleep_ahead(lwp, nap_until, &mut events));
         if watching {
             self.idle.unwatch();
         }
@@ -403,7 +399,7 @@ impl Scheduler {
     /// longer.
     fn wait(&self, lwp: &Lwp, next: u64, nap_until: u64) -> bool {
         let _exact = (next < nap_until).then(ExactTimers::begin);
-        lwp.wait(self.clock.instant(next.min(nap_until)))
+        lwp.wait(self.clock.moment(next.min(nap_until)))
     }
 
     /// Looks at all queues once more: step 3 of the idle protocol.

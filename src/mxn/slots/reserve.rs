@@ -19,12 +19,11 @@
 
 mod keeper;
 
-use std::time::Instant;
-
 use crate::mxn::counter::Counter;
 use crate::mxn::slots::pool::RESERVE;
 use crate::shim::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::shim::futex;
+use crate::time::Moment;
 
 /// For this long, in ns, after an LWP could not be started, threads are preempted without a reserve. Then a
 /// start is tried again.
@@ -62,7 +61,7 @@ impl ReserveState {
     }
 
     /// Waits until the thread is asked, or until then.
-    fn wait(&self, until: Option<Instant>) {
+    fn wait(&self, until: Option<Moment>) {
         let _ = futex::wait(&self.refill, 0, until);
     }
 

@@ -17,10 +17,10 @@
 //! the thread puts the errand into the list again.
 
 use std::ptr;
-use std::time::Instant;
 
 use crate::shim::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use crate::shim::futex;
+use crate::time::Moment;
 
 /// A part of what an errand is about.
 #[derive(Debug)]
@@ -101,7 +101,7 @@ impl Errands {
     }
 
     /// Sleeps until the bell has been rung since `rung`, or until the deadline, or for less.
-    pub(crate) fn sleep(&self, rung: u32, deadline: Option<Instant>) {
+    pub(crate) fn sleep(&self, rung: u32, deadline: Option<Moment>) {
         let _ = futex::wait(&self.rung, rung, deadline);
     }
 

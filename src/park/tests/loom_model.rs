@@ -24,6 +24,7 @@ use crate::park::thread::{NO_ID, ThreadCore, ThreadRef};
 use crate::park::wait_queue;
 use crate::shim::atomic::AtomicU32;
 use crate::shim::{MODEL_STRIDE, UnsafeCell, futex};
+use crate::time::Moment;
 
 /// Runs `body` in all orders with at most two preemptions.
 pub(crate) fn model(body: impl Fn() + Send + Sync + 'static) {
@@ -118,8 +119,13 @@ pub(crate) fn both_outcomes(
 }
 
 /// Returns a deadline, which passes when the model's clock strikes.
-pub(crate) fn deadline() -> Option<Instant> {
+pub(crate) fn deadline() -> Option<Moment> {
     crate::shim::now().checked_add(Duration::from_secs(1 << 20))
+}
+
+/// Returns such a deadline as programs have it.
+pub(crate) fn instant() -> Instant {
+    deadline().and_then(Moment::instant).expect("it is not that far")
 }
 
 /// A kernel thread's core, taken before the model's threads start.
@@ -339,7 +345,7 @@ impl<T> HeldMutex for Putting<'_, T> {
 }
 
 impl Backend for Scheduler {
-    fn block(&self, _me: &ThreadRef, sleep: &dyn Sleep, deadline: Option<Instant>, _reason: WaitReason) {
+    fn block(&self, _me: &ThreadRef, sleep: &dyn Sleep, deadline: Option<Moment>, _reason: WaitReason) {
         let mut state = self.state.lock().unwrap();
         if deadline.is_some() && state.struck && sleep.expire() {
             return;

@@ -2,7 +2,6 @@
 //! out the release, or the serving.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use super::Semaphore;
 use super::protocol::SERVED;
@@ -18,6 +17,7 @@ use crate::park::thread::ThreadRef;
 use crate::park::wait::{Wait, WaitError};
 use crate::park::wait_queue::{self, Options, Order, Woken};
 use crate::shim::strike;
+use crate::time::Moment;
 
 /// A semaphore, and a value that a thread with all permits may write, and one with one permit may read.
 #[repr(align(2048))]
@@ -189,7 +189,7 @@ fn a_waiter_that_gives_up_makes_way_for_the_one_behind() {
 
 /// Waits for permits that have been claimed, as `wait` does, but without its `before_sleep`, and without
 /// an end.
-fn waits(semaphore: &Semaphore, n: usize, deadline: Option<Instant>) -> Result<Woken, wait_queue::Invalid> {
+fn waits(semaphore: &Semaphore, n: usize, deadline: Option<Moment>) -> Result<Woken, wait_queue::Invalid> {
     let mut options = Options::new(WaitReason::Semaphore, Wait::by(deadline));
     options.order = Order::Fifo;
     options.demand = n;

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::{Ended, KernelThreadInfo, ShutdownTimeout, ThreadId, ThreadInfo, ThreadState, drain, see_off};
 use crate::park::priority::Priority;
+use crate::time;
 
 #[test]
 fn kernel_threads_at_their_end_have_a_line_each() {
@@ -77,6 +78,6 @@ fn a_shutdown_interrupts_when_half_of_its_time_is_over() {
 fn kernel_threads_are_waited_for_at_their_end() {
     let looks = Cell::new(0);
     let gone_at_the_third = || looks.replace(looks.get() + 1) == 2;
-    assert!(see_off(Some(Instant::now()), gone_at_the_third));
-    assert!(!see_off(Some(Instant::now()), || false));
+    assert!(see_off(Some(time::now()), gone_at_the_third));
+    assert!(!see_off(Some(time::now()), || false));
 }

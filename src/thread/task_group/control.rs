@@ -9,7 +9,7 @@ use crate::park::current::current;
 use crate::park::queue_lock::{QueueLock, Rank};
 use crate::park::thread::ThreadRef;
 use crate::park::wait::{Wait, WaitError};
-use crate::time;
+use crate::time::{self, Moment};
 
 /// See the module.
 pub(super) struct Control {
@@ -38,7 +38,7 @@ impl Control {
 
     /// Returns the limits of all waits in the group.
     pub(super) fn wait(&self) -> Wait {
-        Wait::by(self.deadline).interruptible()
+        Wait::by(self.deadline.map(Moment::of)).interruptible()
     }
 
     /// Cancels the group because a wait in it has ended. If the group is cancelled already, it does not report
@@ -79,7 +79,7 @@ impl Control {
 
     /// Returns `true` if the group is cancelled. Cancels it if its deadline has passed.
     pub(super) fn is_cancelled(&self) -> bool {
-        if self.members.cause().is_none() && time::has_passed(self.deadline) {
+        if self.members.cause().is_none() && time::has_passed(self.deadline.map(Moment::of)) {
             self.cancel_by(WaitError::TimedOut);
         }
         self.members.cause().is_some()

@@ -15,7 +15,7 @@ use crate::park::no_preempt::NoPreempt;
 use crate::park::reason::WaitReason;
 use crate::park::sleeper::{How, Sleeper};
 use crate::park::tests::loom_model::{
-    Core, Green, both_outcomes, deadline, model, model_within, on, spawn_with, together,
+    Core, Green, both_outcomes, instant, model, model_within, on, spawn_with, together,
 };
 use crate::park::wait::Wait;
 use crate::shim::{UnsafeCell, strike};
@@ -115,7 +115,7 @@ fn a_deadline_and_a_message_agree() {
             let mut select = Select::new();
             select.recv(&r1);
             select.recv(&r2);
-            let selected = select.select_deadline(deadline().unwrap());
+            let selected = select.select_deadline(instant());
             seen.saw(selected.is_err());
             let letter = selected.map_or_else(|_| r1.recv(), |operation| operation.recv(&r1));
             assert_eq!(letter.unwrap().read(), 7);

@@ -220,7 +220,7 @@ fn negative_a_nap_ends_in_silence() {
     a_nap_ends(|scheduler, lwp| {
         lwp.sleep.prepare();
         scheduler.idle.enter(lwp.index, false);
-        assert!(!lwp.wait(scheduler.clock.instant(1)));
+        assert!(!lwp.wait(scheduler.clock.moment(1)));
         assert!(scheduler.idle.leave(lwp.index));
         lwp.sleep.cancel();
     });

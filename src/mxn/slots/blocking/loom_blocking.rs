@@ -20,7 +20,7 @@ fn a_waiter_beside_a_brief_region(mark: Mark, queue: Queue, may_doze: MayDoze) {
         // All atomics come into being before the threads do.
         assert!(!scheduler.must_look_soon() && !scheduler.has_shared());
         let monitor = loom::thread::spawn(move || {
-            let far = scheduler.clock.instant(1 << 40).expect("a time");
+            let far = scheduler.clock.moment(1 << 40).expect("a time");
             assert!(scheduler.watch.doze(far, || may_doze(scheduler)));
         });
         let owner = loom::thread::spawn(move || mark(scheduler, inside, lwp));
@@ -73,7 +73,7 @@ fn a_call_beside_a_doze(call: fn(&'static Scheduler)) {
         // All atomics come into being before the threads do.
         assert!(!scheduler.must_look_soon());
         let monitor = loom::thread::spawn(move || {
-            let far = scheduler.clock.instant(1 << 40).expect("a time");
+            let far = scheduler.clock.moment(1 << 40).expect("a time");
             assert!(scheduler.watch.doze(far, || !scheduler.must_look_soon()));
         });
         call(scheduler);

@@ -1,6 +1,6 @@
 //! The reserve's thread: it makes spares, ends those that are not needed, and settles the number of slots.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::fiber::stack;
 use crate::mxn::kernel_threads::Starting;
@@ -10,6 +10,7 @@ use crate::mxn::slots::pool::{Aged, RESERVE};
 use crate::mxn::timer::{BATCH, NEVER};
 use crate::runtime::registry;
 use crate::sys::{children, message};
+use crate::time::{self, Moment};
 
 /// How many spares are made at most in one go, when they are used up as fast as they are made.
 const LARGEST_BATCH: usize = 16;
@@ -83,11 +84,11 @@ impl Reserve {
     fn run(mut self) {
         let scheduler = self.scheduler;
         // When to look without being asked.
-        let mut next: Option<Instant> = None;
+        let mut next: Option<Moment> = None;
         while !scheduler.life.is_stopping() {
-            if !scheduler.reserve_state.take_asked() && next.is_none_or(|next| Instant::now() < next) {
+            if !scheduler.reserve_state.take_asked() && next.is_none_or(|next| time::now() < next) {
                 // Meanwhile, gives back what too many ended threads have left, a little at a time.
-                let pause = stack::trim().then(|| Instant::now() + TRIM_PAUSE);
+                let pause = stack::trim().then(|| time::now() + TRIM_PAUSE);
                 scheduler.reserve_state.wait(earlier(pause, next));
                 continue;
             }
@@ -95,7 +96,7 @@ impl Reserve {
             if let Some(cpus) = &scheduler.settings.cpus {
                 scheduler.kernel_threads.take_back(cpus);
             }
-            let retry = self.settle().map(|pause| Instant::now() + pause);
+            let retry = self.settle().map(|pause| time::now() + pause);
             self.fill();
             next = earlier(earlier(retry, self.end_aged()), self.fire_orphaned());
             // How many LWPs and slots there are has changed here, if it has.
@@ -162,7 +163,7 @@ impl Reserve {
     }
 
     /// Ends kernel threads that have been spare for long enough. Returns when the next may be.
-    fn end_aged(&self) -> Option<Instant> {
+    fn end_aged(&self) -> Option<Moment> {
         let scheduler = self.scheduler;
         let age = scheduler.settings.lwp_age.filter(|_| !scheduler.placement.has_homes())?;
         let age = u64::try_from(age.as_nanos()).unwrap_or(NEVER);
@@ -171,8 +172,8 @@ impl Reserve {
             let before = now.checked_sub(age);
             match scheduler.pool.aged(scheduler.reserve_state.width(), before.unwrap_or(0)) {
                 Aged::Kept => break,
-                Aged::NotBefore(since) => return scheduler.clock.instant(since.saturating_add(age)),
-                Aged::One(..) if before.is_none() => return scheduler.clock.instant(age),
+                Aged::NotBefore(since) => return scheduler.clock.moment(since.saturating_add(age)),
+                Aged::One(..) if before.is_none() => return scheduler.clock.moment(age),
                 Aged::One(lwp, since) if may_end(lwp) => {
                     if scheduler.pool.retire(lwp, since) {
                         scheduler.kernel_threads.join(lwp);
@@ -188,7 +189,7 @@ impl Reserve {
     }
 
     /// Ends sleeps that are due and were armed on LWPs that have ended. Returns when the next may be.
-    fn fire_orphaned(&self) -> Option<Instant> {
+    fn fire_orphaned(&self) -> Option<Moment> {
         let scheduler = self.scheduler;
         let mut next = NEVER;
         // On a vacant LWP, no more are armed. One that is still about to be vacant has the monitor's looks.
@@ -203,7 +204,7 @@ impl Reserve {
             // If many are due, there is a pause between two batches.
             next = next.min(lwp.timers.next().max(now + policy::BETWEEN_BATCHES));
         }
-        if next == NEVER { None } else { scheduler.clock.instant(next) }
+        if next == NEVER { None } else { scheduler.clock.moment(next) }
     }
 }
 
@@ -213,7 +214,7 @@ fn may_end(lwp: &Lwp) -> bool {
     children::any(lwp.life.tid()).is_ok_and(|any| !any)
 }
 
-fn earlier(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
+fn earlier(a: Option<Moment>, b: Option<Moment>) -> Option<Moment> {
     [a, b].into_iter().flatten().min()
 }
 
@@ -247,7 +248,7 @@ mod tests {
         scheduler.pool.vacate(vacant);
         scheduler.pool.forget_vacant();
         assert_eq!(scheduler.pool.reach(), 1);
-        let not_before = Instant::now() + Duration::from_nanos(policy::BETWEEN_BATCHES);
+        let not_before = time::now() + Duration::from_nanos(policy::BETWEEN_BATCHES);
         let soon = reserve.fire_orphaned().expect("more is due");
         assert!(soon >= not_before && scheduler.inject.len() == BATCH);
         while scheduler.inject.take(|| ()).is_some() {}
@@ -266,7 +267,7 @@ mod tests {
             let (scheduler, spares) = (model.scheduler, [1, 2, 3].map(|index| model.lwp(index)));
             // These have no kernel threads, so the kernel cannot tell that they have no children.
             spares.iter().for_each(|lwp| assert!(scheduler.pool.enter_spares(lwp) > 0));
-            let soon = Instant::now() + Duration::from_millis(1);
+            let soon = time::now() + Duration::from_millis(1);
             let later = Reserve::new(scheduler).end_aged().is_some_and(|next| next > soon);
             tell.send((later, scheduler.pool.spares())).unwrap();
         });
@@ -279,7 +280,7 @@ mod tests {
     fn the_reserve_is_waited_for_again_after_a_failure() {
         let rt = Builder::default().concurrency(1).max_lwps(64).build().unwrap();
         let scheduler = &rt.scheduler;
-        let (limit, pause) = (Instant::now() + Duration::from_secs(40), Duration::from_millis(1));
+        let (limit, pause) = (time::now() + Duration::from_secs(40), Duration::from_millis(1));
         // A failure at time 1 is long ago from then on.
         while is_refused(1, scheduler.clock.now()) {
             std::thread::sleep(pause);
@@ -288,7 +289,7 @@ mod tests {
         assert!(scheduler.widen_reserve(40), "nothing is waited for while starts fail");
         scheduler.reserve_state.failed_at.store(1, Ordering::Relaxed);
         while !scheduler.widen_reserve(40) {
-            assert!(Instant::now() < limit, "the reserve is not filled");
+            assert!(time::now() < limit, "the reserve is not filled");
             std::thread::sleep(pause);
         }
         assert!(scheduler.pool.spares() >= 40, "an old failure waives the reserve");

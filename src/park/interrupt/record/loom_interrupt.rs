@@ -3,7 +3,6 @@
 
 use std::ptr;
 use std::sync::Arc;
-use std::time::Instant;
 
 use super::SleepRef;
 use crate::park::backend::Sleep;
@@ -18,6 +17,7 @@ use crate::park::wait::{Wait, WaitError};
 use crate::park::wait_queue::{Options, Token, Woken, grant_one, wait};
 use crate::shim::atomic::Ordering;
 use crate::shim::strike;
+use crate::time::Moment;
 
 const TOKEN: Token = Token(1);
 
@@ -50,7 +50,7 @@ impl WaitPoint {
 }
 
 /// Waits on the point.
-fn queue(point: &WaitPoint, deadline: Option<Instant>) -> Result<(), WaitError> {
+fn queue(point: &WaitPoint, deadline: Option<Moment>) -> Result<(), WaitError> {
     Wait::by(deadline).interruptible().run(|how| {
         match wait(point.key(), &Options::new(WaitReason::Mutex, how), || true, || ()).unwrap() {
             Woken::Granted(token) => {

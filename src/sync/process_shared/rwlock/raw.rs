@@ -330,6 +330,6 @@ mod tests {
         let lock = RawRwLock::new();
         lock.readers.0.store(WRITES - 2, Ordering::Relaxed);
         assert_eq!(lock.read(Wait::forever()), Ok(()));
-        let _ = lock.read(Wait::until(time::now()));
+        let _ = lock.read(Wait::by(Some(time::now())));
     }
 }

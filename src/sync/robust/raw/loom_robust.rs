@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::{Condition, RawRobust, RawRobustMutex, dead};
 use crate::park::reason::WaitReason;
 use crate::park::tests::loom_model::{
-    Core, Green, Letter, body, both_outcomes, deadline, large_model, model, model_within, on, spawn_with,
+    Core, Green, Letter, body, both_outcomes, instant, large_model, model, model_within, on, spawn_with,
     together,
 };
 use crate::park::thread::ThreadRef;
@@ -147,7 +147,7 @@ fn an_heir_may_give_up() {
         let clock = loom::thread::spawn(strike);
         let seen = seen.clone();
         let timed = move |guarded: &Guarded| {
-            let found = guarded.lock.try_lock_until(deadline().unwrap()).unwrap();
+            let found = guarded.lock.try_lock_until(instant()).unwrap();
             seen.saw(found.is_none());
             if let Some(found) = found {
                 assert_eq!(found, Condition::OwnerDied);
