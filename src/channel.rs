@@ -1,7 +1,7 @@
 //! Channels: messages from any number of threads to any number of threads.
 //!
 //! Names, errors and behaviour are those of crossbeam-channel ([`sync::mpsc`](crate::sync::mpsc) has those of
-//! `std::sync::mpsc`). There are five differences:
+//! `std::sync::mpsc`). There are seven differences:
 //!
 //! * Threads of any kind may use them, of both runtimes and of none. A green thread that waits leaves its LWP
 //!   to others.
@@ -10,6 +10,9 @@
 //! * Async tasks send and receive, too, by [`Sender::send_async`] and [`Receiver::recv_async`].
 //! * When the last receiver goes, the messages in a bounded channel are dropped, too. (crossbeam-channel
 //!   keeps them until the last sender goes.)
+//! * Threads that wait are served by priority, and kernel threads not in order of arrival (see below).
+//! * A [`tick`] that a select or [`try_recv`](Receiver::try_recv) takes late does not delay those after it,
+//!   unless it is late by a period.
 //!
 //! | made by | holds | `send` waits |
 //! |---|---|---|

@@ -22,8 +22,8 @@ impl<T> Cell<T> {
     }
 }
 
-/// Messages that a receiver got, and did not take: in order, before all others. When it is dropped, they have
-/// been taken out ([`Rest`](super::buffer::Rest)).
+/// Messages that receivers got, and did not take. They come before all others; of several, the last to come
+/// back is first. When it is dropped, they have been taken out ([`Rest`](super::buffer::Rest)).
 pub(super) struct Returned<T>(*mut Cell<T>);
 
 // SAFETY: the cells are its own, and so are the messages in them.

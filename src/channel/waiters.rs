@@ -322,17 +322,17 @@ impl List {
         self.pop_if(|_| true).unwrap_or(None)
     }
 
-    /// Returns `true` if there is a thread that could be won at this moment.
-    pub(super) fn has_some(&self) -> bool {
-        let mut entry = self.first;
+    /// Returns `true` if there is a thread that could be won at this moment. Takes out the entries before it:
+    /// none of those will ever be won, and each look would pass them again.
+    pub(super) fn has_some(&mut self) -> bool {
         // SAFETY: null, or in the list.
-        while let Some(there) = unsafe { entry.as_ref() } {
+        while let Some(there) = unsafe { self.first.as_ref() } {
             // SAFETY: the thread of a linked entry exists.
             let sleeper = unsafe { &*there.sleeper };
             if (there.is_alone() || !sleeper.is_claimed()) && !sleeper.is_lost() {
                 return true;
             }
-            entry = there.links(|links| links.next);
+            self.unlink(there);
         }
         false
     }

@@ -73,6 +73,7 @@ pub(super) mod word;
 
 pub(crate) use self::word::Detached;
 use self::word::{AWAITED, Exit, LEFT, SEVERAL};
+use super::backoff::Backoff;
 use super::current::current;
 use super::no_preempt::NoPreempt;
 use super::reason::WaitReason;
@@ -81,7 +82,6 @@ use super::sleeper::Sleeper;
 use super::thread::{ThreadCore, ThreadRef};
 use super::wait::{Wait, WaitError};
 use crate::shim::atomic::{AtomicBool, Ordering};
-use crate::shim::{spin_hint, yield_cpu};
 
 // The marks of the word are free in their addresses.
 const _: () = assert!(align_of::<Joiner>() > LEFT && align_of::<Watch>() > LEFT);
@@ -161,10 +161,10 @@ impl Watch {
         if self.exit().take_out(self.link()) {
             return;
         }
+        let mut backoff = Backoff::new();
         // Acquire: pairs with `tell`, which comes before everything that is done with this memory next.
         while !self.through.load(Ordering::Acquire) {
-            spin_hint();
-            yield_cpu();
+            backoff.pause();
         }
     }
 
@@ -367,5 +367,31 @@ mod tests {
         assert!(catch_unwind(AssertUnwindSafe(|| Awaiter::new(thread, &waker))).is_err());
         assert!(thread.release_was_last());
         thread.pool().recycle(thread);
+    }
+
+    /// The kernel has preempted the thread that ends, for a thread of higher real-time priority: the one that
+    /// waits for it. A yield would not let it go on.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_watch_that_leaves_naps_until_the_ended_thread_is_through() {
+        use crate::sys::task_state::own_cpu_clock;
+        use std::time::Duration;
+        let (thread, sleeper) = (core_pool::take(1, None, None), Sleeper::new());
+        let watch = Watch::new(thread, &sleeper, 0);
+        // SAFETY: it stays until it has left.
+        assert!(unsafe { watch.enter() } && sleeper.try_claim());
+        assert!(thread.core().exit.finish().is_some_and(|it| it == watch.link()));
+        let through = &watch.through;
+        std::thread::scope(|s| {
+            s.spawn(|| {
+                std::thread::sleep(Duration::from_millis(300));
+                through.store(true, Ordering::Release);
+            });
+            let before = own_cpu_clock().unwrap();
+            watch.leave();
+            let ran = Duration::from_nanos(own_cpu_clock().unwrap() - before);
+            assert!(ran < Duration::from_millis(60), "{ran:?}");
+        });
+        thread.release();
     }
 }
