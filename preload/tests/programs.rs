@@ -199,6 +199,12 @@ fn a_thread_that_jumps_out_of_a_call_ends_at_the_next() {
     }
 }
 
+/// A thread ended on another LWP than where it had set its alternate stack. That stayed in use, and was freed.
+#[test]
+fn threads_free_their_alternate_stacks() {
+    says_ok("altstacks");
+}
+
 #[test]
 fn threads_end_in_calls_that_block() {
     says_ok("ends_in_calls");
