@@ -205,6 +205,12 @@ fn threads_free_their_alternate_stacks() {
     says_ok("altstacks");
 }
 
+/// The program ended, with this crate's words, before its handler was asked.
+#[test]
+fn a_program_handles_overflows_of_its_stacks() {
+    says_ok("overflows");
+}
+
 #[test]
 fn threads_end_in_calls_that_block() {
     says_ok("ends_in_calls");

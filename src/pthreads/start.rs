@@ -21,7 +21,7 @@ use crate::process_default;
 use crate::settings;
 use crate::sys::kthread::Mask;
 use crate::sys::once::OnceLock;
-use crate::sys::{kthread, message, next, pthread};
+use crate::sys::{kthread, message, next, pthread, sigstack};
 use crate::thread::spawning;
 
 unsafe extern "C" {
@@ -177,6 +177,7 @@ static BY_DEFAULT: AtomicBool = AtomicBool::new(false);
 /// program starts.
 pub fn are_green() {
     BY_DEFAULT.store(true, Ordering::Relaxed);
+    sigstack::leave_to_program();
     // See `start_kernel`.
     current::current();
     kernel::begin();
