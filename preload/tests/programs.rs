@@ -211,6 +211,18 @@ fn a_program_handles_overflows_of_its_stacks() {
     says_ok("overflows");
 }
 
+/// Apache's module `mpm_worker` does so: it did not end.
+#[test]
+fn a_plugin_sends_a_signal_to_one_thread() {
+    let Some(plugin) = compile_with("plugin", &["-shared", "-fPIC"]) else { return };
+    let Some(program) = compile("plugins") else { return };
+    for model in [None, Some(MODELS[0]), Some(MODELS[1])] {
+        let mut command = on(model, &program);
+        command.arg(&plugin);
+        assert_eq!(run(command, &format!("plugins, {model:?}")), b"ok\n", "{model:?}");
+    }
+}
+
 #[test]
 fn threads_end_in_calls_that_block() {
     says_ok("ends_in_calls");

@@ -138,8 +138,8 @@
 //! blocks that signal. If a thread is in a call that no handler restarts (`msgrcv`, `sigtimedwait`), a try
 //! that comes late ends the call, too.
 //!
-//! Only what is loaded when the program starts is asked. If a library that is loaded later is the first that
-//! mentions these functions, its signals go to the process, and any thread handles them.
+//! Only what is loaded when the first thread starts is asked. If a library that is loaded later is the
+//! first that mentions these functions, its signals go to the process, and any thread handles them.
 //!
 //! # Finished programs
 //!
