@@ -22,6 +22,7 @@
 //! | `kill` | `pthread_kill`, `pthread_sigqueue` |
 //! | `kernel` | the kernel threads of finished programs, which `cancel` finds |
 //! | `masks` | `pthread_sigmask`, `sigprocmask` |
+//! | `altstack` | `sigaltstack` |
 //! | `semaphore`, `barrier`, `gate` | what the locks of `libselvedge_preload.so` are made of |
 //!
 //! A new thread is green if the builder of the calling thread's runtime has said so. Then it belongs to that
@@ -33,6 +34,7 @@
 //! What is public here is for that library.
 
 mod about;
+mod altstack;
 mod barrier;
 mod cancel;
 mod end;

@@ -199,6 +199,30 @@ fn a_thread_that_jumps_out_of_a_call_ends_at_the_next() {
     }
 }
 
+/// A thread ended on another LWP than where it had set its alternate stack. That stayed in use, and was freed.
+#[test]
+fn threads_free_their_alternate_stacks() {
+    says_ok("altstacks");
+}
+
+/// The program ended, with this crate's words, before its handler was asked.
+#[test]
+fn a_program_handles_overflows_of_its_stacks() {
+    says_ok("overflows");
+}
+
+/// Apache's module `mpm_worker` does so: it did not end.
+#[test]
+fn a_plugin_sends_a_signal_to_one_thread() {
+    let Some(plugin) = compile_with("plugin", &["-shared", "-fPIC"]) else { return };
+    let Some(program) = compile("plugins") else { return };
+    for model in [None, Some(MODELS[0]), Some(MODELS[1])] {
+        let mut command = on(model, &program);
+        command.arg(&plugin);
+        assert_eq!(run(command, &format!("plugins, {model:?}")), b"ok\n", "{model:?}");
+    }
+}
+
 #[test]
 fn threads_end_in_calls_that_block() {
     says_ok("ends_in_calls");

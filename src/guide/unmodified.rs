@@ -84,6 +84,8 @@
 //! | `pthread_setaffinity_np`, another policy by `pthread_setschedparam` | `ENOTSUP` |
 //! | `pthread_getcpuclockid` | `ENOENT` |
 //! | the signal mask | as always. If `siglongjmp` or `setcontext` restores another than the thread's last, that is not seen |
+//! | `sigaltstack` | is noted; handlers run on the alternate stack of the LWP, which has 256 KiB |
+//! | an overflow of its stack | goes to a handler of SIGSEGV, if a finished program has one |
 //! | a signal for the process | if all threads of a finished program block it, it waits (`sigwait`) |
 //! | a signal that a thread has blocked, and sends to itself by `raise` | waits on its LWP |
 //! | a handler of a signal | may run on an LWP that runs no thread, with thread-locals of its own, if any thread does not block the signal |
@@ -136,8 +138,8 @@
 //! blocks that signal. If a thread is in a call that no handler restarts (`msgrcv`, `sigtimedwait`), a try
 //! that comes late ends the call, too.
 //!
-//! Only what is loaded when the program starts is asked. If a library that is loaded later is the first that
-//! mentions these functions, its signals go to the process, and any thread handles them.
+//! Only what is loaded when the first thread starts is asked. If a library that is loaded later is the
+//! first that mentions these functions, its signals go to the process, and any thread handles them.
 //!
 //! # Finished programs
 //!

@@ -100,6 +100,13 @@ static SIGNALS_USED: AtomicBool = AtomicBool::new(false);
 /// and its like: to listen takes a quarter of a wait for a condition variable. A library that is loaded later
 /// and asks threads to end does not end the waits that have begun by then. Called before the program starts.
 pub(crate) fn listen_if_used() {
+    // Relaxed: before the program starts.
+    USED.store(false, Ordering::Relaxed);
+    listen_if_used_by_now();
+}
+
+/// Does so for what the program has loaded since. Called before its first thread starts.
+pub(crate) fn listen_if_used_by_now() {
     let here = listen_if_used as fn() as usize;
     let library = next::address_of_pthread_cancel();
     let (mut used, mut signals_used) = (false, false);
@@ -109,9 +116,13 @@ pub(crate) fn listen_if_used() {
         used = used || mentions(c"pthread_cancel");
         signals_used = signals_used || mentions(c"pthread_kill") || mentions(c"pthread_sigqueue");
     });
-    // Relaxed, both: before the program starts.
-    USED.store(used || signals_used, Ordering::Relaxed);
-    SIGNALS_USED.store(signals_used, Ordering::Relaxed);
+    // Relaxed, all: there is no thread yet that waits.
+    if used || signals_used {
+        USED.store(true, Ordering::Relaxed);
+    }
+    if signals_used {
+        SIGNALS_USED.store(true, Ordering::Relaxed);
+    }
 }
 
 /// Returns `true` if waits listen.

@@ -21,7 +21,7 @@ use crate::process_default;
 use crate::settings;
 use crate::sys::kthread::Mask;
 use crate::sys::once::OnceLock;
-use crate::sys::{kthread, message, next, pthread};
+use crate::sys::{kthread, message, next, pthread, sigstack};
 use crate::thread::spawning;
 
 unsafe extern "C" {
@@ -71,6 +71,7 @@ unsafe fn create(
     function: Function,
     argument: *mut c_void,
 ) -> c_int {
+    before_the_first();
     let spawner = match spawner() {
         Ok(spawner) => spawner,
         Err(code) => return code,
@@ -90,6 +91,16 @@ unsafe fn create(
     } else {
         // SAFETY: the caller's promise.
         unsafe { next::pthread_create(thread, attributes, as_called(function), argument) }
+    }
+}
+
+/// Looks for what the libraries use that a finished program has loaded since its start. Called before each
+/// thread starts, and by the main thread before the first.
+fn before_the_first() {
+    static DONE: AtomicBool = AtomicBool::new(false);
+    // Relaxed, both: the threads that start later see what the first one's creator has written.
+    if !DONE.load(Ordering::Relaxed) && is_default() && !DONE.swap(true, Ordering::Relaxed) {
+        cancel::listen_if_used_by_now();
     }
 }
 
@@ -177,6 +188,7 @@ static BY_DEFAULT: AtomicBool = AtomicBool::new(false);
 /// program starts.
 pub fn are_green() {
     BY_DEFAULT.store(true, Ordering::Relaxed);
+    sigstack::leave_to_program();
     // See `start_kernel`.
     current::current();
     kernel::begin();

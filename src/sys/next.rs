@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use libc::{
     addrinfo, clockid_t, cpu_set_t, epoll_event, fd_set, id_t, idtype_t, iovec, mmsghdr, mode_t, msghdr,
     nfds_t, off_t, pid_t, pollfd, pthread_attr_t, pthread_t, rusage, sched_param, sighandler_t, siginfo_t,
-    sigset_t, sigval, size_t, sockaddr, socklen_t, ssize_t, timespec, timeval, useconds_t,
+    sigset_t, sigval, size_t, sockaddr, socklen_t, ssize_t, stack_t, timespec, timeval, useconds_t,
 };
 
 /// A function of the C library, once it has been looked for.
@@ -241,6 +241,7 @@ next! {
     fn pthread_setschedparam(thread: pthread_t, policy: c_int, parameters: *const sched_param) -> c_int;
     fn pthread_setschedprio(thread: pthread_t, priority: c_int) -> c_int;
     fn sigpending(set: *mut sigset_t) -> c_int;
+    fn sigaltstack(new: *const stack_t, old: *mut stack_t) -> c_int;
     fn longjmp(buffer: *mut c_void, value: c_int) -> ();
     fn _longjmp(buffer: *mut c_void, value: c_int) -> ();
     fn siglongjmp(buffer: *mut c_void, value: c_int) -> ();

@@ -7,6 +7,9 @@ use std::{io, mem, ptr};
 /// A handler of three arguments, as `SA_SIGINFO` asks for.
 pub(super) type Handler = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
 
+/// The same of a program, which may unwind (Ada raises exceptions there).
+pub(super) type Unwinding = extern "C-unwind" fn(c_int, *mut libc::siginfo_t, *mut c_void);
+
 /// Returns the action that calls `handler`: on the alternate stack, if there is one. It has these flags
 /// besides.
 pub(super) fn calling(handler: Handler, flags: c_int) -> libc::sigaction {
@@ -14,6 +17,12 @@ pub(super) fn calling(handler: Handler, flags: c_int) -> libc::sigaction {
     action.sa_sigaction = handler as libc::sighandler_t;
     action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | flags;
     action
+}
+
+/// Does what [`calling`] does, for a handler that calls a program's.
+pub(super) fn calling_unwinding(handler: Unwinding, flags: c_int) -> libc::sigaction {
+    // SAFETY: the kernel calls both in the same way.
+    calling(unsafe { mem::transmute::<Unwinding, Handler>(handler) }, flags)
 }
 
 /// Returns the default action.
@@ -62,7 +71,7 @@ fn done(rc: c_int) -> io::Result<()> {
     if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Calls the function of `action`, in a handler, with what that got.
+/// Calls the function of `action`, in a handler, with what that got. It may unwind.
 ///
 /// # Safety
 /// The action [has one](is_handler), and came from [`of`].
@@ -75,11 +84,11 @@ pub(super) unsafe fn call(
     let address = action.sa_sigaction;
     if action.sa_flags & libc::SA_SIGINFO != 0 {
         // SAFETY: installed with SA_SIGINFO, so it is of this type.
-        let handler = unsafe { mem::transmute::<libc::sighandler_t, Handler>(address) };
+        let handler = unsafe { mem::transmute::<libc::sighandler_t, Unwinding>(address) };
         handler(signal, info, context);
     } else {
         // SAFETY: installed without SA_SIGINFO, so it is of this type.
-        let handler = unsafe { mem::transmute::<libc::sighandler_t, extern "C" fn(c_int)>(address) };
+        let handler = unsafe { mem::transmute::<libc::sighandler_t, extern "C-unwind" fn(c_int)>(address) };
         handler(signal);
     }
 }

@@ -15,6 +15,7 @@ use std::io;
 use std::mem;
 use std::ops::Range;
 use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::bytes::Bytes;
 use super::mmap::{Guard, Mapping, page_size};
@@ -106,6 +107,16 @@ pub(crate) fn explain_with(explain: Explain) {
     let _ = EXPLAIN.set(explain);
 }
 
+/// A handler that the program has installed is told of overflows of green threads, too.
+static PROGRAM_IS_TOLD: AtomicBool = AtomicBool::new(false);
+
+/// Leaves overflows to handlers that the program has installed. Process-wide. Called before it starts.
+#[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
+pub(crate) fn leave_to_program() {
+    // Relaxed: there is no other thread.
+    PROGRAM_IS_TOLD.store(true, Ordering::Relaxed);
+}
+
 /// The instruction whose faults are answered, and where it goes on then.
 #[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
 static ANSWERED: OnceLock<(usize, usize)> = OnceLock::new();
@@ -179,7 +190,7 @@ fn put_in_front(signal: libc::c_int, previous: &OnceLock<libc::sigaction>) -> Re
     let old = sigaction::of(signal).map_err(code)?;
     // Before the handler can run and look for it.
     let _ = previous.set(old);
-    let mut new = sigaction::calling(on_fault, 0);
+    let mut new = sigaction::calling_unwinding(on_fault, 0);
     if sigaction::is_handler(&old) {
         // As the earlier handler has asked, because it runs inside ours. SA_RESETHAND takes effect when it is
         // called.
@@ -190,7 +201,7 @@ fn put_in_front(signal: libc::c_int, previous: &OnceLock<libc::sigaction>) -> Re
     unsafe { sigaction::set(signal, &new) }.map_err(code)
 }
 
-extern "C" fn on_fault(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+extern "C-unwind" fn on_fault(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     // SAFETY: the kernel passes a complete siginfo.
     let what = unsafe { &*info };
     let by_a_process = what.si_code <= 0;
@@ -204,7 +215,10 @@ extern "C" fn on_fault(signal: libc::c_int, info: *mut libc::siginfo_t, context:
     }
     // SAFETY: the field is there for faults, and ignored otherwise.
     let fault = unsafe { what.si_addr() }.addr();
-    if !by_a_process && let Some(overflow) = explain(fault) {
+    if !by_a_process
+        && let Some(overflow) = explain(fault)
+        && !(PROGRAM_IS_TOLD.load(Ordering::Relaxed) && previous(signal).is_some_and(sigaction::is_handler))
+    {
         overflow.die();
     }
     pass_on(signal, info, context, by_a_process);
@@ -217,10 +231,15 @@ fn explain(fault: usize) -> Option<Overflow> {
     kernel.or_else(|| EXPLAIN.get().and_then(|explain| explain(fault)))
 }
 
+/// Returns the action that was installed before for one of `FAULTS`.
+fn previous(signal: libc::c_int) -> Option<&'static libc::sigaction> {
+    let which = FAULTS.iter().position(|&fault| fault == signal)?;
+    PREVIOUS[which].get()
+}
+
 /// Does with a signal what would have been done without this crate.
 fn pass_on(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void, by_a_process: bool) {
-    let which = FAULTS.iter().position(|&fault| fault == signal).unwrap_or(0);
-    let Some(previous) = PREVIOUS[which].get() else { return };
+    let Some(previous) = previous(signal) else { return };
     if previous.sa_flags & libc::SA_RESETHAND != 0 {
         // As the kernel does before it calls such a handler: the next signal gets the default action.
         // SAFETY: the default action.
