@@ -188,6 +188,12 @@ fn signals_for_one_thread_reach_it_from_anywhere() {
     says_ok("senders");
 }
 
+/// A thread went on in a call that blocked its LWP, and that a handler without `SA_RESTART` ends.
+#[test]
+fn a_signal_for_one_thread_ends_the_call_that_it_is_in() {
+    says_ok("interrupted");
+}
+
 /// A request ended such a thread wherever it was in the C library, as glibc up to 2.40 does with its own.
 #[test]
 fn a_thread_that_jumps_out_of_a_call_ends_at_the_next() {

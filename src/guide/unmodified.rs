@@ -120,7 +120,7 @@
 //!
 //! | the thread | the signal |
 //! |---|---|
-//! | computes, or is in a call that blocks its LWP | interrupts it; the call goes on as if the handler had `SA_RESTART` |
+//! | computes, or is in a call that blocks its LWP | interrupts it; ends the call (`EINTR`), or not, as the kernel does |
 //! | waits in a lock, at a barrier, in `pthread_join` | is handled, and the wait goes on |
 //! | waits at a condition variable | is handled, and the thread is woken for nothing |
 //! | sleeps, or waits in `poll` and its like | is handled, and ends the call (`EINTR`) |
@@ -134,7 +134,8 @@
 //! A helper of the process tells the threads, with the preemption signal. If a thread is in code of this
 //! crate at that moment, tries follow, in the end every 32 milliseconds. They also follow while a handler
 //! blocks that signal. If a thread is in a call that no handler restarts (`msgrcv`, `sigtimedwait`), a try
-//! that comes late ends the call, too.
+//! that comes late ends the call, too. The helper looks in `/proc/self/task` if a thread is in a call. Without
+//! that file, calls go on that others restart, as if each handler had `SA_RESTART`.
 //!
 //! Only what is loaded when the program starts is asked. If a library that is loaded later is the first that
 //! mentions these functions, its signals go to the process, and any thread handles them.

@@ -146,6 +146,15 @@ pub(crate) struct Cancel {
     nudged: AtomicBool,
     /// How often it has been left alone.
     left_alone: AtomicU32,
+    /// The call in which the helper has seen it asleep.
+    call: Call,
+}
+
+/// Where a thread sleeps in the kernel: what both are when the call returns; 0: nowhere.
+#[derive(Debug, Default)]
+struct Call {
+    sp: AtomicUsize,
+    pc: AtomicUsize,
 }
 
 impl Drop for Cancel {
@@ -268,6 +277,7 @@ impl Cancel {
             pending: Pending::new(),
             nudged: AtomicBool::new(false),
             left_alone: AtomicU32::new(0),
+            call: Call::default(),
         }
     }
 

@@ -27,6 +27,7 @@ use crate::park::process;
 use crate::sys::fork::Generation;
 use crate::sys::kthread::Mask;
 use crate::sys::next;
+use crate::sys::task_state::Tasks;
 
 static ERRANDS: Errands = Errands::new();
 
@@ -60,6 +61,7 @@ fn in_child() {
 /// Runs errands for ever. It takes no memory: a program may have stopped threads that have the allocator's
 /// locks, and go on to stop others.
 fn run() {
+    let tasks = Tasks::private();
     let (mut heard, mut pause) = (0, PAUSE);
     loop {
         let mut is_any_left = false;
@@ -68,7 +70,7 @@ fn run() {
             let record = unsafe { Record::of_errand(errand) };
             // SAFETY: the share that was left with it.
             let record = unsafe { Arc::from_raw(record) };
-            if tell(&record) {
+            if tell(&record, &tasks) {
                 is_any_left = true;
                 ERRANDS.leave_for_later(&record.errand, || mem::forget(record.share()));
             }
@@ -80,11 +82,11 @@ fn run() {
 }
 
 /// Tells a thread of its signals. Returns `false` if there is no need.
-fn tell(record: &Record) -> bool {
+fn tell(record: &Record, tasks: &Tasks) -> bool {
     if record.has_ended() {
         return false;
     }
-    match record.try_with_thread(|thread| record.cancel.tell(thread)) {
+    match record.try_with_thread(|thread| record.cancel.tell(thread, tasks)) {
         Ok(told) => told.unwrap_or(false),
         // The thread that holds the lock may be in a handler, which may wait for another signal.
         Err(()) => true,

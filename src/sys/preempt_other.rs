@@ -79,6 +79,11 @@ impl Interrupted<'_> {
         match self.0 {}
     }
 
+    #[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
+    pub(crate) fn end_call(&mut self, _sp: usize, _pc: usize) {
+        match self.0 {}
+    }
+
     pub(crate) fn is_by_call(&self) -> bool {
         match self.0 {}
     }

@@ -19,6 +19,13 @@
 //! A helper sees to both, and tries again until the signal is taken (`pthreads/kill.rs`). It tells a thread
 //! of nothing that this blocks (`park/pending.rs`).
 //!
+//! **Calls that block the LWP.** The preemption signal was installed with `SA_RESTART`: it finds the thread
+//! where the call begins again. If a handler is about to run that lacks that flag, the signal's handler ends
+//! the call itself (`EINTR`). Nothing there tells a call that was left from one that is about to begin, and
+//! some that wait for nothing never return that. So the helper asks the kernel first if the thread sleeps,
+//! and in which call. Rejected: a second signal without that flag. It would end a call of another thread, if
+//! that runs on the LWP by then. And a process has few signals.
+//!
 //! **Handlers of signals** stay on their LWP. So what comes meanwhile is sent to the kernel at once, which
 //! keeps it while the handler blocks it.
 //!
@@ -35,7 +42,9 @@ use super::values::{self, Sent};
 use super::{Cancel, DISTURBED, POKED, SURVIVES, is_used, own, own_in_handler};
 use crate::park::thread::ThreadRef;
 use crate::sys::kthread::SignalMask;
-use crate::sys::{next, preempt};
+use crate::sys::next;
+use crate::sys::preempt::{self, Interrupted};
+use crate::sys::task_state::Tasks;
 
 /// How the handlers of signals that have run meanwhile end a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,12 +59,33 @@ pub(crate) enum Ends {
     ForNothing,
 }
 
-/// What handlers have run.
+/// What handlers run.
 #[derive(Clone, Copy, Debug, Default)]
 struct Ran {
     any: bool,
     /// One that was installed without `SA_RESTART`.
     ending: bool,
+}
+
+impl Ran {
+    /// Adds the handler of a signal, if there is one.
+    fn add(&mut self, signal: c_int) {
+        // SAFETY: plain data, for which zero is valid.
+        let mut action: libc::sigaction = unsafe { mem::zeroed() };
+        // SAFETY: a query into a valid place.
+        unsafe { next::sigaction(signal, ptr::null(), &raw mut action) };
+        if !matches!(action.sa_sigaction, libc::SIG_DFL | libc::SIG_IGN) {
+            self.any = true;
+            self.ending |= action.sa_flags & libc::SA_RESTART == 0;
+        }
+    }
+
+    /// Returns what would run if these signals came.
+    fn of(signals: u64) -> Self {
+        let mut ran = Self::default();
+        (1..=64).filter(|&signal| signals & bit(signal) != 0).for_each(|signal| ran.add(signal));
+        ran
+    }
 }
 
 /// The first signal that waits as often as it is sent.
@@ -136,10 +166,19 @@ impl Cancel {
 
     /// Tells the thread of its signals, if it wants one: ends its wait, or interrupts it where it is. Returns
     /// `false` if there was no need.
-    pub(crate) fn tell(&self, thread: ThreadRef) -> bool {
+    pub(crate) fn tell(&self, thread: ThreadRef, tasks: &Tasks) -> bool {
         let backend = thread.backend();
         let is_wanted = self.pending.is_wanted(|| backend.mask_of(&thread).unwrap_or(0));
         if is_wanted {
+            if Ran::of(self.signals()).ending
+                && let Some(call) =
+                    backend.runs_on(&thread).and_then(|tid| tasks.in_kernel(tid.cast_signed()))
+            {
+                // Not if it is in none: it may be about to look, in the handler.
+                // Relaxed, both: `POKED` orders them.
+                self.call.sp.store(call.sp, Ordering::Relaxed);
+                self.call.pc.store(call.pc, Ordering::Relaxed);
+            }
             // Release: pairs with `run_handlers`.
             self.word.fetch_or(POKED, Ordering::Release);
             // Relaxed: the lock that is held meanwhile orders it.
@@ -163,18 +202,12 @@ impl Cancel {
         let mut ran = Ran::default();
         for _ in 0..MOST {
             let Some(sent) = self.take_signal(of) else { break };
-            // SAFETY: plain data, for which zero is valid.
-            let mut action: libc::sigaction = unsafe { mem::zeroed() };
-            // SAFETY: a query into a valid place.
-            unsafe { next::sigaction(sent.signal, ptr::null(), &raw mut action) };
+            let before = ran;
+            ran.add(sent.signal);
             if !sent.send_here() {
                 // The helper comes again.
                 let _ = self.add_signal(sent.signal, sent.value);
-                break;
-            }
-            if !matches!(action.sa_sigaction, libc::SIG_DFL | libc::SIG_IGN) {
-                ran.any = true;
-                ran.ending |= action.sa_flags & libc::SA_RESTART == 0;
+                return before;
             }
         }
         ran
@@ -270,12 +303,13 @@ pub(crate) fn own_signals() -> u64 {
     own().map_or(0, Cancel::signals)
 }
 
-/// Sends its signals to the thread that the handler of the preemption signal has interrupted, while it
-/// blocked `blocked`. The kernel calls their handlers when this handler returns. Returns `true` if there were
-/// any. `is_own`: the thread was in this crate's code, and may have its locks. It is left alone, for a while:
-/// it may also wait there for a thread whose handler waits for its own.
-pub(crate) fn send_at(blocked: u64, is_own: bool) -> bool {
+/// Sends its signals to the thread that the handler of the preemption signal has interrupted. The kernel
+/// calls their handlers when this handler returns. Returns `true` if there were any. A thread in this crate's
+/// code may have its locks. It is left alone, for a while: it may also wait there for a thread whose handler
+/// waits for its own.
+pub(crate) fn send_at(at: &mut Interrupted<'_>) -> bool {
     let Some(own) = own_in_handler() else { return false };
+    let (blocked, is_own) = (at.mask().bits(), at.in_own_library());
     if blocked & preempt::signal_bit() != 0 {
         // It is let through in `suspended` alone. It has ended that, and no handler has.
         own.change(DISTURBED, true);
@@ -300,7 +334,12 @@ pub(crate) fn send_at(blocked: u64, is_own: bool) -> bool {
     // Acquire: pairs with `tell`.
     own.word.fetch_and(!POKED, Ordering::Acquire);
     let before = own.signals();
-    own.send_here(!held);
+    let ran = own.send_here(!held);
+    // Relaxed: see `tell`.
+    let [sp, pc] = [&own.call.sp, &own.call.pc].map(|place| place.swap(0, Ordering::Relaxed));
+    if ran.ending {
+        at.end_call(sp, pc);
+    }
     before & !held != 0
 }
 
