@@ -31,6 +31,9 @@ use crate::sys::task_state::Tasks;
 
 static ERRANDS: Errands = Errands::new();
 
+/// Records of which the helper has given up shares. To free one takes the allocator's lock.
+static GIVEN_UP: Errands = Errands::new();
+
 /// The process that has a helper; 0: none. A forked child has none.
 static HELPED: AtomicU32 = AtomicU32::new(0);
 
@@ -38,8 +41,21 @@ static HELPED: AtomicU32 = AtomicU32::new(0);
 const PAUSE: Duration = Duration::from_micros(200);
 const LONGEST: Duration = Duration::from_millis(32);
 
+/// Drops the shares that the helper has given up. Called where memory may be freed.
+pub(super) fn drop_given_up() {
+    GIVEN_UP.serve(|errand, shares| {
+        // SAFETY: only records have these.
+        let record = unsafe { Record::of_given_up(errand) };
+        for _ in 0..shares {
+            // SAFETY: so many shares were left with it.
+            drop(unsafe { Arc::from_raw(record) });
+        }
+    });
+}
+
 /// Starts the helper, if this process has none. Called where memory may be taken.
 pub(super) fn help() {
+    drop_given_up();
     let this = process::this().id;
     // Relaxed, all: only the number matters.
     if HELPED.load(Ordering::Relaxed) == this || HELPED.swap(this, Ordering::Relaxed) == this {
@@ -55,24 +71,29 @@ pub(super) fn help() {
 /// Does what comes first in a child.
 fn in_child() {
     ERRANDS.forget();
+    GIVEN_UP.forget();
     cancel::in_child();
 }
 
-/// Runs errands for ever. It takes no memory: a program may have stopped threads that have the allocator's
-/// locks, and go on to stop others.
+/// Runs errands for ever. It takes no memory, and frees none: a program may have stopped threads that have
+/// the allocator's locks, and go on to stop others.
 fn run() {
     let tasks = Tasks::private();
     let (mut heard, mut pause) = (0, PAUSE);
     loop {
         let mut is_any_left = false;
-        let rung = ERRANDS.serve(|errand| {
+        let rung = ERRANDS.serve(|errand, _| {
             // SAFETY: only records have these.
             let record = unsafe { Record::of_errand(errand) };
             // SAFETY: the share that was left with it.
             let record = unsafe { Arc::from_raw(record) };
             if tell(&record, &tasks) {
                 is_any_left = true;
+                // This one is not the last, then.
                 ERRANDS.leave_for_later(&record.errand, || mem::forget(record.share()));
+            } else {
+                GIVEN_UP.give_up(&record.given_up);
+                mem::forget(record);
             }
         });
         pause = if rung == heard { (pause * 3 / 2).min(LONGEST) } else { PAUSE };

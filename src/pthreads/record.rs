@@ -70,6 +70,8 @@ pub(super) struct Record {
     pub(super) cancel: Cancel,
     /// That the helper is to look at its signals (`kill.rs`).
     pub(super) errand: Errand,
+    /// That the helper has given up shares.
+    pub(super) given_up: Errand,
     /// How often its keys have been destroyed.
     rounds: AtomicU32,
     /// The name as C has it; the thread's own is another's concern.
@@ -86,6 +88,7 @@ impl Record {
             exit: Exit::default(),
             cancel: Cancel::green(),
             errand: Errand::new(),
+            given_up: Errand::new(),
             rounds: AtomicU32::new(0),
             name: Mutex::new([0; NAME]),
         })
@@ -160,6 +163,15 @@ impl Record {
     pub(super) unsafe fn of_errand(errand: *const Errand) -> *const Self {
         // SAFETY: the caller's promise.
         unsafe { errand.byte_sub(offset_of!(Self, errand)) }.cast()
+    }
+
+    /// Returns the record that has this as [`given_up`](Self::given_up).
+    ///
+    /// # Safety
+    /// It is a record's.
+    pub(super) unsafe fn of_given_up(errand: *const Errand) -> *const Self {
+        // SAFETY: the caller's promise.
+        unsafe { errand.byte_sub(offset_of!(Self, given_up)) }.cast()
     }
 
     /// Returns `true` if the thread runs no code of the program any more. Async-signal-safe.
@@ -333,6 +345,7 @@ unsafe extern "C" fn end(share: *mut c_void) {
     record.cancel.forget_signals();
     // SAFETY: the share that `begin` stored, taken once.
     drop(unsafe { Arc::from_raw(share.cast::<Record>().cast_const()) });
+    super::kill::drop_given_up();
     if super::start::is_default() {
         super::masks::end();
         count_off();

@@ -187,11 +187,12 @@ static void in_senders(void)
 extern void *__libc_malloc(size_t);
 extern void *__libc_calloc(size_t, size_t);
 extern void *__libc_realloc(void *, size_t);
+extern void __libc_free(void *);
 static volatile int are_stopped;
 
 static void look(void)
 {
-    static const char text[] = "memory is taken while threads are stopped\n";
+    static const char text[] = "memory is taken or freed while threads are stopped\n";
 
     char name[16] = "";
 
@@ -216,6 +217,12 @@ void *realloc(void *block, size_t size)
 {
     look();
     return __libc_realloc(block, size);
+}
+
+void free(void *block)
+{
+    look();
+    __libc_free(block);
 }
 
 enum { STOPPED = 40 };
@@ -317,6 +324,39 @@ static void in_threads_that_end(void)
     }
 }
 
+static volatile int told;
+
+static void *ends_when_told(void *argument)
+{
+    int before = told;
+
+    set_mask(SIG_BLOCK, SIGUSR1, 0);
+    CHECK(pthread_detach(pthread_self()) == 0);
+    sem_post(&waits);
+    while (told == before)
+        ;
+    return argument;
+}
+
+/* Threads end that have been sent a signal. The library's thread may be the last that knows of one. */
+static void to_threads_that_end(void)
+{
+    pthread_t thread;
+    int i;
+
+    handle_by(SIGUSR1, on_go);
+    for (i = 0; i < 300; i++) {
+        thread = start(ends_when_told);
+        take(&waits);
+        /* By now, the library's thread has begun. */
+        are_stopped = i > 0;
+        CHECK(pthread_kill(thread, SIGUSR1) == 0);
+        told++;
+    }
+    rest(1000);
+    are_stopped = 0;
+}
+
 enum { CREATED = 300 };
 
 static pthread_t creator, newest;
@@ -397,6 +437,7 @@ int main(int count, char **arguments)
     RUN(stops);
     RUN(in_senders);
     RUN(in_threads_that_end);
+    RUN(to_threads_that_end);
     printf("ok\n");
     return 0;
 }
