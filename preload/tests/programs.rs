@@ -182,13 +182,14 @@ fn a_signal_for_one_thread_is_handled_there() {
 }
 
 /// Signals were lost of which many were queued, or that were sent by a handler in a thread that sent one. A
-/// thread's `sigsuspend` ended for a signal that was blocked there. And the helper took memory.
+/// thread's `sigsuspend` ended for a signal that was blocked there. And the helper took memory, or freed it.
 #[test]
 fn signals_for_one_thread_reach_it_from_anywhere() {
     says_ok("senders");
 }
 
-/// A thread went on in a call that blocked its LWP, and that a handler without `SA_RESTART` ends.
+/// A thread went on in a call that blocked its LWP, and that a handler without `SA_RESTART` ends. And the
+/// mask of `ppoll` and its like did not find the thread's own signals.
 #[test]
 fn a_signal_for_one_thread_ends_the_call_that_it_is_in() {
     says_ok("interrupted");

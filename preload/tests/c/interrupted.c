@@ -6,12 +6,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/file.h>
 #include <sys/ipc.h>
 #include <sys/msg.h>
+#include <sys/select.h>
 #include <sys/sem.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -341,6 +344,107 @@ static void all_calls(void)
     }
 }
 
+/* Calls that take a mask find signals that the thread blocks otherwise. */
+static int watched[2], polled_set;
+
+static int polls(const sigset_t *mask, int millis)
+{
+    struct timespec time = { millis / 1000, millis % 1000 * 1000000 };
+    struct pollfd polled = { watched[0], POLLIN, 0 };
+
+    return ppoll(&polled, 1, millis < 0 ? NULL : &time, mask);
+}
+
+static int selects(const sigset_t *mask, int millis)
+{
+    struct timespec time = { millis / 1000, millis % 1000 * 1000000 };
+    fd_set set;
+
+    FD_ZERO(&set);
+    FD_SET(watched[0], &set);
+    return pselect(watched[0] + 1, &set, NULL, NULL, millis < 0 ? NULL : &time, mask);
+}
+
+static int waits_for_events(const sigset_t *mask, int millis)
+{
+    struct epoll_event event;
+
+    return epoll_pwait(polled_set, &event, 1, millis, mask);
+}
+
+static int (*const masked_calls[])(const sigset_t *, int) = { polls, selects, waits_for_events };
+
+static __thread volatile int own_handled;
+static sem_t may_go_on;
+
+static void on_masked(int signal)
+{
+    (void)signal;
+    own_handled++;
+    sem_post(&handled);
+}
+
+static int is_pending(int signal)
+{
+    sigset_t set;
+
+    CHECK(sigpending(&set) == 0);
+    return sigismember(&set, signal);
+}
+
+static void *makes_masked(void *argument)
+{
+    int (*call)(const sigset_t *, int) = *(int (*const *)(const sigset_t *, int))argument;
+    sigset_t none = set_of(0, 0), one = set_of(SIGUSR1, 0);
+    char byte;
+
+    set_mask(SIG_BLOCK, SIGUSR1, 0);
+    own_handled = 0;
+    /* It comes while the thread waits. */
+    sem_post(&begun);
+    CHECK(call(&none, -1) == -1 && errno == EINTR && own_handled == 1);
+    CHECK(call(&none, 2) == 0 && call(&one, 0) == 0);
+    /* It has come before. */
+    sem_post(&begun);
+    while (sem_wait(&may_go_on) != 0)
+        ;
+    CHECK(is_pending(SIGUSR1) && call(&one, 2) == 0 && own_handled == 1);
+    CHECK(call(&none, -1) == -1 && errno == EINTR && own_handled == 2 && !is_pending(SIGUSR1));
+    /* It does not come if there is something else to be returned. */
+    CHECK(write(watched[1], "", 1) == 1 && pthread_kill(pthread_self(), SIGUSR1) == 0);
+    for (int i = 0; i < 100; i++)
+        CHECK(call(&none, -1) == 1 && own_handled == 2 && is_pending(SIGUSR1));
+    rest(1000);
+    CHECK(is_pending(SIGUSR1) && read(watched[0], &byte, 1) == 1);
+    CHECK(call(&none, -1) == -1 && errno == EINTR && own_handled == 3);
+    return argument;
+}
+
+static void all_masks(void)
+{
+    struct epoll_event event = { .events = EPOLLIN };
+
+    handle_by(SIGUSR1, on_masked, SA_RESTART);
+    CHECK(pipe(watched) == 0 && (polled_set = epoll_create1(0)) >= 0);
+    CHECK(epoll_ctl(polled_set, EPOLL_CTL_ADD, watched[0], &event) == 0);
+    for (size_t i = 0; i < sizeof masked_calls / sizeof *masked_calls; i++) {
+        pthread_t thread;
+
+        CHECK(pthread_create(&thread, NULL, makes_masked, (void *)&masked_calls[i]) == 0);
+        while (sem_wait(&begun) != 0)
+            ;
+        rest(2000);
+        send_to(thread);
+        while (sem_wait(&begun) != 0)
+            ;
+        CHECK(pthread_kill(thread, SIGUSR1) == 0);
+        sem_post(&may_go_on);
+        join(thread);
+        while (sem_trywait(&handled) == 0)
+            ;
+    }
+}
+
 static void prepare(void)
 {
     struct sockaddr_un address = { .sun_family = AF_UNIX };
@@ -378,11 +482,13 @@ int main(void)
     sem_init(&begun, 0, 0);
     sem_init(&handled, 0, 0);
     sem_init(&may_end, 0, 0);
+    sem_init(&may_go_on, 0, 0);
     handle_by(SIGUSR2, make, SA_RESTART);
     prepare();
     all_calls();
     is_in_handler = 1;
     all_calls();
+    all_masks();
     clean();
     printf("ok\n");
     return 0;

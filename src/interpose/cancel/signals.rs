@@ -44,7 +44,7 @@ use crate::park::thread::ThreadRef;
 use crate::sys::kthread::SignalMask;
 use crate::sys::next;
 use crate::sys::preempt::{self, Interrupted};
-use crate::sys::task_state::Tasks;
+use crate::sys::task_state::{self, Tasks};
 
 /// How the handlers of signals that have run meanwhile end a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -367,13 +367,16 @@ pub(crate) fn wait_for(set: &sigset_t, info: *mut siginfo_t, mut call: impl FnMu
 }
 
 /// Suspends the running thread by `suspend`, with other signals blocked than usually, until a handler has
-/// run. `mask` is what is blocked meanwhile. `suspend` returns when it has run, or for the preemption signal.
+/// run. `mask` is what is blocked meanwhile. `suspend` returns when it has run, or for the preemption signal,
+/// or for another reason. What was not handled then waits for the thread again.
 pub(crate) fn suspended(mask: u64, mut suspend: impl FnMut() -> c_int) -> c_int {
     let Some(own) = own().filter(|own| !own.is_kernel) else { return suspend() };
     let before = SignalMask::of_caller();
     SignalMask::asynchronous().adopt();
     own.pending.await_these(!mask);
+    let mut sent = 0;
     let result = loop {
+        sent |= own.signals() & !mask;
         own.send_here(!mask);
         own.change(DISTURBED, false);
         let result = suspend();
@@ -382,8 +385,35 @@ pub(crate) fn suspended(mask: u64, mut suspend: impl FnMut() -> c_int) -> c_int 
         }
     };
     own.pending.await_these(0);
+    take_kernels(sent & before.bits(), |info| {
+        // SAFETY: signals with that code have the field.
+        let value = (info.si_code == libc::SI_QUEUE).then(|| unsafe { info.si_value() });
+        let _ = own.add_signal(info.si_signo, value.map(|value| value.sival_ptr.expose_provenance()));
+    });
     before.adopt();
     result
+}
+
+/// Takes the signals of a set that wait for the calling kernel thread alone, which blocks them. (The kernel
+/// takes a thread's own before the process's.) Async-signal-safe if `take` is.
+pub(crate) fn take_kernels(of: u64, mut take: impl FnMut(&siginfo_t)) {
+    // SAFETY: plain data.
+    let mut set: sigset_t = unsafe { mem::zeroed() };
+    // SAFETY: plain data.
+    let mut info: siginfo_t = unsafe { mem::zeroed() };
+    // SAFETY: a place for a set.
+    unsafe { next::sigpending(&raw mut set) };
+    let now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    while bits(&set) & of != 0 {
+        let own = task_state::own_signals().unwrap_or(0) & of;
+        // SAFETY: a set begins with the kernel's eight bytes.
+        unsafe { (&raw mut set).cast::<u64>().write(own & own.wrapping_neg()) };
+        // SAFETY: a set, a place and a time.
+        if own == 0 || unsafe { next::sigtimedwait(&raw const set, &raw mut info, &raw const now) } < 0 {
+            return;
+        }
+        take(&info);
+    }
 }
 
 /// Forgets what the parent knows of signals for its threads, in the child of a fork.
