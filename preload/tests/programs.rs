@@ -195,6 +195,12 @@ fn a_signal_for_one_thread_ends_the_call_that_it_is_in() {
     says_ok("interrupted");
 }
 
+/// The handler of such a signal ran in this crate's own handler, and left that by a jump.
+#[test]
+fn a_signal_that_faults_raise_may_be_sent_to_one_thread() {
+    says_ok("faults");
+}
+
 /// A request ended such a thread wherever it was in the C library, as glibc up to 2.40 does with its own.
 #[test]
 fn a_thread_that_jumps_out_of_a_call_ends_at_the_next() {

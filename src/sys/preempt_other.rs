@@ -147,6 +147,10 @@ pub(crate) fn send(_tid: Tid) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
+/// Does nothing: no signal is sent here.
+#[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
+pub(crate) fn block(_signal: c_int) {}
+
 /// Returns an error.
 #[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
 pub(crate) fn queue_here(_signal: c_int, _value: usize) -> io::Result<()> {
