@@ -182,7 +182,8 @@ fn a_signal_for_one_thread_is_handled_there() {
 }
 
 /// Signals were lost of which many were queued, or that were sent by a handler in a thread that sent one. A
-/// thread's `sigsuspend` ended for a signal that was blocked there. And the helper took memory, or freed it.
+/// thread's `sigsuspend` ended for a signal that was blocked there. The helper took memory, or freed it. And it
+/// waited for what a thread had locked that was stopped in `pthread_join`.
 #[test]
 fn signals_for_one_thread_reach_it_from_anywhere() {
     says_ok("senders");

@@ -107,9 +107,8 @@ fn tell(record: &Record, tasks: &Tasks) -> bool {
     if record.has_ended() {
         return false;
     }
-    match record.try_with_thread(|thread| record.cancel.tell(thread, tasks)) {
+    match record.with_started(|thread| record.cancel.tell(thread, tasks)) {
         Ok(told) => told.unwrap_or(false),
-        // The thread that holds the lock may be in a handler, which may wait for another signal.
         Err(()) => true,
     }
 }
