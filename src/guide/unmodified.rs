@@ -103,7 +103,7 @@
 //! | what blocks its LWP, announced, but for futexes, `getaddrinfo`, `getnameinfo`, `flock` | ends the thread in the call |
 //! | `open`, `openat`, `creat`, `close`, `pread`, `pwrite` and their like, `msync` | the same; `close`: before the call |
 //! | `system`, `pthread_join` of a kernel thread | the same, with glibc up to 2.40, but for 2.34 and 2.35; otherwise before the call |
-//! | other calls of the C library that wait (its streams, `aio_suspend`) | ends the thread if it waits there already, with the same versions |
+//! | other calls of the C library that wait (its streams, `aio_suspend`) | ends the thread if it waits there, with the same versions |
 //! | system calls of the program's own, as instructions or by `syscall` | none |
 //!
 //! In a call, the preemption signal ends the thread. While that signal is blocked, the thread goes on. In

@@ -6,8 +6,11 @@
 //! two places: in this crate's own code, or in a queue for an LWP. The pauses get longer, because a handler
 //! that runs may block the preemption signal.
 //!
-//! There is a helper in finished programs that mention these functions. Without one, a signal for another
-//! thread goes to the process.
+//! It also interrupts threads that are to end, until they do: they may come to a part of the C library where
+//! the preemption signal ends them, and that does not look for a request (`interpose/cancel.rs`).
+//!
+//! There is a helper in finished programs that mention these functions, or once a thread was asked to end.
+//! Without one, a signal for another thread goes to the process.
 
 use std::ffi::c_int;
 use std::mem;
@@ -66,6 +69,20 @@ pub(super) fn help() {
         // The next thread that is started tries again.
         HELPED.store(0, Ordering::Relaxed);
     }
+}
+
+/// Has the helper interrupt a thread that another has asked to end, until it does. Called where memory may be
+/// taken.
+pub(super) fn interrupt_until_ended(record: &Record) {
+    help();
+    let _quiet = Mask::block_asynchronous();
+    leave(record);
+}
+
+/// Leaves a thread to the helper. Called while no handler can run: that may send a signal to the same thread,
+/// and wait for that thread. It would find the errand begun, and not yet in the list.
+fn leave(record: &Record) {
+    ERRANDS.leave(&record.errand, || mem::forget(record.share()));
 }
 
 /// Does what comes first in a child.
@@ -127,12 +144,10 @@ fn send(record: &Record, signal: c_int, value: Option<usize>) -> Result<(), c_in
         // The kernel thread that it runs on gets the signal before this returns.
         return cancel::send_signal_here(signal, value);
     }
-    // A handler here may send a signal to the same thread, and wait for that thread. It would find the errand
-    // begun, and not yet in the list.
     let _quiet = Mask::block_asynchronous();
     record.cancel.add_signal(signal, value)?;
     if !is_own {
-        ERRANDS.leave(&record.errand, || mem::forget(record.share()));
+        leave(record);
     }
     Ok(())
 }

@@ -164,8 +164,8 @@ impl Cancel {
         self.pending.get()
     }
 
-    /// Tells the thread of its signals, if it wants one: ends its wait, or interrupts it where it is. Returns
-    /// `false` if there was no need.
+    /// Tells the thread of its signals, if it wants one, or that it is to end: ends its wait, or interrupts it
+    /// where it is. Returns `false` if there was no need.
     pub(crate) fn tell(&self, thread: ThreadRef, tasks: &Tasks) -> bool {
         let backend = thread.backend();
         let is_wanted = self.pending.is_wanted(|| backend.mask_of(&thread).unwrap_or(0));
@@ -183,9 +183,12 @@ impl Cancel {
             self.word.fetch_or(POKED, Ordering::Release);
             // Relaxed: the lock that is held meanwhile orders it.
             thread.end_sleep(|| self.nudged.store(true, Ordering::Relaxed));
+        }
+        let is_told = is_wanted || self.is_due();
+        if is_told {
             backend.interrupt_running(&thread);
         }
-        is_wanted
+        is_told
     }
 
     /// Forgets the thread's signals.
