@@ -182,17 +182,32 @@ fn a_signal_for_one_thread_is_handled_there() {
 }
 
 /// Signals were lost of which many were queued, or that were sent by a handler in a thread that sent one. A
-/// thread's `sigsuspend` ended for a signal that was blocked there. And the helper took memory.
+/// thread's `sigsuspend` ended for a signal that was blocked there. The helper took memory, or freed it. And
+/// it waited for what a thread had locked that was stopped in `pthread_join`.
 #[test]
 fn signals_for_one_thread_reach_it_from_anywhere() {
     says_ok("senders");
 }
 
-/// A request ended such a thread wherever it was in the C library, as glibc up to 2.40 does with its own.
+/// A thread went on in a call that blocked its LWP, and that a handler without `SA_RESTART` ends. And the
+/// mask of `ppoll` and its like did not find the thread's own signals.
+#[test]
+fn a_signal_for_one_thread_ends_the_call_that_it_is_in() {
+    says_ok("interrupted");
+}
+
+/// The handler of such a signal ran in this crate's own handler, and left that by a jump.
+#[test]
+fn a_signal_that_faults_raise_may_be_sent_to_one_thread() {
+    says_ok("faults");
+}
+
+/// A request ended such a thread wherever it was in the C library, as glibc up to 2.40 does with its own. And
+/// its LWP counted as one without a slot, and had one.
 #[test]
 fn a_thread_that_jumps_out_of_a_call_ends_at_the_next() {
     let Some(program) = compile("jumps") else { return };
-    for slots in ["1", "3"] {
+    for slots in ["1", "2", "3"] {
         let mut command = on(Some("mxn"), &program);
         command.env("SELVEDGE_CONCURRENCY", slots);
         assert_eq!(run(command, &format!("jumps, {slots} slots")), b"ok\n");

@@ -105,12 +105,12 @@
 //! | what blocks its LWP, announced, but for futexes, `getaddrinfo`, `getnameinfo`, `flock` | ends the thread in the call |
 //! | `open`, `openat`, `creat`, `close`, `pread`, `pwrite` and their like, `msync` | the same; `close`: before the call |
 //! | `system`, `pthread_join` of a kernel thread | the same, with glibc up to 2.40, but for 2.34 and 2.35; otherwise before the call |
-//! | other calls of the C library that wait (its streams, `aio_suspend`) | ends the thread if it waits there already, with the same versions |
+//! | other calls of the C library that wait (its streams, `aio_suspend`) | ends the thread if it waits there, with the same versions |
 //! | system calls of the program's own, as instructions or by `syscall` | none |
 //!
-//! In a call, the preemption signal ends the thread. While that signal is blocked, the thread goes on: the
-//! mask of `ppoll` and its like may block it. In finished programs that ask threads to end, or send them
-//! signals, other masks of green threads do not. A thread that handles a signal goes on, too.
+//! In a call, the preemption signal ends the thread. While that signal is blocked, the thread goes on. In
+//! finished programs that ask threads to end, or send them signals, no mask of a green thread blocks it. A
+//! thread that handles a signal goes on, too.
 //!
 //! A thread may allow to be ended anywhere (`PTHREAD_CANCEL_ASYNCHRONOUS`). The preemption signal then ends
 //! it while it computes, or is in a system call. In a lock of pthread it waits on.
@@ -122,21 +122,22 @@
 //!
 //! | the thread | the signal |
 //! |---|---|
-//! | computes, or is in a call that blocks its LWP | interrupts it; the call goes on as if the handler had `SA_RESTART` |
+//! | computes, or is in a call that blocks its LWP | interrupts it; ends the call (`EINTR`), or not, as the kernel does |
 //! | waits in a lock, at a barrier, in `pthread_join` | is handled, and the wait goes on |
 //! | waits at a condition variable | is handled, and the thread is woken for nothing |
 //! | sleeps, or waits in `poll` and its like | is handled, and ends the call (`EINTR`) |
 //! | waits for a semaphore, a futex, a descriptor, a child | the same, if the handler was installed without `SA_RESTART` |
-//! | blocks it | waits, until the thread unblocks it, or asks for it: `sigwait`, `sigtimedwait`, `sigsuspend`, `pause` |
+//! | blocks it | waits, until the thread unblocks it, or asks for it: `sigwait`, `sigtimedwait`, `sigsuspend`, `pause`, the mask of `ppoll` and its like |
 //!
 //! `sigpending` shows it. From `SIGRTMIN`, each waits; 512 of these and of signals with values may wait in
-//! the process. What a thread does not take ends with it. A `signalfd`, and the mask of `ppoll` and its like,
-//! do not find a signal that the thread blocks otherwise.
+//! the process. What a thread does not take ends with it. A `signalfd` does not find a signal for one green
+//! thread.
 //!
 //! A helper of the process tells the threads, with the preemption signal. If a thread is in code of this
 //! crate at that moment, tries follow, in the end every 32 milliseconds. They also follow while a handler
 //! blocks that signal. If a thread is in a call that no handler restarts (`msgrcv`, `sigtimedwait`), a try
-//! that comes late ends the call, too.
+//! that comes late ends the call, too. The helper looks in `/proc/self/task` if a thread is in a call. If it
+//! may not, the calls go on that `SA_RESTART` is for.
 //!
 //! Only what is loaded when the first thread starts is asked. If a library that is loaded later is the
 //! first that mentions these functions, its signals go to the process, and any thread handles them.

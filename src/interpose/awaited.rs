@@ -99,17 +99,22 @@ pub(super) unsafe extern "C-unwind" fn sigtimedwait(
     unsafe { wait(set, info, timeout) }
 }
 
-/// Suspends the running thread, which is green, until a handler has run. The signal by which green threads
-/// are told of others is not blocked meanwhile.
-fn suspend(bits: u64) -> c_int {
+/// Makes a call for the running thread, which is green, that takes a mask of signals for as long as it lasts.
+/// `call` gets that mask. The signal by which green threads are told of others is not blocked meanwhile.
+pub(super) fn with_mask(bits: u64, mut call: impl FnMut(*const sigset_t) -> c_int) -> c_int {
     let bits = bits & !preempt::signal_bit();
     // SAFETY: plain data.
     let mut mask: sigset_t = unsafe { mem::zeroed() };
     // SAFETY: a set begins with the kernel's eight bytes.
     unsafe { (&raw mut mask).cast::<u64>().write(bits) };
+    let mut kernel = || in_call(|| call(&raw const mask));
+    cancel::suspended(bits, &mut kernel)
+}
+
+/// Suspends the running thread, which is green, until a handler has run.
+fn suspend(bits: u64) -> c_int {
     // SAFETY: a set.
-    let mut kernel = || in_call(|| unsafe { next::sigsuspend(&raw const mask) });
-    announced_point(|| cancel::suspended(bits, &mut kernel))
+    announced_point(|| with_mask(bits, |mask| unsafe { next::sigsuspend(mask) }))
 }
 
 /// See `sigsuspend(2)`.

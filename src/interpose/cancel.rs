@@ -24,9 +24,9 @@
 //! call of this crate.
 //!
 //! **Streams**, `system` and the like. The C library itself marks where they may be left, up to 2.40. If the
-//! signal finds the thread there, it ends. If the thread comes there later, it does not look for a request.
-//! For calls that have functions here, the signal is sent until it does ([`in_marked_call`]). Rejected: to
-//! tell the C library of the request. Then it would also leave this crate's own calls.
+//! signal finds the thread there, it ends. If the thread comes there later, it does not look for a request. So
+//! a helper sends the signal again, until the thread ends (`pthreads/kill.rs`). Rejected: to tell the C library
+//! of the request. Then it would also leave this crate's own calls.
 //!
 //! **The handler** may not use thread-locals by their names, in a library that is loaded (`sys/preempt.rs`).
 //! The one of this file lies at the same distance from each thread register ([`DISTANCE`]): the loader has
@@ -61,7 +61,7 @@ pub(crate) use points::{code_of_end, in_marked_call, sleep_at, test, wait_outsid
 pub use points::{handles_signals, lock, point, point_of_code, undisturbed, wait};
 pub(crate) use signals::{
     Ends, begin_signals, has_signals, in_child, own_signals, run_handlers, send_at, send_signal_here,
-    send_unblocked, suspended, wait_for,
+    send_unblocked, suspended, take_kernels, wait_for,
 };
 
 unsafe extern "C-unwind" {
@@ -157,6 +157,15 @@ pub(crate) struct Cancel {
     nudged: AtomicBool,
     /// How often it has been left alone.
     left_alone: AtomicU32,
+    /// The call in which the helper has seen it asleep.
+    call: Call,
+}
+
+/// Where a thread sleeps in the kernel: what both are when the call returns; 0: nowhere.
+#[derive(Debug, Default)]
+struct Call {
+    sp: AtomicUsize,
+    pc: AtomicUsize,
 }
 
 impl Drop for Cancel {
@@ -279,6 +288,7 @@ impl Cancel {
             pending: Pending::new(),
             nudged: AtomicBool::new(false),
             left_alone: AtomicU32::new(0),
+            call: Call::default(),
         }
     }
 

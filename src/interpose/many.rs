@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use libc::{epoll_event, fd_set, nfds_t, pollfd, sigset_t, timespec, timeval};
 
-use super::caller::{duration, green};
+use super::awaited::with_mask;
+use super::caller::{announced, duration, green};
 use super::cancel::{self, Ends, announced_call, point};
 use super::descriptor::{self, Direction, Ready, until_ready};
 use super::user_memory;
@@ -31,6 +32,15 @@ fn left(wait: Wait) -> Option<Duration> {
 /// Returns how much of the time is left, as [`millis`] has it, rounded up.
 fn millis_left(wait: Wait) -> c_int {
     left(wait).map_or(-1, |left| c_int::try_from(left.as_micros().div_ceil(1000)).unwrap_or(c_int::MAX))
+}
+
+/// Calls `call` with how much of the time is left, as C has it; null: there is no limit.
+fn within<R>(wait: Wait, call: impl FnOnce(*const timespec) -> R) -> R {
+    let left = left(wait).map(|left| timespec {
+        tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: left.subsec_nanos().into(),
+    });
+    call(left.as_ref().map_or(std::ptr::null(), std::ptr::from_ref))
 }
 
 /// What is ready if one of several descriptors is.
@@ -170,13 +180,16 @@ pub(super) unsafe extern "C-unwind" fn ppoll(
     let plain = || unsafe { next::ppoll(fds, n, timeout, mask) };
     let Some(me) = green() else { return plain() };
     point(|| {
-        if !mask.is_null() {
-            return announced_call(plain);
-        }
         let wait = match limit(timeout) {
             Ok(wait) => wait,
             Err(error) => return fail(error),
         };
+        if !mask.is_null() {
+            // SAFETY: the caller's promise, and a time.
+            let call = |mask| within(wait, |left| unsafe { next::ppoll(fds, n, left, mask) });
+            // SAFETY: the caller's set.
+            return unsafe { masked(mask, call) };
+        }
         // SAFETY: the caller's promise.
         let look = || descriptor::look(|| unsafe { next::poll(fds, n, 0) });
         let found = look();
@@ -184,15 +197,24 @@ pub(super) unsafe extern "C-unwind" fn ppoll(
             return found;
         }
         until(me, &polled(fds, n), wait, look).unwrap_or_else(|| {
-            let left = left(wait).map(|left| timespec {
-                tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
-                tv_nsec: left.subsec_nanos().into(),
-            });
-            let left = left.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
             // SAFETY: the caller's promise, and a time.
-            announced_call(|| unsafe { next::ppoll(fds, n, left, mask) })
+            announced_call(|| within(wait, |left| unsafe { next::ppoll(fds, n, left, mask) }))
         })
     })
+}
+
+/// Makes a call that blocks the LWP, and takes a mask of signals for as long as it lasts. `call` gets that
+/// mask.
+///
+/// # Safety
+/// The mask is a set.
+unsafe fn masked(mask: *const sigset_t, mut call: impl FnMut(*const sigset_t) -> c_int) -> c_int {
+    if !cancel::has_signals() {
+        return announced_call(|| call(mask));
+    }
+    // SAFETY: a set begins with the kernel's eight bytes.
+    let bits = unsafe { mask.cast::<u64>().read_unaligned() };
+    announced(|| with_mask(bits, call))
 }
 
 /// Reads how long to wait.
@@ -273,16 +295,20 @@ pub(super) unsafe extern "C-unwind" fn pselect(
     if green().is_none() {
         return plain();
     }
-    if !mask.is_null() {
-        return point(|| announced_call(plain));
-    }
-    let mut left = match limit(timeout).map(left) {
-        Ok(left) => left.map(|left| {
-            let micros = left.as_nanos().div_ceil(1000);
-            timeval { tv_sec: (micros / 1_000_000) as _, tv_usec: (micros % 1_000_000) as _ }
-        }),
+    let wait = match limit(timeout) {
+        Ok(wait) => wait,
         Err(error) => return fail(error),
     };
+    if !mask.is_null() {
+        // SAFETY: the caller's promise, and a time.
+        let call = |mask| within(wait, |left| unsafe { next::pselect(n, read, write, except, left, mask) });
+        // SAFETY: the caller's set.
+        return point(|| unsafe { masked(mask, call) });
+    }
+    let mut left = left(wait).map(|left| {
+        let micros = left.as_nanos().div_ceil(1000);
+        timeval { tv_sec: (micros / 1_000_000) as _, tv_usec: (micros % 1_000_000) as _ }
+    });
     let left = left.as_mut().map_or(std::ptr::null_mut(), std::ptr::from_mut);
     // SAFETY: the caller's promise, and a time.
     unsafe { select(n, read, write, except, left) }
@@ -390,7 +416,13 @@ pub(super) unsafe extern "C-unwind" fn epoll_pwait(
     let look = |timeout| unsafe { next::epoll_pwait(set, to, n, timeout, mask) };
     match green() {
         Some(me) if mask.is_null() => point(|| events(me, set, timeout, look)),
-        Some(_) => point(|| announced_call(|| look(timeout))),
+        Some(_) => point(|| {
+            let wait = millis(timeout);
+            // SAFETY: the caller's promise.
+            let call = |mask| unsafe { next::epoll_pwait(set, to, n, millis_left(wait), mask) };
+            // SAFETY: the caller's set.
+            unsafe { masked(mask, call) }
+        }),
         None => look(timeout),
     }
 }

@@ -244,14 +244,17 @@ impl Backend for Scheduler {
         Some(bounds.limit..bounds.start)
     }
 
-    fn interrupt_running(&self, thread: &ThreadRef) -> bool {
+    fn runs_on(&self, thread: &ThreadRef) -> Option<u32> {
         // SAFETY: a scheduler's thread is green.
         let green = unsafe { Green::of(*thread) };
         let runs_it = |lwp: &&'static Lwp| lwp.running().is_some_and(|running| ptr::eq(running, green));
+        self.forever().pool.lwps().find(runs_it).map(|lwp| lwp.life.tid())
+    }
+
+    fn interrupt_running(&self, thread: &ThreadRef) -> bool {
         // If it has left the LWP meanwhile, the signal finds another, and means nothing. Without a handler,
         // none is sent.
-        let found = self.forever().pool.lwps().find(runs_it);
-        found.is_some_and(|lwp| sys::preempt::send(lwp.life.tid().cast_signed()).is_ok())
+        self.runs_on(thread).is_some_and(|tid| sys::preempt::send(tid.cast_signed()).is_ok())
     }
 
     fn has_own_register(&self) -> bool {

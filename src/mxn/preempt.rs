@@ -95,7 +95,7 @@ pub(super) fn prepare(rung: ThreadRegister, signal: Option<i32>) -> io::Result<b
 /// Handles the signal where no thread is preempted by it: see [`ends`].
 fn end(at: &mut Interrupted<'_>) {
     if at.is_marked() {
-        let _ = cancel::send_at(at.mask().bits(), at.in_own_library());
+        let _ = cancel::send_at(at);
         ends(at);
     }
 }
@@ -167,7 +167,7 @@ fn decide(at: &mut Interrupted<'_>) {
         return;
     }
     let asked = lwp.request.take();
-    let has_signals = cancel::send_at(at.mask().bits(), at.in_own_library());
+    let has_signals = cancel::send_at(at);
     if ends(at) {
         return;
     }

@@ -142,6 +142,11 @@ pub(crate) trait Backend: Sync {
         None
     }
 
+    /// Returns the kernel thread on which `thread` runs, if it does.
+    fn runs_on(&self, _thread: &ThreadRef) -> Option<u32> {
+        None
+    }
+
     /// Interrupts `thread` if it runs. It then looks for a request to end it where it is. Returns `false` if
     /// it does not run.
     fn interrupt_running(&self, _thread: &ThreadRef) -> bool {

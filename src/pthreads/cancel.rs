@@ -6,7 +6,7 @@ use std::time::Duration;
 use libc::pthread_t;
 
 use super::record::Record;
-use super::{kernel, semaphore};
+use super::{kernel, kill, semaphore};
 use crate::interpose::cancel;
 use crate::park::permit;
 use crate::park::thread::ThreadRef;
@@ -77,6 +77,9 @@ fn cancel_green(record: &Record) {
             break;
         }
         interrupt_running(record, tried);
+    }
+    if record.cancel.is_due() {
+        kill::interrupt_until_ended(record);
     }
 }
 

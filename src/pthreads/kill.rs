@@ -6,8 +6,11 @@
 //! two places: in this crate's own code, or in a queue for an LWP. The pauses get longer, because a handler
 //! that runs may block the preemption signal.
 //!
-//! There is a helper in finished programs that mention these functions. Without one, a signal for another
-//! thread goes to the process.
+//! It also interrupts threads that are to end, until they do: they may come to a part of the C library where
+//! the preemption signal ends them, and that does not look for a request (`interpose/cancel.rs`).
+//!
+//! There is a helper in finished programs that mention these functions, or once a thread was asked to end.
+//! Without one, a signal for another thread goes to the process.
 
 use std::ffi::c_int;
 use std::mem;
@@ -28,8 +31,12 @@ use crate::sys::fork::Generation;
 use crate::sys::kthread::Mask;
 use crate::sys::moment::Moment;
 use crate::sys::next;
+use crate::sys::task_state::Tasks;
 
 static ERRANDS: Errands = Errands::new();
+
+/// Records of which the helper has given up shares. To free one takes the allocator's lock.
+static GIVEN_UP: Errands = Errands::new();
 
 /// The process that has a helper; 0: none. A forked child has none.
 static HELPED: AtomicU32 = AtomicU32::new(0);
@@ -38,8 +45,21 @@ static HELPED: AtomicU32 = AtomicU32::new(0);
 const PAUSE: Duration = Duration::from_micros(200);
 const LONGEST: Duration = Duration::from_millis(32);
 
+/// Drops the shares that the helper has given up. Called where memory may be freed.
+pub(super) fn drop_given_up() {
+    GIVEN_UP.serve(|errand, shares| {
+        // SAFETY: only records have these.
+        let record = unsafe { Record::of_given_up(errand) };
+        for _ in 0..shares {
+            // SAFETY: so many shares were left with it.
+            drop(unsafe { Arc::from_raw(record) });
+        }
+    });
+}
+
 /// Starts the helper, if this process has none. Called where memory may be taken.
 pub(super) fn help() {
+    drop_given_up();
     let this = process::this().id;
     // Relaxed, all: only the number matters.
     if HELPED.load(Ordering::Relaxed) == this || HELPED.swap(this, Ordering::Relaxed) == this {
@@ -52,26 +72,46 @@ pub(super) fn help() {
     }
 }
 
+/// Has the helper interrupt a thread that another has asked to end, until it does. Called where memory may be
+/// taken.
+pub(super) fn interrupt_until_ended(record: &Record) {
+    help();
+    let _quiet = Mask::block_asynchronous();
+    leave(record);
+}
+
+/// Leaves a thread to the helper. Called while no handler can run: that may send a signal to the same thread,
+/// and wait for that thread. It would find the errand begun, and not yet in the list.
+fn leave(record: &Record) {
+    ERRANDS.leave(&record.errand, || mem::forget(record.share()));
+}
+
 /// Does what comes first in a child.
 fn in_child() {
     ERRANDS.forget();
+    GIVEN_UP.forget();
     cancel::in_child();
 }
 
-/// Runs errands for ever. It takes no memory: a program may have stopped threads that have the allocator's
-/// locks, and go on to stop others.
+/// Runs errands for ever. It takes no memory, and frees none: a program may have stopped threads that have
+/// the allocator's locks, and go on to stop others.
 fn run() {
+    let tasks = Tasks::private();
     let (mut heard, mut pause) = (0, PAUSE);
     loop {
         let mut is_any_left = false;
-        let rung = ERRANDS.serve(|errand| {
+        let rung = ERRANDS.serve(|errand, _| {
             // SAFETY: only records have these.
             let record = unsafe { Record::of_errand(errand) };
             // SAFETY: the share that was left with it.
             let record = unsafe { Arc::from_raw(record) };
-            if tell(&record) {
+            if tell(&record, &tasks) {
                 is_any_left = true;
+                // This one is not the last, then.
                 ERRANDS.leave_for_later(&record.errand, || mem::forget(record.share()));
+            } else {
+                GIVEN_UP.give_up(&record.given_up);
+                mem::forget(record);
             }
         });
         pause = if rung == heard { (pause * 3 / 2).min(LONGEST) } else { PAUSE };
@@ -81,13 +121,12 @@ fn run() {
 }
 
 /// Tells a thread of its signals. Returns `false` if there is no need.
-fn tell(record: &Record) -> bool {
+fn tell(record: &Record, tasks: &Tasks) -> bool {
     if record.has_ended() {
         return false;
     }
-    match record.try_with_thread(|thread| record.cancel.tell(thread)) {
+    match record.with_started(|thread| record.cancel.tell(thread, tasks)) {
         Ok(told) => told.unwrap_or(false),
-        // The thread that holds the lock may be in a handler, which may wait for another signal.
         Err(()) => true,
     }
 }
@@ -106,12 +145,10 @@ fn send(record: &Record, signal: c_int, value: Option<usize>) -> Result<(), c_in
         // The kernel thread that it runs on gets the signal before this returns.
         return cancel::send_signal_here(signal, value);
     }
-    // A handler here may send a signal to the same thread, and wait for that thread. It would find the errand
-    // begun, and not yet in the list.
     let _quiet = Mask::block_asynchronous();
     record.cancel.add_signal(signal, value)?;
     if !is_own {
-        ERRANDS.leave(&record.errand, || mem::forget(record.share()));
+        leave(record);
     }
     Ok(())
 }

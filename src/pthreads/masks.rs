@@ -20,12 +20,11 @@
 //! (`park/watched_count.rs`, with models).
 
 use std::ffi::c_int;
-use std::fs;
 use std::mem;
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use libc::{sigset_t, timespec};
+use libc::sigset_t;
 
 use super::{record, start};
 use crate::interpose::cancel;
@@ -195,7 +194,8 @@ pub(super) fn end() {
         return;
     }
     close();
-    undisturbed(drop_pending);
+    // What the thread has raised, and has blocked, ends with it.
+    undisturbed(|| cancel::take_kernels(u64::MAX, |_| ()));
     change(|others| others.remove(mask));
 }
 
@@ -209,33 +209,6 @@ pub(super) fn keep() {
     if me.backend().mask_changed(&me, usual, now) {
         let _no_preempt = NoPreempt::hold();
         count_anew(usual, now);
-    }
-}
-
-/// Takes the signals that the calling thread has blocked, and that wait for its kernel thread alone: it has
-/// raised them. They end with the thread. The kernel takes a thread's own before the process's.
-fn drop_pending() {
-    // SAFETY: plain data.
-    let mut pending: sigset_t = unsafe { mem::zeroed() };
-    // SAFETY: a place for a set.
-    unsafe { libc::sigpending(&raw mut pending) };
-    let own = || {
-        let status = fs::read_to_string("/proc/thread-self/status").ok()?;
-        let line = status.lines().find_map(|line| line.strip_prefix("SigPnd:"))?;
-        u64::from_str_radix(line.trim(), 16).ok().filter(|&own| own != 0)
-    };
-    while bits(&pending) != 0
-        && let Some(own) = own()
-    {
-        let now = timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: plain data.
-        let mut set: sigset_t = unsafe { mem::zeroed() };
-        // SAFETY: a set, and a signal that there is.
-        unsafe { libc::sigaddset(&raw mut set, own.trailing_zeros().cast_signed() + 1) };
-        // SAFETY: a set and a time.
-        if unsafe { next::sigtimedwait(&raw const set, ptr::null_mut(), &raw const now) } < 0 {
-            return;
-        }
     }
 }
 

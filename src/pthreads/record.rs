@@ -27,11 +27,9 @@ pub(super) struct Value(pub(super) *mut c_void);
 // SAFETY: the C library passes it from one thread to another, too.
 unsafe impl Send for Value {}
 
-/// The thread of a record, and the right to join it.
+/// The right to join the thread of a record.
 #[derive(Default)]
 pub(super) struct Started {
-    /// `None` only until the thread has started.
-    pub(super) thread: Option<Thread>,
     /// Taken by the thread that joins, or detaches.
     pub(super) handle: Option<JoinHandle<Value>>,
     pub(super) detached: bool,
@@ -65,11 +63,15 @@ pub(super) const NAME: usize = 16;
 pub(super) struct Record {
     /// Its creator holds the lock until the thread is there.
     pub(super) thread: Mutex<Started>,
+    /// The thread, once it has started.
+    pub(super) started: OnceLock<Thread>,
     /// What the thread has passed to `pthread_exit`.
     pub(super) exit: Exit,
     pub(super) cancel: Cancel,
     /// That the helper is to look at its signals (`kill.rs`).
     pub(super) errand: Errand,
+    /// That the helper has given up shares.
+    pub(super) given_up: Errand,
     /// How often its keys have been destroyed.
     rounds: AtomicU32,
     /// The name as C has it; the thread's own is another's concern.
@@ -83,9 +85,11 @@ impl Record {
     pub(super) fn new() -> Arc<Self> {
         Arc::new(Self {
             thread: Mutex::new(Started::default()),
+            started: OnceLock::new(),
             exit: Exit::default(),
             cancel: Cancel::green(),
             errand: Errand::new(),
+            given_up: Errand::new(),
             rounds: AtomicU32::new(0),
             name: Mutex::new([0; NAME]),
         })
@@ -141,16 +145,15 @@ impl Record {
         if self.is_own() {
             return crate::park::current::try_current().map(look);
         }
-        let started = self.thread.lock();
-        let thread = started.thread.as_ref()?.core();
-        (!thread.is_done() && !thread.is_lost()).then(|| look(thread))
+        let _started = self.thread.lock();
+        self.with_started(look).unwrap_or(None)
     }
 
-    /// Does what [`with_thread`](Self::with_thread) does, and does not wait. `Err`: it would have to.
-    pub(super) fn try_with_thread<R>(&self, look: impl FnOnce(ThreadRef) -> R) -> Result<Option<R>, ()> {
-        let started = self.thread.try_lock().ok_or(())?;
-        let thread = started.thread.as_ref().map(Thread::core);
-        Ok(thread.filter(|thread| !thread.is_done() && !thread.is_lost()).map(look))
+    /// Does what [`with_thread`](Self::with_thread) does, without the lock: it may be a stopped thread's.
+    /// `Err`: this thread may not be there yet.
+    pub(super) fn with_started<R>(&self, look: impl FnOnce(ThreadRef) -> R) -> Result<Option<R>, ()> {
+        let thread = self.started.get().ok_or(())?.core();
+        Ok((!thread.is_done() && !thread.is_lost()).then(|| look(thread)))
     }
 
     /// Returns the record of which this is the errand.
@@ -160,6 +163,15 @@ impl Record {
     pub(super) unsafe fn of_errand(errand: *const Errand) -> *const Self {
         // SAFETY: the caller's promise.
         unsafe { errand.byte_sub(offset_of!(Self, errand)) }.cast()
+    }
+
+    /// Returns the record that has this as [`given_up`](Self::given_up).
+    ///
+    /// # Safety
+    /// It is a record's.
+    pub(super) unsafe fn of_given_up(errand: *const Errand) -> *const Self {
+        // SAFETY: the caller's promise.
+        unsafe { errand.byte_sub(offset_of!(Self, given_up)) }.cast()
     }
 
     /// Returns `true` if the thread runs no code of the program any more. Async-signal-safe.
@@ -333,6 +345,7 @@ unsafe extern "C" fn end(share: *mut c_void) {
     record.cancel.forget_signals();
     // SAFETY: the share that `begin` stored, taken once.
     drop(unsafe { Arc::from_raw(share.cast::<Record>().cast_const()) });
+    super::kill::drop_given_up();
     if super::start::is_default() {
         super::masks::end();
         count_off();

@@ -416,7 +416,7 @@ fn start(
             record::count_off();
         }
     })?;
-    own.thread = Some(started.thread().clone());
+    let _ = record.started.set(started.thread().clone());
     own.detached = wanted.detached;
     if wanted.detached {
         // The thread has a share of its record, too.

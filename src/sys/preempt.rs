@@ -370,6 +370,12 @@ pub(crate) fn unblock(signal: c_int) {
     exchange_mask(libc::SIG_UNBLOCK, Some(1 << (signal - 1)));
 }
 
+/// Blocks `signal` on the calling kernel thread.
+#[cfg(all(feature = "interpose", target_env = "gnu"))]
+pub(crate) fn block(signal: c_int) {
+    exchange_mask(libc::SIG_BLOCK, Some(1 << (signal - 1)));
+}
+
 /// Sends the signal to a kernel thread of this process. It does not allocate, and waits for nothing.
 ///
 /// # Errors

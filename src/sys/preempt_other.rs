@@ -79,6 +79,11 @@ impl Interrupted<'_> {
         match self.0 {}
     }
 
+    #[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
+    pub(crate) fn end_call(&mut self, _sp: usize, _pc: usize) {
+        match self.0 {}
+    }
+
     pub(crate) fn is_by_call(&self) -> bool {
         match self.0 {}
     }
@@ -141,6 +146,10 @@ pub(crate) fn unblock(_signal: c_int) {}
 pub(crate) fn send(_tid: Tid) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
+
+/// Does nothing: no signal is sent here.
+#[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
+pub(crate) fn block(_signal: c_int) {}
 
 /// Returns an error.
 #[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]

@@ -34,6 +34,16 @@ impl TaskState {
     }
 }
 
+/// Returns the signals that wait for the calling kernel thread alone, the lowest bit for signal 1.
+/// Async-signal-safe.
+#[cfg(all(feature = "interpose", target_env = "gnu"))]
+pub(crate) fn own_signals() -> Option<u64> {
+    let mut text = [0; 2048];
+    let text = read_text(ROOT, c"/proc/thread-self/status", &mut text).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("SigPnd:"))?;
+    u64::from_str_radix(line.trim(), 16).ok()
+}
+
 /// Returns `true` if the kernel says that a kernel thread of this process waits in the kernel.
 pub(crate) fn is_asleep(tid: u32) -> bool {
     Tasks::SHARED.state(tid.cast_signed()).is_ok_and(TaskState::is_asleep)

@@ -144,7 +144,6 @@ static void waits_join_main(void) { pthread_join(main_thread, NULL); }
 static const struct {
     const char *name;
     void (*waits)(void);
-    /* 1: it may be asked in vain. */
     int is_marked;
 } waits[] = {
     { "pause", waits_pause, 0 },
@@ -165,8 +164,8 @@ static const struct {
     { "a system call", waits_unseen, 0 },
     { "fgets", waits_fgets, 1 },
     { "fread", waits_fread, 1 },
-    { "pthread_join", waits_join_main, 2 },
-    { "system", waits_system, 2 },
+    { "pthread_join", waits_join_main, 1 },
+    { "system", waits_system, 1 },
 };
 #define KINDS (sizeof waits / sizeof *waits)
 
@@ -217,18 +216,10 @@ static int has_marks(void)
     return model == NULL || strcmp(model, "mxn") != 0 || (minor <= 40 && minor != 34 && minor != 35);
 }
 
-static void ends(pthread_t thread, int is_marked)
+static void ends(pthread_t thread)
 {
-    void *value;
-    int code;
-
     CHECK(pthread_cancel(thread) == 0);
-    while ((code = pthread_tryjoin_np(thread, &value)) == EBUSY) {
-        usleep(1000);
-        if (is_marked == 1)
-            CHECK(pthread_cancel(thread) == 0);
-    }
-    CHECK(code == 0 && value == PTHREAD_CANCELED);
+    CHECK(joined(thread) == PTHREAD_CANCELED);
 }
 
 static void *looks_at_its_mask(void *argument)
@@ -245,16 +236,15 @@ static void *looks_at_its_mask(void *argument)
 static void each_ends(useconds_t delay)
 {
     for (size_t kind = 0; kind < KINDS; kind++) {
-        int is_marked = waits[kind].is_marked;
         int before = atomic_load(&cleaned), begun = atomic_load(&arrived);
 
-        if (is_marked && !has_marks())
+        if (waits[kind].is_marked && !has_marks())
             continue;
         pthread_t thread = start(waiter, (void *)kind);
         while (delay != 0 && atomic_load(&arrived) == begun)
             usleep(100);
         usleep(delay);
-        ends(thread, is_marked);
+        ends(thread);
         CHECK(delay == 0 || atomic_load(&cleaned) == before + 1);
         /* No lock of the C library is left, and no mask of signals. */
         CHECK(ftrylockfile(stream) == 0);
@@ -321,7 +311,7 @@ static void a_thread_that_creates_others_ends(void)
         pthread_t thread = start(creates, NULL);
         while (atomic_load(&arrived) == 0)
             usleep(100);
-        ends(thread, 0);
+        ends(thread);
     }
 }
 

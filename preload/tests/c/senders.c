@@ -187,11 +187,12 @@ static void in_senders(void)
 extern void *__libc_malloc(size_t);
 extern void *__libc_calloc(size_t, size_t);
 extern void *__libc_realloc(void *, size_t);
+extern void __libc_free(void *);
 static volatile int are_stopped;
 
 static void look(void)
 {
-    static const char text[] = "memory is taken while threads are stopped\n";
+    static const char text[] = "memory is taken or freed while threads are stopped\n";
 
     char name[16] = "";
 
@@ -216,6 +217,12 @@ void *realloc(void *block, size_t size)
 {
     look();
     return __libc_realloc(block, size);
+}
+
+void free(void *block)
+{
+    look();
+    __libc_free(block);
 }
 
 enum { STOPPED = 40 };
@@ -317,9 +324,43 @@ static void in_threads_that_end(void)
     }
 }
 
-enum { CREATED = 300 };
+static volatile int told;
+
+static void *ends_when_told(void *argument)
+{
+    int before = told;
+
+    set_mask(SIG_BLOCK, SIGUSR1, 0);
+    CHECK(pthread_detach(pthread_self()) == 0);
+    sem_post(&waits);
+    while (told == before)
+        ;
+    return argument;
+}
+
+/* Threads end that have been sent a signal. The library's thread may be the last that knows of one. */
+static void to_threads_that_end(void)
+{
+    pthread_t thread;
+    int i;
+
+    handle_by(SIGUSR1, on_go);
+    for (i = 0; i < 300; i++) {
+        thread = start(ends_when_told);
+        take(&waits);
+        /* By now, the library's thread has begun. */
+        are_stopped = i > 0;
+        CHECK(pthread_kill(thread, SIGUSR1) == 0);
+        told++;
+    }
+    rest(1000);
+    are_stopped = 0;
+}
+
+enum { CREATED = 200 };
 
 static pthread_t creator, newest;
+static int asks;
 static sem_t born, looked, may_end;
 
 static void on_look(int signal)
@@ -365,19 +406,28 @@ static void *creates(void *argument)
 
     creator = pthread_self();
     other = start(stops_creator);
-    for (i = 0; i < CREATED; i++)
-        join(start(is_born));
+    for (i = 0; i < CREATED; i++) {
+        pthread_t one = start(is_born);
+
+        /* To ask holds what is known of the thread for moments. */
+        while (asks && pthread_tryjoin_np(one, NULL) == EBUSY)
+            ;
+        if (!asks)
+            join(one);
+    }
     join(other);
     return argument;
 }
 
-/* A collector stops a thread that creates another, and then the other one. */
+/* A collector stops a thread that creates another, or joins it, and then the other one. */
 static void in_creators(void)
 {
     stop_by_signals();
     handle_by(SIGWINCH, on_look);
-    creates(NULL);
-    join(start(creates));
+    for (asks = 0; asks < 2; asks++) {
+        creates(NULL);
+        join(start(creates));
+    }
 }
 
 int main(int count, char **arguments)
@@ -397,6 +447,7 @@ int main(int count, char **arguments)
     RUN(stops);
     RUN(in_senders);
     RUN(in_threads_that_end);
+    RUN(to_threads_that_end);
     printf("ok\n");
     return 0;
 }

@@ -19,6 +19,13 @@
 //! A helper sees to both, and tries again until the signal is taken (`pthreads/kill.rs`). It tells a thread
 //! of nothing that this blocks (`park/pending.rs`).
 //!
+//! **Calls that block the LWP.** The preemption signal was installed with `SA_RESTART`: it finds the thread
+//! where the call begins again. If a handler is about to run that lacks that flag, the signal's handler ends
+//! the call itself (`EINTR`). Nothing there tells a call that was left from one that is about to begin, and
+//! some that wait for nothing never return that. So the helper asks the kernel first if the thread sleeps,
+//! and in which call. Rejected: a second signal without that flag. It would end a call of another thread, if
+//! that runs on the LWP by then. And a process has few signals.
+//!
 //! **Handlers of signals** stay on their LWP. So what comes meanwhile is sent to the kernel at once, which
 //! keeps it while the handler blocks it.
 //!
@@ -35,7 +42,9 @@ use super::values::{self, Sent};
 use super::{Cancel, DISTURBED, POKED, SURVIVES, is_used, own, own_in_handler};
 use crate::park::thread::ThreadRef;
 use crate::sys::kthread::SignalMask;
-use crate::sys::{next, preempt};
+use crate::sys::next;
+use crate::sys::preempt::{self, Interrupted};
+use crate::sys::task_state::{self, Tasks};
 
 /// How the handlers of signals that have run meanwhile end a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,12 +59,33 @@ pub(crate) enum Ends {
     ForNothing,
 }
 
-/// What handlers have run.
+/// What handlers run.
 #[derive(Clone, Copy, Debug, Default)]
 struct Ran {
     any: bool,
     /// One that was installed without `SA_RESTART`.
     ending: bool,
+}
+
+impl Ran {
+    /// Adds the handler of a signal, if there is one.
+    fn add(&mut self, signal: c_int) {
+        // SAFETY: plain data, for which zero is valid.
+        let mut action: libc::sigaction = unsafe { mem::zeroed() };
+        // SAFETY: a query into a valid place.
+        unsafe { next::sigaction(signal, ptr::null(), &raw mut action) };
+        if !matches!(action.sa_sigaction, libc::SIG_DFL | libc::SIG_IGN) {
+            self.any = true;
+            self.ending |= action.sa_flags & libc::SA_RESTART == 0;
+        }
+    }
+
+    /// Returns what would run if these signals came.
+    fn of(signals: u64) -> Self {
+        let mut ran = Self::default();
+        (1..=64).filter(|&signal| signals & bit(signal) != 0).for_each(|signal| ran.add(signal));
+        ran
+    }
 }
 
 /// The first signal that waits as often as it is sent.
@@ -134,19 +164,31 @@ impl Cancel {
         self.pending.get()
     }
 
-    /// Tells the thread of its signals, if it wants one: ends its wait, or interrupts it where it is. Returns
-    /// `false` if there was no need.
-    pub(crate) fn tell(&self, thread: ThreadRef) -> bool {
+    /// Tells the thread of its signals, if it wants one, or that it is to end: ends its wait, or interrupts it
+    /// where it is. Returns `false` if there was no need.
+    pub(crate) fn tell(&self, thread: ThreadRef, tasks: &Tasks) -> bool {
         let backend = thread.backend();
         let is_wanted = self.pending.is_wanted(|| backend.mask_of(&thread).unwrap_or(0));
         if is_wanted {
+            if Ran::of(self.signals()).ending
+                && let Some(call) =
+                    backend.runs_on(&thread).and_then(|tid| tasks.in_kernel(tid.cast_signed()))
+            {
+                // Not if it is in none: it may be about to look, in the handler.
+                // Relaxed, both: `POKED` orders them.
+                self.call.sp.store(call.sp, Ordering::Relaxed);
+                self.call.pc.store(call.pc, Ordering::Relaxed);
+            }
             // Release: pairs with `run_handlers`.
             self.word.fetch_or(POKED, Ordering::Release);
             // Relaxed: the lock that is held meanwhile orders it.
             thread.end_sleep(|| self.nudged.store(true, Ordering::Relaxed));
+        }
+        let is_told = is_wanted || self.is_due();
+        if is_told {
             backend.interrupt_running(&thread);
         }
-        is_wanted
+        is_told
     }
 
     /// Forgets the thread's signals.
@@ -163,18 +205,12 @@ impl Cancel {
         let mut ran = Ran::default();
         for _ in 0..MOST {
             let Some(sent) = self.take_signal(of) else { break };
-            // SAFETY: plain data, for which zero is valid.
-            let mut action: libc::sigaction = unsafe { mem::zeroed() };
-            // SAFETY: a query into a valid place.
-            unsafe { next::sigaction(sent.signal, ptr::null(), &raw mut action) };
+            let before = ran;
+            ran.add(sent.signal);
             if !sent.send_here() {
                 // The helper comes again.
                 let _ = self.add_signal(sent.signal, sent.value);
-                break;
-            }
-            if !matches!(action.sa_sigaction, libc::SIG_DFL | libc::SIG_IGN) {
-                ran.any = true;
-                ran.ending |= action.sa_flags & libc::SA_RESTART == 0;
+                return before;
             }
         }
         ran
@@ -270,12 +306,13 @@ pub(crate) fn own_signals() -> u64 {
     own().map_or(0, Cancel::signals)
 }
 
-/// Sends its signals to the thread that the handler of the preemption signal has interrupted, while it
-/// blocked `blocked`. The kernel calls their handlers when this handler returns. Returns `true` if there were
-/// any. `is_own`: the thread was in this crate's code, and may have its locks. It is left alone, for a while:
-/// it may also wait there for a thread whose handler waits for its own.
-pub(crate) fn send_at(blocked: u64, is_own: bool) -> bool {
+/// Sends its signals to the thread that the handler of the preemption signal has interrupted. The kernel
+/// calls their handlers when this handler returns. Returns `true` if there were any. A thread in this crate's
+/// code may have its locks. It is left alone, for a while: it may also wait there for a thread whose handler
+/// waits for its own.
+pub(crate) fn send_at(at: &mut Interrupted<'_>) -> bool {
     let Some(own) = own_in_handler() else { return false };
+    let (blocked, is_own) = (at.mask().bits(), at.in_own_library());
     if blocked & preempt::signal_bit() != 0 {
         // It is let through in `suspended` alone. It has ended that, and no handler has.
         own.change(DISTURBED, true);
@@ -300,7 +337,12 @@ pub(crate) fn send_at(blocked: u64, is_own: bool) -> bool {
     // Acquire: pairs with `tell`.
     own.word.fetch_and(!POKED, Ordering::Acquire);
     let before = own.signals();
-    own.send_here(!held);
+    let ran = own.send_here(!held);
+    // Relaxed: see `tell`.
+    let [sp, pc] = [&own.call.sp, &own.call.pc].map(|place| place.swap(0, Ordering::Relaxed));
+    if ran.ending {
+        at.end_call(sp, pc);
+    }
     before & !held != 0
 }
 
@@ -328,13 +370,16 @@ pub(crate) fn wait_for(set: &sigset_t, info: *mut siginfo_t, mut call: impl FnMu
 }
 
 /// Suspends the running thread by `suspend`, with other signals blocked than usually, until a handler has
-/// run. `mask` is what is blocked meanwhile. `suspend` returns when it has run, or for the preemption signal.
+/// run. `mask` is what is blocked meanwhile. `suspend` returns when it has run, or for the preemption signal,
+/// or for another reason. What was not handled then waits for the thread again.
 pub(crate) fn suspended(mask: u64, mut suspend: impl FnMut() -> c_int) -> c_int {
     let Some(own) = own().filter(|own| !own.is_kernel) else { return suspend() };
     let before = SignalMask::of_caller();
     SignalMask::asynchronous().adopt();
     own.pending.await_these(!mask);
+    let mut sent = 0;
     let result = loop {
+        sent |= own.signals() & !mask;
         own.send_here(!mask);
         own.change(DISTURBED, false);
         let result = suspend();
@@ -343,8 +388,35 @@ pub(crate) fn suspended(mask: u64, mut suspend: impl FnMut() -> c_int) -> c_int 
         }
     };
     own.pending.await_these(0);
+    take_kernels(sent & before.bits(), |info| {
+        // SAFETY: signals with that code have the field.
+        let value = (info.si_code == libc::SI_QUEUE).then(|| unsafe { info.si_value() });
+        let _ = own.add_signal(info.si_signo, value.map(|value| value.sival_ptr.expose_provenance()));
+    });
     before.adopt();
     result
+}
+
+/// Takes the signals of a set that wait for the calling kernel thread alone, which blocks them. (The kernel
+/// takes a thread's own before the process's.) Async-signal-safe if `take` is.
+pub(crate) fn take_kernels(of: u64, mut take: impl FnMut(&siginfo_t)) {
+    // SAFETY: plain data.
+    let mut set: sigset_t = unsafe { mem::zeroed() };
+    // SAFETY: plain data.
+    let mut info: siginfo_t = unsafe { mem::zeroed() };
+    // SAFETY: a place for a set.
+    unsafe { next::sigpending(&raw mut set) };
+    let now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    while bits(&set) & of != 0 {
+        let own = task_state::own_signals().unwrap_or(0) & of;
+        // SAFETY: a set begins with the kernel's eight bytes.
+        unsafe { (&raw mut set).cast::<u64>().write(own & own.wrapping_neg()) };
+        // SAFETY: a set, a place and a time.
+        if own == 0 || unsafe { next::sigtimedwait(&raw const set, &raw mut info, &raw const now) } < 0 {
+            return;
+        }
+        take(&info);
+    }
 }
 
 /// Forgets what the parent knows of signals for its threads, in the child of a fork.

@@ -381,10 +381,21 @@ pub(crate) unsafe extern "C" fn begin(arg: usize, data: *mut ()) -> ! {
     // Held until the block is renewed.
     std::mem::forget(NoPreempt::hold());
     me.ends.set(true);
+    if me.blocking.get() > 0 {
+        end_regions(scheduler, me);
+    }
     let detached = me.core.finish_with(|awaiter| end_awaited(me, awaiter));
     let tag = if detached { end_detached(me, unclaimed) } else { ENDED };
     // What is left of the thread is its context and the flag. It is not used again before the flag is clear.
     scheduler.leave_for_good(me, tag)
+}
+
+/// Ends the regions that announced blocking, and that the thread has left by a jump out of a handler of a
+/// signal. Otherwise its LWP would count as a spare, and have a slot.
+#[cold]
+fn end_regions(scheduler: &'static Scheduler, me: &'static Green) {
+    let _ = scheduler.suspend_region(me);
+    me.blocking.set(0);
 }
 
 /// Ends a thread that forked, in the child. The process ends with the last thread of the program.

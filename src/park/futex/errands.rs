@@ -15,10 +15,14 @@
 //! **Proof** that no errand is lost. What says that it is in the list changes by read-modify-writes alone. So
 //! one of the two comes first. If the thread does, the helper reads what it has written before. Otherwise
 //! the thread puts the errand into the list again.
+//!
+//! **What the helper may not do itself**, because that takes memory, it leaves to other threads by a second
+//! list. One such thing is to free what an errand is about. The helper gives up a share of that each time. So
+//! errands count how often they were left. The thread that takes the list has as many shares.
 
 use std::ptr;
 
-use crate::shim::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+use crate::shim::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 use crate::shim::futex;
 use crate::time::Moment;
 
@@ -26,12 +30,13 @@ use crate::time::Moment;
 #[derive(Debug)]
 pub(crate) struct Errand {
     next: AtomicPtr<Errand>,
-    is_left: AtomicBool,
+    /// How often it was left since it was taken from the list; 0: it is not there.
+    times: AtomicUsize,
 }
 
 impl Errand {
     pub(crate) fn new() -> Self {
-        Self { next: AtomicPtr::new(ptr::null_mut()), is_left: AtomicBool::new(false) }
+        Self { next: AtomicPtr::new(ptr::null_mut()), times: AtomicUsize::new(0) }
     }
 }
 
@@ -59,10 +64,15 @@ impl Errands {
     /// Does so without the bell: the helper itself is to run it once more, later.
     pub(crate) fn leave_for_later(&self, errand: &Errand, keep: impl FnOnce()) {
         // Both orders: see the proof.
-        if !errand.is_left.swap(true, Ordering::AcqRel) {
+        if errand.times.fetch_add(1, Ordering::AcqRel) == 0 {
             keep();
             self.put(errand);
         }
+    }
+
+    /// Leaves an errand to other threads, with a share of what it is about. Without the bell.
+    pub(crate) fn give_up(&self, errand: &Errand) {
+        self.leave_for_later(errand, || ());
     }
 
     /// Puts an errand into the list.
@@ -81,9 +91,9 @@ impl Errands {
         }
     }
 
-    /// Gives all that was left to `run`, the last first. Returns what [`sleep`](Self::sleep) needs. Called by
-    /// one thread at a time.
-    pub(crate) fn serve(&self, mut run: impl FnMut(*const Errand)) -> u32 {
+    /// Gives all that was left to `run`, the last first, and how often it was left. Returns what
+    /// [`sleep`](Self::sleep) needs.
+    pub(crate) fn serve(&self, mut run: impl FnMut(*const Errand, usize)) -> u32 {
         // Acquire: the list is looked at afterwards.
         let rung = self.rung.load(Ordering::Acquire);
         // Acquire: pairs with the release of `put`.
@@ -93,8 +103,8 @@ impl Errands {
             // Relaxed: ordered by the swap above.
             let next = errand.next.load(Ordering::Relaxed);
             // Both orders: see the proof.
-            errand.is_left.swap(false, Ordering::AcqRel);
-            run(at);
+            let times = errand.times.swap(0, Ordering::AcqRel);
+            run(at, times);
             at = next;
         }
         rung
@@ -125,22 +135,22 @@ mod tests {
             errands.leave(errand, || kept += 1);
         }
         let mut run = Vec::new();
-        let rung = errands.serve(|errand| run.push(errand));
-        assert_eq!((kept, run, rung), (2, vec![ptr::from_ref(&two), ptr::from_ref(&one)], 3));
+        let rung = errands.serve(|errand, times| run.push((errand, times)));
+        assert_eq!((kept, run, rung), (2, vec![(ptr::from_ref(&two), 1), (ptr::from_ref(&one), 2)], 3));
         errands.leave(&two, || kept += 1);
         // It has been rung since.
         errands.sleep(rung, None);
-        errands.serve(|errand| assert!(ptr::eq(errand, &two)));
+        errands.serve(|errand, _| assert!(ptr::eq(errand, &two)));
         assert_eq!(kept, 3);
         // The bell is silent.
         for _ in 0..2 {
             errands.leave_for_later(&two, || kept += 1);
         }
         let mut run = 0;
-        assert_eq!((errands.serve(|_| run += 1), run, kept), (4, 1, 4));
+        assert_eq!((errands.serve(|_, times| run += times), run, kept), (4, 2, 4));
         errands.leave(&one, || ());
         errands.forget();
-        errands.serve(|_| unreachable!("it was forgotten"));
+        errands.serve(|_, _| unreachable!("it was forgotten"));
     }
 }
 

@@ -25,6 +25,16 @@ pub(super) fn registers(context: &ucontext_t) -> Registers {
 /// `svc #0`.
 pub(super) const SYSTEM_CALL: &[u8] = &0xD400_0001_u32.to_le_bytes();
 
+/// Returns the number of the system call that is about to begin again, and its second argument.
+pub(super) fn call(context: &ucontext_t) -> (i64, usize) {
+    (context.uc_mcontext.regs[8].cast_signed(), context.uc_mcontext.regs[1] as usize)
+}
+
+/// Makes `result` that of a system call.
+pub(super) fn set_result(context: &mut ucontext_t, result: i64) {
+    context.uc_mcontext.regs[0] = result.cast_unsigned();
+}
+
 pub(super) fn go_on_at(context: &mut ucontext_t, sp: usize, pc: usize) {
     context.uc_mcontext.sp = sp as u64;
     context.uc_mcontext.pc = pc as u64;

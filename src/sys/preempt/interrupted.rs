@@ -80,6 +80,18 @@ impl<'a> Interrupted<'a> {
         unsafe { slice::from_raw_parts(at, frame::SYSTEM_CALL.len()) == frame::SYSTEM_CALL }
     }
 
+    /// Ends the system call that is about to begin again, as a handler without `SA_RESTART` would have ended
+    /// it (`EINTR`). `sp` and `pc` are those of a call in which the kernel has said that the code sleeps.
+    /// Does nothing if the code stands elsewhere, or if Linux lets no handler end this call.
+    #[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
+    pub(crate) fn end_call(&mut self, sp: usize, pc: usize) {
+        let is_there = self.sp() == sp && self.pc() + frame::SYSTEM_CALL.len() == pc;
+        if is_there && ends(frame::call(self.context)) {
+            frame::set_result(self.context, -i64::from(libc::EINTR));
+            frame::go_on_at(self.context, sp, pc);
+        }
+    }
+
     /// Returns the state on which saving depends besides, in the form that `arch::inject` wants.
     pub(crate) fn machine_state(&self) -> u64 {
         frame::machine_state(self.context)
@@ -173,5 +185,50 @@ impl<'a> Interrupted<'a> {
         // SAFETY: the caller's contract.
         unsafe { change(&mut sp, &mut pc, self.machine_state()) };
         frame::go_on_at(self.context, sp, pc);
+    }
+}
+
+/// Returns `true` if a handler without `SA_RESTART` ends a system call, and one with that does not
+/// (`signal(7)`). It has this number and this second argument. Calls of other kinds either never begin again,
+/// or always (`clone`).
+#[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
+fn ends((number, second): (i64, usize)) -> bool {
+    match number {
+        // Not calls that take a lock in the name of the kernel thread.
+        libc::SYS_futex => {
+            matches!(second as libc::c_int & libc::FUTEX_CMD_MASK, libc::FUTEX_WAIT | libc::FUTEX_WAIT_BITSET)
+        }
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_open | libc::SYS_creat => true,
+        libc::SYS_openat
+        | libc::SYS_openat2
+        | libc::SYS_read
+        | libc::SYS_readv
+        | libc::SYS_preadv2
+        | libc::SYS_write
+        | libc::SYS_writev
+        | libc::SYS_pwritev2
+        | libc::SYS_sendfile
+        | libc::SYS_splice
+        | libc::SYS_tee
+        | libc::SYS_vmsplice
+        | libc::SYS_ioctl
+        | libc::SYS_flock
+        | libc::SYS_fcntl
+        | libc::SYS_wait4
+        | libc::SYS_waitid
+        | libc::SYS_accept
+        | libc::SYS_accept4
+        | libc::SYS_connect
+        | libc::SYS_recvfrom
+        | libc::SYS_recvmsg
+        | libc::SYS_recvmmsg
+        | libc::SYS_sendto
+        | libc::SYS_sendmsg
+        | libc::SYS_sendmmsg
+        | libc::SYS_mq_timedreceive
+        | libc::SYS_mq_timedsend
+        | libc::SYS_getrandom => true,
+        _ => false,
     }
 }

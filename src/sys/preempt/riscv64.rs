@@ -30,6 +30,16 @@ pub(super) fn registers(context: &ucontext_t) -> Registers {
 /// `ecall`.
 pub(super) const SYSTEM_CALL: &[u8] = &0x0000_0073_u32.to_le_bytes();
 
+/// Returns the number of the system call that is about to begin again (`a7`), and its second argument.
+pub(super) fn call(context: &ucontext_t) -> (i64, usize) {
+    (context.uc_mcontext.__gregs[17].cast_signed(), context.uc_mcontext.__gregs[11] as usize)
+}
+
+/// Makes `result` that of a system call (`a0`).
+pub(super) fn set_result(context: &mut ucontext_t, result: i64) {
+    context.uc_mcontext.__gregs[10] = result.cast_unsigned();
+}
+
 pub(super) fn go_on_at(context: &mut ucontext_t, sp: usize, pc: usize) {
     context.uc_mcontext.__gregs[SP] = sp as u64;
     context.uc_mcontext.__gregs[PC] = pc as u64;

@@ -38,6 +38,19 @@ pub(super) fn go_on_at(context: &mut ucontext_t, sp: usize, pc: usize) {
 /// `syscall`.
 pub(super) const SYSTEM_CALL: &[u8] = &[0x0F, 0x05];
 
+/// Returns the number of the system call that is about to begin again, and its second argument.
+pub(super) fn call(context: &ucontext_t) -> (i64, usize) {
+    (
+        context.uc_mcontext.gregs[libc::REG_RAX as usize],
+        context.uc_mcontext.gregs[libc::REG_RSI as usize] as usize,
+    )
+}
+
+/// Makes `result` that of a system call.
+pub(super) fn set_result(context: &mut ucontext_t, result: i64) {
+    context.uc_mcontext.gregs[libc::REG_RAX as usize] = result;
+}
+
 /// Returns `true` if the processor ran 64-bit code, and was not single-stepping. A process's other code
 /// segments are for 32-bit code, which cannot run ours.
 pub(super) fn is_ordinary(context: &ucontext_t) -> bool {

@@ -1,5 +1,6 @@
 //! Errands that are left while the helper runs. Negative twins ring too early, look at the bell too late, or
 //! say too late that an errand is not in the list. One does not ring for an errand that the helper has kept.
+//! One loses a share, because it counts in two steps.
 
 use std::ptr;
 use std::sync::Arc;
@@ -22,9 +23,9 @@ impl Shared {
         let shared = Self { errands: Errands::new(), errand: Errand::new(), asked: AtomicU32::new(0) };
         // Creates all of loom's objects before the threads start.
         assert_eq!(shared.asked.load(Ordering::Relaxed), 0);
-        assert!(!shared.errand.is_left.load(Ordering::Relaxed));
+        assert_eq!(shared.errand.times.load(Ordering::Relaxed), 0);
         assert!(shared.errand.next.load(Ordering::Relaxed).is_null());
-        assert_eq!(shared.errands.serve(|_| unreachable!("nothing was left")), 0);
+        assert_eq!(shared.errands.serve(|_, _| unreachable!("nothing was left")), 0);
         Arc::new(shared)
     }
 }
@@ -32,7 +33,7 @@ impl Shared {
 type Serve = fn(&Errands, &mut dyn FnMut()) -> u32;
 
 fn serve(errands: &Errands, run: &mut dyn FnMut()) -> u32 {
-    errands.serve(|_| run())
+    errands.serve(|_, _| run())
 }
 
 /// Models two threads that leave the same errand, and the helper.
@@ -71,7 +72,7 @@ fn what_is_left_is_seen_to() {
 #[should_panic(expected = "deadlock")]
 fn negative_rung_before_it_was_left() {
     let leave = |errands: &Errands, errand: &Errand| {
-        if !errand.is_left.swap(true, Ordering::AcqRel) {
+        if errand.times.fetch_add(1, Ordering::AcqRel) == 0 {
             errands.rung.fetch_add(1, Ordering::Release);
             futex::wake(&errands.rung, 1);
             errands.put(errand);
@@ -84,7 +85,7 @@ fn negative_rung_before_it_was_left() {
 #[should_panic(expected = "deadlock")]
 fn negative_left_unordered() {
     let leave = |errands: &Errands, errand: &Errand| {
-        if !errand.is_left.swap(true, Ordering::Relaxed) {
+        if errand.times.fetch_add(1, Ordering::Relaxed) == 0 {
             errands.put(errand);
             errands.rung.fetch_add(1, Ordering::Release);
             futex::wake(&errands.rung, 1);
@@ -114,7 +115,7 @@ fn negative_taken_back_too_late() {
         // SAFETY: null, or the model's only errand.
         if let Some(errand) = unsafe { at.as_ref() } {
             run();
-            errand.is_left.swap(false, Ordering::AcqRel);
+            errand.times.swap(0, Ordering::AcqRel);
         }
         rung
     };
@@ -134,7 +135,7 @@ fn one_for_later(leave: fn(&Errands, &Errand)) {
         });
         loop {
             let mut seen = 0;
-            let rung = shared.errands.serve(|_| seen = shared.asked.load(Ordering::Relaxed));
+            let rung = shared.errands.serve(|_, _| seen = shared.asked.load(Ordering::Relaxed));
             if seen == 1 {
                 break;
             }
@@ -155,10 +156,46 @@ fn what_is_kept_for_later_is_seen_to_at_once() {
 #[should_panic(expected = "deadlock")]
 fn negative_no_bell_for_what_is_kept() {
     one_for_later(|errands, errand| {
-        if !errand.is_left.swap(true, Ordering::AcqRel) {
+        if errand.times.fetch_add(1, Ordering::AcqRel) == 0 {
             errands.put(errand);
             errands.rung.fetch_add(1, Ordering::Release);
             futex::wake(&errands.rung, 1);
         }
+    });
+}
+
+/// Models a helper that gives up shares of what an errand is about, while another thread takes them.
+fn shares(take: fn(&Errands) -> usize) {
+    model(move || {
+        let shared = Shared::new();
+        let taker = spawn_with(shared.clone(), move |shared| take(&shared.errands));
+        for _ in 0..2 {
+            shared.errands.give_up(&shared.errand);
+        }
+        let taken = taker.join().unwrap();
+        assert_eq!(taken + take(&shared.errands), 2, "a share is lost");
+    });
+}
+
+#[test]
+fn what_is_given_up_is_taken() {
+    shares(|errands| {
+        let mut taken = 0;
+        errands.serve(|_, times| taken += times);
+        taken
+    });
+}
+
+#[test]
+#[should_panic(expected = "a share is lost")]
+fn negative_counted_in_two_steps() {
+    shares(|errands| {
+        let at = errands.first.swap(ptr::null_mut(), Ordering::Acquire);
+        // SAFETY: null, or the model's only errand.
+        unsafe { at.as_ref() }.map_or(0, |errand| {
+            let taken = errand.times.load(Ordering::Acquire);
+            errand.times.store(0, Ordering::Release);
+            taken
+        })
     });
 }
