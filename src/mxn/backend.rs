@@ -264,13 +264,13 @@ impl Backend for Scheduler {
 
 /// A thread was in a region that announced blocking when it went to sleep itself.
 #[must_use]
-struct Suspended(bool);
+pub(super) struct Suspended(bool);
 
 impl Scheduler {
     /// Ends a region for a thread that sleeps or yields after all. The LWP needs its slot back, or goes
     /// without.
     #[inline]
-    fn suspend_region(&'static self, green: &'static Green) -> Suspended {
+    pub(super) fn suspend_region(&'static self, green: &'static Green) -> Suspended {
         let inside = green.blocking.get() > 0;
         if inside {
             // Lost or not, the next dispatch looks at the slot.
