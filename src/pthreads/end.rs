@@ -2,7 +2,7 @@
 //! it.
 
 use std::ffi::{c_int, c_void};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 use libc::{clockid_t, pthread_t, timespec};
 
@@ -15,7 +15,7 @@ use crate::park::futex::{self, NotWoken};
 use crate::park::wait::{Wait, WaitError};
 use crate::sys::kthread::{self, SignalMask};
 use crate::sys::moment::Moment;
-use crate::sys::next;
+use crate::sys::{fork, next};
 
 /// Joins the thread of `record`, as `wait` says, and stores its value.
 ///
@@ -250,6 +250,13 @@ pub(super) fn is_main() -> bool {
     record::was_any() && start::is_default() && kthread::gettid() == unsafe { libc::getpid() }
 }
 
+/// Returns `true` on the thread that a child began with. To the C library, it is a thread as others. So the
+/// helpers of this crate, which it counts, would keep the child.
+pub(super) fn is_survivor() -> bool {
+    // SAFETY: no arguments.
+    start::is_default() && fork::is_child() && kthread::gettid() == unsafe { libc::getpid() }
+}
+
 /// Ends the program after its last thread. What the main thread has pushed by `pthread_cleanup_push` may be
 /// what the others wait for, so another thread calls this. Signals come to the program while it ends, unless
 /// `mask` has them.
@@ -263,6 +270,15 @@ fn end_with_the_last(mask: SignalMask) {
 /// Lets the program end with its last thread, which may be the running one, the main thread. LWPs are none of
 /// the program's.
 pub(super) fn main_ends() {
+    /// The process whose main thread has been here: `pthread_exit` may have called this.
+    static ENDS: AtomicI32 = AtomicI32::new(0);
+    // Relaxed: the main thread alone is here.
+    // SAFETY: no arguments.
+    let this = unsafe { libc::getpid() };
+    if ENDS.swap(this, Ordering::Relaxed) == this {
+        return;
+    }
+    record::begin_process();
     if !record::is_counted() {
         record::count();
         record::begin_kernel();

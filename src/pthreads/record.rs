@@ -211,6 +211,12 @@ fn process() -> i32 {
 
 /// Counts a thread that is about to start.
 pub(super) fn count() {
+    begin_process();
+    ALIVE.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Forgets the threads of a parent process. The running one is still counted, if it was.
+pub(super) fn begin_process() {
     let here = process();
     // Relaxed: a fork has one thread.
     if PROCESS.swap(here, Ordering::Relaxed) != here {
@@ -220,7 +226,6 @@ pub(super) fn count() {
             set_value(MAIN);
         }
     }
-    ALIVE.fetch_add(1, Ordering::Relaxed);
 }
 
 /// Returns `true` if the running thread was counted, and not counted off, in this process or in the parent.
@@ -326,6 +331,11 @@ unsafe extern "C" fn end(share: *mut c_void) {
     if share.cast_const() == MAIN {
         super::end::main_ends();
         return end_kernel(1);
+    }
+    if share.cast_const() == KERNEL && super::end::is_survivor() {
+        // It is counted.
+        set_value(KERNEL);
+        super::end::main_ends();
     }
     if share.addr() <= ROUNDS as usize {
         return end_kernel(share.addr());

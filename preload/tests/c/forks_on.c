@@ -3,17 +3,21 @@
  * thread, with 0, as any program does.
  */
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 static int opened[2];
+static sem_t begun;
 
 static void *works(void *argument)
 {
     char byte;
 
+    usleep(10000);
+    sem_post(&begun);
     /* Until the thread that forked has left, and a moment more. */
     if (read(opened[0], &byte, 1) != 1)
         abort();
@@ -47,6 +51,10 @@ static void *forks(void *argument)
     for (int i = 0; i < 3; i++)
         if (pthread_create(&thread, NULL, works, NULL) != 0)
             abort();
+    /* Whatever the library starts for a wait does not keep the child. */
+    for (int i = 0; i < 3; i++)
+        while (sem_wait(&begun) != 0)
+            ;
     if (argument)
         pthread_exit(argument);
     return argument;
@@ -58,6 +66,7 @@ int main(void)
     void *ways[] = { NULL, &thread };
 
     setvbuf(stdout, NULL, _IONBF, 0);
+    sem_init(&begun, 0, 0);
     for (int i = 0; i < 2; i++)
         if (pthread_create(&thread, NULL, forks, ways[i]) != 0 || pthread_join(thread, NULL) != 0)
             abort();
