@@ -73,7 +73,6 @@ pub(crate) fn grow_hash(_slots: u32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     include!("futex_tests.rs");
 
