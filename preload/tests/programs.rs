@@ -220,10 +220,21 @@ fn threads_free_their_alternate_stacks() {
     says_ok("altstacks");
 }
 
-/// The program ended, with this crate's words, before its handler was asked.
+/// The program ended, with this crate's words, before its handler was asked. Later, a handler jumped out of a
+/// function of this crate, which had begun a switch. An ended thread was mounted.
 #[test]
 fn a_program_handles_overflows_of_its_stacks() {
     says_ok("overflows");
+    let Some(program) = compile("overflows") else { return };
+    let mut command = on(Some("mxn"), &program);
+    command.arg("yields").stdout(Stdio::piped()).stderr(Stdio::piped());
+    let output = wait(command.spawn().expect("a child"), "overflows in calls");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success() || said.contains("has overflowed its stack"),
+        "{}: {said}",
+        output.status
+    );
 }
 
 /// Apache's module `mpm_worker` does so: it did not end.
