@@ -237,15 +237,18 @@ fn a_program_handles_overflows_of_its_stacks() {
     );
 }
 
-/// Apache's module `mpm_worker` does so: it did not end.
+/// Apache's module `mpm_worker` does so: it did not end. Later, a plugin that is loaded after the first thread
+/// sent signals to nowhere, once another thread had been asked to end.
 #[test]
 fn a_plugin_sends_a_signal_to_one_thread() {
     let Some(plugin) = compile_with("plugin", &["-shared", "-fPIC"]) else { return };
     let Some(program) = compile("plugins") else { return };
     for model in [None, Some(MODELS[0]), Some(MODELS[1])] {
-        let mut command = on(model, &program);
-        command.arg(&plugin);
-        assert_eq!(run(command, &format!("plugins, {model:?}")), b"ok\n", "{model:?}");
+        for late in [None, Some("late")] {
+            let mut command = on(model, &program);
+            command.arg(&plugin).args(late);
+            assert_eq!(run(command, &format!("plugins, {model:?}, {late:?}")), b"ok\n", "{model:?}");
+        }
     }
 }
 
