@@ -85,7 +85,7 @@
 //! | `pthread_getcpuclockid` | `ENOENT` |
 //! | the signal mask | as always. If `siglongjmp` or `setcontext` restores another than the thread's last, that is not seen |
 //! | `sigaltstack` | is noted; handlers run on the alternate stack of the LWP, which has 256 KiB |
-//! | an overflow of its stack | goes to a handler of SIGSEGV, if a finished program has one |
+//! | an overflow of its stack | goes to a handler of SIGSEGV, if a finished program has one; in a function of this crate, it ends the process |
 //! | a signal for the process | if all threads of a finished program block it, it waits (`sigwait`) |
 //! | a signal that a thread has blocked, and sends to itself by `raise` | waits on its LWP |
 //! | a handler of a signal | may run on an LWP that runs no thread, with thread-locals of its own, if any thread does not block the signal |

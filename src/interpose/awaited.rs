@@ -7,9 +7,8 @@ use std::ptr;
 
 use libc::{siginfo_t, sigset_t, timespec};
 
-use super::announced::announced_point;
 use super::caller::{announced, duration};
-use super::cancel::{self, in_call};
+use super::cancel::{self, in_call, point};
 use crate::sys::kthread::SignalMask;
 use crate::sys::next::{self, errno};
 use crate::sys::preempt;
@@ -52,7 +51,7 @@ unsafe fn wait_by(
     // SAFETY: the caller's promise.
     let mut kernel = || in_call(|| unsafe { next::sigtimedwait(set, info, still()) });
     // SAFETY: the caller's set.
-    announced_point(|| cancel::wait_for(unsafe { &*set }, info, &mut kernel))
+    point(|| announced(|| cancel::wait_for(unsafe { &*set }, info, &mut kernel)))
 }
 
 /// See `sigwait(3)`.
@@ -111,10 +110,10 @@ pub(super) fn with_mask(bits: u64, mut call: impl FnMut(*const sigset_t) -> c_in
     cancel::suspended(bits, &mut kernel)
 }
 
-/// Suspends the running thread, which is green, until a handler has run.
+/// Suspends the running thread, which is green, or was until it forked, until a handler has run.
 fn suspend(bits: u64) -> c_int {
     // SAFETY: a set.
-    announced_point(|| with_mask(bits, |mask| unsafe { next::sigsuspend(mask) }))
+    point(|| announced(|| with_mask(bits, |mask| unsafe { next::sigsuspend(mask) })))
 }
 
 /// See `sigsuspend(2)`.

@@ -43,7 +43,8 @@ unsafe extern "C" fn sigaltstack(new: *const stack_t, old: *mut stack_t) -> c_in
         return -1;
     }
     let in_use = lwps.ss_flags & libc::SS_ONSTACK;
-    let before = OWN.get().map_or(lwps, |own| stack_t { ss_flags: own.ss_flags | in_use, ..own });
+    // In a handler, it is the one on which that runs.
+    let before = OWN.get().filter(|_| in_use == 0).unwrap_or(lwps);
     // SAFETY: null, or the caller's stack.
     if let Some(&new) = unsafe { new.as_ref() } {
         if in_use != 0 {

@@ -10,7 +10,8 @@
 //! the preemption signal ends them, and that does not look for a request (`interpose/cancel.rs`).
 //!
 //! There is a helper in finished programs that mention these functions, or once a thread was asked to end.
-//! Without one, a signal for another thread goes to the process.
+//! Where no object mentions them in time, waits do not listen, and a signal for another thread goes to the
+//! process.
 
 use std::ffi::c_int;
 use std::mem;
@@ -153,10 +154,10 @@ fn send(record: &Record, signal: c_int, value: Option<usize>) -> Result<(), c_in
     Ok(())
 }
 
-/// Returns `true` if this process has a helper.
+/// Returns `true` if this process has a helper, and waits listen to it.
 fn is_helped() -> bool {
     // Relaxed: see `help`.
-    HELPED.load(Ordering::Relaxed) == std::process::id()
+    cancel::are_signals_used() && HELPED.load(Ordering::Relaxed) == std::process::id()
 }
 
 /// Sends a signal to the process.

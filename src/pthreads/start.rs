@@ -188,7 +188,7 @@ static BY_DEFAULT: AtomicBool = AtomicBool::new(false);
 /// program starts.
 pub fn are_green() {
     BY_DEFAULT.store(true, Ordering::Relaxed);
-    sigstack::leave_to_program();
+    sigstack::leave_to_program(may_lock);
     // See `start_kernel`.
     current::current();
     kernel::begin();

@@ -95,6 +95,13 @@ pub(crate) fn answer(context: &mut libc::ucontext_t, load: usize, failed: usize)
     stands_there
 }
 
+/// Returns `true` if a signal stopped code of this crate, where that is no part of the main program.
+/// Async-signal-safe.
+#[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
+pub(crate) fn is_in_own_library(context: &libc::ucontext_t) -> bool {
+    text::in_own_library(frame::pc(context))
+}
+
 /// All signals but those that faults raise.
 const ASYNCHRONOUS: u64 = {
     let (mut set, mut at) = (u64::MAX, 0);

@@ -32,6 +32,12 @@ pub(crate) fn answer(_context: &mut libc::ucontext_t, _load: usize, _failed: usi
     false
 }
 
+/// Returns `false`: no frame is known.
+#[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
+pub(crate) fn is_in_own_library(_context: &libc::ucontext_t) -> bool {
+    false
+}
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Mask(());
 

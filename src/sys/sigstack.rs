@@ -15,7 +15,6 @@ use std::io;
 use std::mem;
 use std::ops::Range;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::bytes::Bytes;
 use super::mmap::{Guard, Mapping, page_size};
@@ -107,14 +106,23 @@ pub(crate) fn explain_with(explain: Explain) {
     let _ = EXPLAIN.set(explain);
 }
 
-/// A handler that the program has installed is told of overflows of green threads, too.
-static PROGRAM_IS_TOLD: AtomicBool = AtomicBool::new(false);
-
-/// Leaves overflows to handlers that the program has installed. Process-wide. Called before it starts.
+/// Returns `true` if the running thread has nothing that a jump out of a handler would leave behind.
 #[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
-pub(crate) fn leave_to_program() {
-    // Relaxed: there is no other thread.
-    PROGRAM_IS_TOLD.store(true, Ordering::Relaxed);
+static MAY_BE_LEFT: OnceLock<fn() -> bool> = OnceLock::new();
+
+/// Leaves overflows to handlers that the program has installed, where `may_be_left`. Such a handler may jump
+/// out of the code that has overflowed. This crate's own is not left so, as it may have locks. Process-wide.
+#[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
+pub(crate) fn leave_to_program(may_be_left: fn() -> bool) {
+    MAY_BE_LEFT.get_or_init(|| may_be_left);
+}
+
+/// Returns `true` if a handler of the program gets an overflow of the code that was stopped there.
+#[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
+fn is_left_to_program(signal: libc::c_int, context: &libc::ucontext_t) -> bool {
+    MAY_BE_LEFT.get().is_some_and(|may_be_left| may_be_left())
+        && previous(signal).is_some_and(sigaction::is_handler)
+        && !super::preempt::is_in_own_library(context)
 }
 
 /// The instruction whose faults are answered, and where it goes on then.
@@ -213,11 +221,16 @@ extern "C-unwind" fn on_fault(signal: libc::c_int, info: *mut libc::siginfo_t, c
     {
         return;
     }
+    #[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
+    // SAFETY: the kernel passes a complete context.
+    let is_programs = is_left_to_program(signal, unsafe { &*context.cast() });
+    #[cfg(not(all(feature = "interpose", target_os = "linux", target_env = "gnu")))]
+    let is_programs = false;
     // SAFETY: the field is there for faults, and ignored otherwise.
     let fault = unsafe { what.si_addr() }.addr();
     if !by_a_process
         && let Some(overflow) = explain(fault)
-        && !(PROGRAM_IS_TOLD.load(Ordering::Relaxed) && previous(signal).is_some_and(sigaction::is_handler))
+        && !is_programs
     {
         overflow.die();
     }

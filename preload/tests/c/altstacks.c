@@ -16,7 +16,8 @@ static void on_signal(int signal)
     stack_t own;
 
     (void)signal;
-    CHECK(sigaltstack(NULL, &own) == 0 && own.ss_flags & SS_ONSTACK);
+    CHECK(sigaltstack(NULL, &own) == 0 && own.ss_flags == SS_ONSTACK);
+    CHECK((char *)&own >= (char *)own.ss_sp && (char *)&own < (char *)own.ss_sp + own.ss_size);
     CHECK(sigaltstack(&own, NULL) == -1);
     handled++;
 }

@@ -1,6 +1,6 @@
 /*
- * A thread forks, starts threads in the child, and leaves: it returns, or exits. The child ends with its last
- * thread, with 0, as any program does.
+ * A thread forks, starts threads in the child, and leaves: it returns, or exits, or asks itself to end. The
+ * child ends with its last thread, with 0, as any program does.
  */
 #include <pthread.h>
 #include <semaphore.h>
@@ -55,6 +55,11 @@ static void *forks(void *argument)
     for (int i = 0; i < 3; i++)
         while (sem_wait(&begun) != 0)
             ;
+    if (argument == &begun) {
+        pthread_cancel(pthread_self());
+        for (;;)
+            pause();
+    }
     if (argument)
         pthread_exit(argument);
     return argument;
@@ -63,11 +68,11 @@ static void *forks(void *argument)
 int main(void)
 {
     pthread_t thread;
-    void *ways[] = { NULL, &thread };
+    void *ways[] = { NULL, &thread, &begun };
 
     setvbuf(stdout, NULL, _IONBF, 0);
     sem_init(&begun, 0, 0);
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 3; i++)
         if (pthread_create(&thread, NULL, forks, ways[i]) != 0 || pthread_join(thread, NULL) != 0)
             abort();
     return 0;

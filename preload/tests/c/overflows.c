@@ -1,8 +1,10 @@
 /*
- * Threads overflow their stacks, and a handler of the program's jumps back. It prints "ok" at the end.
+ * Threads overflow their stacks, and a handler of the program's jumps back. It prints "ok" at the end. With an
+ * argument, a function of the library may be what overflows.
  */
 #include "signals.h"
 
+#include <sched.h>
 #include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +13,7 @@ enum { THREADS = 4, TIMES = 5, STACK = 64 * 1024 };
 
 static _Thread_local sigjmp_buf back;
 static _Thread_local volatile int overflows;
+static int yields;
 
 static void on_fault(int signal)
 {
@@ -24,6 +27,8 @@ static __attribute__((noinline)) int dig(int depth)
     volatile char frame[1000];
 
     memset((void *)frame, depth, sizeof frame);
+    if (yields)
+        sched_yield();
     return dig(depth + 1) + frame[depth % 1000];
 }
 
@@ -43,12 +48,14 @@ static void *digs(void *argument)
     return argument;
 }
 
-int main(void)
+int main(int count, char **arguments)
 {
     pthread_t threads[THREADS];
     pthread_attr_t attributes;
     struct sigaction action;
 
+    (void)arguments;
+    yields = count > 1;
     memset(&action, 0, sizeof action);
     action.sa_handler = on_fault;
     action.sa_flags = SA_ONSTACK;
