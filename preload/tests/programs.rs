@@ -196,6 +196,13 @@ fn a_signal_for_one_thread_ends_the_call_that_it_is_in() {
     says_ok("interrupted");
 }
 
+/// A collector stopped the main thread where that held a lock of this crate. Then it waited for other threads,
+/// which waited for that lock. Such a signal may only come where the thread holds none.
+#[test]
+fn a_kernel_thread_is_not_stopped_in_this_crates_locks() {
+    says_ok("stops_main");
+}
+
 /// The handler of such a signal ran in this crate's own handler, and left that by a jump.
 #[test]
 fn a_signal_that_faults_raise_may_be_sent_to_one_thread() {

@@ -8,6 +8,7 @@ use std::ptr;
 use libc::{siginfo_t, sigset_t, timespec};
 
 use super::caller::{announced, duration};
+use super::cancel::kernel::{pass_to_kernel, with_marker};
 use super::cancel::{self, in_call, point};
 use crate::sys::kthread::SignalMask;
 use crate::sys::next::{self, errno};
@@ -48,6 +49,7 @@ unsafe fn wait_by(
     info: *mut siginfo_t,
     mut still: impl FnMut() -> *const timespec,
 ) -> c_int {
+    pass_to_kernel();
     // SAFETY: the caller's promise.
     let mut kernel = || in_call(|| unsafe { next::sigtimedwait(set, info, still()) });
     // SAFETY: the caller's set.
@@ -124,7 +126,7 @@ fn suspend(bits: u64) -> c_int {
 pub(super) unsafe extern "C-unwind" fn sigsuspend(mask: *const sigset_t) -> c_int {
     if !cancel::has_signals() {
         // SAFETY: the caller's promise.
-        return announced(|| unsafe { next::sigsuspend(mask) });
+        return announced(|| with_marker(mask, |mask| unsafe { next::sigsuspend(mask) }));
     }
     // SAFETY: the caller's set, which begins with the kernel's eight bytes.
     suspend(unsafe { mask.cast::<u64>().read_unaligned() })
@@ -147,6 +149,7 @@ pub(super) extern "C-unwind" fn pause() -> c_int {
 /// As the C library's function.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn sigpending(set: *mut sigset_t) -> c_int {
+    pass_to_kernel();
     // SAFETY: the caller's promise.
     let code = unsafe { next::sigpending(set) };
     let own = cancel::own_signals();

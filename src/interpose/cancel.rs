@@ -51,8 +51,10 @@ use crate::sys::next;
 use crate::sys::{objects, tcb};
 
 mod jumps;
+pub(crate) mod kernel;
 mod points;
 mod signals;
+mod stands;
 mod values;
 
 pub(crate) use jumps::jumps;
@@ -85,7 +87,7 @@ const POKED: u32 = 32;
 const SURVIVES: u32 = 64;
 /// It has jumped (`longjmp`), perhaps out of a call of this crate.
 const JUMPED: u32 = 128;
-/// The preemption signal has ended its `sigsuspend`.
+/// The preemption signal has ended its `sigsuspend`; a kernel thread's `sigwait`.
 const DISTURBED: u32 = 256;
 
 /// `PTHREAD_CANCELED`.
@@ -151,6 +153,8 @@ pub(crate) struct Cancel {
     within: AtomicUsize,
     /// What a handler of a signal must know of a green thread, from its beginning.
     running: OnceLock<Running>,
+    /// The same of a kernel thread.
+    stands: OnceLock<stands::Stands>,
     /// The signals that wait for it.
     pending: Pending,
     /// They have ended its wait.
@@ -285,6 +289,7 @@ impl Cancel {
             is_kernel,
             within: AtomicUsize::new(0),
             running: OnceLock::new(),
+            stands: OnceLock::new(),
             pending: Pending::new(),
             nudged: AtomicBool::new(false),
             left_alone: AtomicU32::new(0),
@@ -297,9 +302,9 @@ impl Cancel {
         OWN.set(self);
         if is_used() {
             learn_distance();
-            if !self.is_kernel
-                && let Some(running) = Running::here()
-            {
+            if self.is_kernel {
+                let _ = self.stands.set(stands::Stands::here());
+            } else if let Some(running) = Running::here() {
                 let _ = self.running.set(running);
             }
         }
@@ -431,7 +436,7 @@ fn set(flag: u32, on: bool) -> Option<bool> {
 /// ended there; for the arguments, see [`Cancel::is_due_at`]. Also returns `true` if that is in a call of the
 /// C library, which may have changed the signal mask for a while. Async-signal-safe.
 pub(crate) fn due_at(is_library: bool, is_own: bool) -> Option<(ThreadRef, bool)> {
-    let own = own_in_handler().filter(|own| own.is_due_at(is_library, is_own))?;
+    let own = own_in_handler().filter(|own| !own.is_kernel && own.is_due_at(is_library, is_own))?;
     let running = own.running.get()?;
     // SAFETY: the thread that the handler has interrupted.
     let is_allowed = unsafe { running.count.is_zero() };

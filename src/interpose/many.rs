@@ -11,6 +11,7 @@ use libc::{epoll_event, fd_set, nfds_t, pollfd, sigset_t, timespec, timeval};
 
 use super::awaited::with_mask;
 use super::caller::{announced, duration, green};
+use super::cancel::kernel::with_marker;
 use super::cancel::{self, Ends, announced_call, point};
 use super::descriptor::{self, Direction, Ready, until_ready};
 use super::user_memory;
@@ -177,7 +178,7 @@ pub(super) unsafe extern "C-unwind" fn ppoll(
     mask: *const sigset_t,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    let plain = || unsafe { next::ppoll(fds, n, timeout, mask) };
+    let plain = || with_marker(mask, |mask| unsafe { next::ppoll(fds, n, timeout, mask) });
     let Some(me) = green() else { return plain() };
     point(|| {
         let wait = match limit(timeout) {
@@ -291,7 +292,8 @@ pub(super) unsafe extern "C-unwind" fn pselect(
     mask: *const sigset_t,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    let plain = || unsafe { next::pselect(n, read, write, except, timeout, mask) };
+    let call = |mask| unsafe { next::pselect(n, read, write, except, timeout, mask) };
+    let plain = || with_marker(mask, call);
     if green().is_none() {
         return plain();
     }
@@ -423,6 +425,7 @@ pub(super) unsafe extern "C-unwind" fn epoll_pwait(
             // SAFETY: the caller's set.
             unsafe { masked(mask, call) }
         }),
-        None => look(timeout),
+        // SAFETY: the caller's promise.
+        None => with_marker(mask, |mask| unsafe { next::epoll_pwait(set, to, n, timeout, mask) }),
     }
 }

@@ -43,6 +43,7 @@ use std::time::Duration;
 use super::backend::Backend;
 use super::core_pool::KernelThread;
 use super::current;
+use super::no_preempt;
 use super::observed;
 use super::reason::WaitReason;
 use super::sleep_word::Sleep;
@@ -96,7 +97,8 @@ impl Backend for KernelPark {
         }
         let mut deadline = deadline;
         while sleep.is_asleep() {
-            if mem::take(&mut is_late) || futex::wait(sleep.word(), committed, deadline) == Waited::TimedOut {
+            let wait = || futex::wait(sleep.word(), committed, deadline);
+            if mem::take(&mut is_late) || no_preempt::without(wait) == Waited::TimedOut {
                 if sleep.expire() {
                     break;
                 }

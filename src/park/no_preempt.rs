@@ -18,7 +18,8 @@
 //! **Protocol.** Each thread register has a count. Code of this crate that is in such a place runs under a
 //! [`NoPreempt`]. The handler runs on the same register, and does nothing while the count is not zero. The
 //! count of a thread that waits stays up until the thread runs again, so it need not be carried over a
-//! switch. For a kernel thread the count has no effect, but the code need not test what kind it is.
+//! switch. A kernel thread's count keeps signals from it that others send to it
+//! (`interpose/cancel/kernel.rs`), so it is zero while that thread [sleeps](without).
 //!
 //! Cost: an increment and a decrement of a thread-local. Neither is a read-modify-write between processors.
 
@@ -60,6 +61,14 @@ impl Drop for NoPreempt {
 /// Lowers the count that a forgotten [`NoPreempt`] has raised.
 pub(crate) fn lower() {
     drop(NoPreempt { _of_this_thread: PhantomData });
+}
+
+/// Runs `sleep` with a count of zero. Called by a kernel thread, which holds no lock.
+pub(crate) fn without<R>(sleep: impl FnOnce() -> R) -> R {
+    let before = COUNT.with(|count| (count.get(), count.set(0)).0);
+    let slept = sleep();
+    COUNT.with(|count| count.set(before));
+    slept
 }
 
 /// Returns `true` if the thread of the calling thread register may be preempted. Called by the handler.

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use libc::pthread_t;
 
-use super::record::Record;
-use super::{kernel, kill, semaphore};
+use super::record::{KERNELS, Record};
+use super::{kill, semaphore};
 use crate::interpose::cancel;
 use crate::park::permit;
 use crate::park::thread::ThreadRef;
@@ -89,12 +89,12 @@ fn cancel_green(record: &Record) {
 /// As the C library's function.
 unsafe fn cancel_kernel(thread: pthread_t) -> c_int {
     // Before: it may end afterwards, and another have its number.
-    let known = kernel::find(thread);
+    let known = KERNELS.find(thread);
     // SAFETY: the caller's promise.
     let code = unsafe { next::pthread_cancel(thread) };
     // If it has just started, it was asked before its first point.
     if code == 0
-        && let Some(known) = known.or_else(|| kernel::find(thread))
+        && let Some(known) = known.or_else(|| KERNELS.find(thread))
     {
         known.cancel.request(|futex| {
             semaphore::wake(futex, c_int::MAX);
@@ -102,7 +102,9 @@ unsafe fn cancel_kernel(thread: pthread_t) -> c_int {
             std::thread::yield_now();
             true
         });
-        known.thread.interrupt();
+        if let Some(thread) = known.started.get() {
+            thread.interrupt();
+        }
     }
     code
 }

@@ -1,4 +1,4 @@
-//! Signals for one green thread: `pthread_kill`, `pthread_sigqueue`.
+//! Signals for one thread: `pthread_kill`, `pthread_sigqueue`.
 //!
 //! A sender adds the signal to the thread's own, and leaves the rest to a helper (`park/futex/errands.rs`): a
 //! handler may send signals, and the helper takes locks. The helper tells the thread, which takes the signal
@@ -9,9 +9,11 @@
 //! It also interrupts threads that are to end, until they do: they may come to a part of the C library where
 //! the preemption signal ends them, and that does not look for a request (`interpose/cancel.rs`).
 //!
+//! Kernel threads of the program get their signals in the same way, unless a thread sends one to itself.
+//!
 //! There is a helper in finished programs that mention these functions, or once a thread was asked to end.
-//! Where no object mentions them in time, waits do not listen, and a signal for another thread goes to the
-//! process.
+//! Where no object mentions them in time, waits do not listen, and a signal for another green thread goes to
+//! the process.
 
 use std::ffi::c_int;
 use std::mem;
@@ -23,7 +25,7 @@ use std::time::Duration;
 use libc::{pthread_t, sigval};
 
 use super::masks;
-use super::record::Record;
+use super::record::{KERNELS, Record};
 use super::start::start_helper;
 use crate::interpose::cancel;
 use crate::park::futex::errands::Errands;
@@ -45,6 +47,8 @@ static HELPED: AtomicU32 = AtomicU32::new(0);
 /// Between two looks at threads that have not taken their signals yet: first, and at most.
 const PAUSE: Duration = Duration::from_micros(200);
 const LONGEST: Duration = Duration::from_millis(32);
+/// At most, if one is a kernel thread: where that blocks the preemption signal, it is told in another way.
+const LONGEST_OF_KERNEL: Duration = Duration::from_micros(500);
 
 /// Drops the shares that the helper has given up. Called where memory may be freed.
 pub(super) fn drop_given_up() {
@@ -66,6 +70,7 @@ pub(super) fn help() {
     if HELPED.load(Ordering::Relaxed) == this || HELPED.swap(this, Ordering::Relaxed) == this {
         return;
     }
+    cancel::kernel::prepare();
     let is_helped = Generation::watched(in_child).is_ok() && start_helper("selvedge-kill", None, run).is_ok();
     if !is_helped {
         // The next thread that is started tries again.
@@ -92,6 +97,10 @@ fn in_child() {
     ERRANDS.forget();
     GIVEN_UP.forget();
     cancel::in_child();
+    if let Some(own) = KERNELS.own() {
+        own.errand.forget();
+        own.given_up.forget();
+    }
 }
 
 /// Runs errands for ever. It takes no memory, and frees none: a program may have stopped threads that have
@@ -100,7 +109,7 @@ fn run() {
     let tasks = Tasks::private();
     let (mut heard, mut pause) = (0, PAUSE);
     loop {
-        let mut is_any_left = false;
+        let (mut is_any_left, mut longest) = (false, LONGEST);
         let rung = ERRANDS.serve(|errand, _| {
             // SAFETY: only records have these.
             let record = unsafe { Record::of_errand(errand) };
@@ -108,6 +117,9 @@ fn run() {
             let record = unsafe { Arc::from_raw(record) };
             if tell(&record, &tasks) {
                 is_any_left = true;
+                if record.cancel.is_of_kernel() {
+                    longest = LONGEST_OF_KERNEL;
+                }
                 // This one is not the last, then.
                 ERRANDS.leave_for_later(&record.errand, || mem::forget(record.share()));
             } else {
@@ -115,7 +127,7 @@ fn run() {
                 mem::forget(record);
             }
         });
-        pause = if rung == heard { (pause * 3 / 2).min(LONGEST) } else { PAUSE };
+        pause = if rung == heard { (pause * 3 / 2).min(longest) } else { PAUSE };
         heard = rung;
         ERRANDS.sleep(rung, is_any_left.then(|| Moment::now() + pause));
     }
@@ -125,6 +137,9 @@ fn run() {
 fn tell(record: &Record, tasks: &Tasks) -> bool {
     if record.has_ended() {
         return false;
+    }
+    if record.cancel.is_of_kernel() {
+        return record.cancel.tell_kernel(tasks);
     }
     match record.with_started(|thread| record.cancel.tell(thread, tasks)) {
         Ok(told) => told.unwrap_or(false),
@@ -152,6 +167,45 @@ fn send(record: &Record, signal: c_int, value: Option<usize>) -> Result<(), c_in
         leave(record);
     }
     Ok(())
+}
+
+/// Sends a signal to a kernel thread, with a value if it has one. By `kernel`, if the thread is none of the
+/// program's, or is the running one.
+fn send_to_kernel(
+    thread: pthread_t,
+    signal: c_int,
+    value: Option<usize>,
+    kernel: impl FnOnce() -> c_int,
+) -> c_int {
+    // SAFETY: no arguments.
+    let is_own = || thread == unsafe { next::pthread_self() };
+    let is_kernels = !is_signal(signal) || matches!(signal, 0 | libc::SIGKILL | libc::SIGSTOP);
+    let known = if is_kernels || !is_helped() || is_own() { None } else { KERNELS.find(thread) };
+    let Some(record) = known else { return kernel() };
+    let _quiet = Mask::block_asynchronous();
+    record.cancel.begin_wait();
+    let added = record.cancel.add_signal(signal, value);
+    if added.is_ok() && unended(|| record.cancel.tell_kernel(&Tasks::SHARED)) {
+        leave(&record);
+    }
+    // The last share may not be dropped in a handler.
+    GIVEN_UP.give_up(&record.given_up);
+    mem::forget(record);
+    added.err().unwrap_or(0)
+}
+
+/// `PTHREAD_CANCEL_DISABLE`.
+const DISABLE: c_int = 1;
+
+/// Makes a call in which the running thread does not end, at none of the C library's cancellation points.
+fn unended<R>(call: impl FnOnce() -> R) -> R {
+    let mut before = 0;
+    // SAFETY: a place for the old state.
+    unsafe { next::pthread_setcancelstate(DISABLE, &raw mut before) };
+    let result = cancel::refusing(call);
+    // SAFETY: no place for the old state.
+    unsafe { next::pthread_setcancelstate(before, ptr::null_mut()) };
+    result
 }
 
 /// Returns `true` if this process has a helper, and waits listen to it.
@@ -190,7 +244,7 @@ unsafe extern "C" fn pthread_kill(thread: pthread_t, signal: c_int) -> c_int {
     // SAFETY: the caller's promise.
     let Some(record) = (unsafe { Record::of(thread) }) else {
         // SAFETY: the caller's promise.
-        return unsafe { next::pthread_kill(thread, signal) };
+        return send_to_kernel(thread, signal, None, || unsafe { next::pthread_kill(thread, signal) });
     };
     if !is_signal(signal) {
         return libc::EINVAL;
@@ -210,8 +264,10 @@ unsafe extern "C" fn pthread_kill(thread: pthread_t, signal: c_int) -> c_int {
 unsafe extern "C" fn pthread_sigqueue(thread: pthread_t, signal: c_int, value: sigval) -> c_int {
     // SAFETY: the caller's promise.
     let Some(record) = (unsafe { Record::of(thread) }) else {
+        let bits = value.sival_ptr.expose_provenance();
         // SAFETY: the caller's promise.
-        return unsafe { next::pthread_sigqueue(thread, signal, value) };
+        let kernel = || unsafe { next::pthread_sigqueue(thread, signal, value) };
+        return send_to_kernel(thread, signal, Some(bits), kernel);
     };
     if !is_signal(signal) {
         return libc::EINVAL;

@@ -250,6 +250,9 @@ unsafe fn set_mask(
     changed: impl FnOnce(u64, u64),
 ) -> c_int {
     let me = green();
+    if me.is_none() {
+        cancel::kernel::pass_to_kernel();
+    }
     let is_known = [libc::SIG_BLOCK, libc::SIG_UNBLOCK, libc::SIG_SETMASK].contains(&how);
     // SAFETY: null, or the caller's set.
     let wanted = unsafe { new.as_ref() }.filter(|_| is_known && (me.is_some() || is_watched_main()));

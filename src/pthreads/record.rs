@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
 
 use libc::pthread_t;
 
-use super::kernel;
+use super::kernel::Kernels;
 
 use crate::interpose::cancel::{self, Cancel};
 use crate::park::futex::errands::Errand;
@@ -18,7 +18,7 @@ use crate::sync::Mutex;
 use crate::sys::fork;
 use crate::sys::once::OnceLock;
 use crate::sys::thread_end;
-use crate::thread::current::Thread;
+use crate::thread::current::{self, Thread};
 use crate::thread::handle::JoinHandle;
 
 /// What the thread's function returns.
@@ -57,7 +57,7 @@ impl Exit {
 /// The bytes of a name, with the zero behind it.
 pub(super) const NAME: usize = 16;
 
-/// A green thread that `pthread_create` has started.
+/// A green thread that `pthread_create` has started; or a kernel thread (`kernel.rs`).
 ///
 /// It is shared by the `pthread_t`, until that is joined or detached, and by the thread.
 pub(super) struct Record {
@@ -83,11 +83,15 @@ const GREEN: usize = 1;
 
 impl Record {
     pub(super) fn new() -> Arc<Self> {
+        Self::with(Cancel::green())
+    }
+
+    fn with(cancel: Cancel) -> Arc<Self> {
         Arc::new(Self {
             thread: Mutex::new(Started::default()),
             started: OnceLock::new(),
             exit: Exit::default(),
-            cancel: Cancel::green(),
+            cancel,
             errand: Errand::new(),
             given_up: Errand::new(),
             rounds: AtomicU32::new(0),
@@ -290,10 +294,31 @@ pub(super) fn begin(record: Arc<Record>) {
     cancel::begin_signals();
 }
 
+/// Those of kernel threads.
+pub(super) static KERNELS: Kernels<Record> = Kernels::new();
+
+/// Makes a record for the running thread, which is a kernel thread.
+pub(super) fn kernel_begins() {
+    let record = Record::with(Cancel::kernel());
+    let _ = record.started.set(current::current());
+    record.cancel.begin();
+    KERNELS.begin(&record);
+}
+
+/// Takes the running thread's record from it, which is a kernel thread's.
+fn kernel_ends() {
+    if let Some(own) = KERNELS.end() {
+        // Relaxed: see `has_ended`.
+        own.rounds.store(ROUNDS, Ordering::Relaxed);
+        cancel::kernel::pass_to_kernel();
+    }
+    cancel::end();
+}
+
 /// Notes that the running thread, which is a kernel thread, was counted.
 pub(super) fn begin_kernel() {
     if set_value(KERNEL) {
-        kernel::begin();
+        kernel_begins();
     }
 }
 
@@ -310,7 +335,7 @@ fn end_kernel(round: usize) {
     if round < ROUNDS as usize && set_value(ptr::without_provenance(round + 1)) {
         return;
     }
-    kernel::end();
+    kernel_ends();
     super::end::kernel_ends();
     count_off();
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use libc::{pthread_attr_t, pthread_t};
 
 use super::record::{self, Record, Value};
-use super::{end, kernel, kill, masks};
+use super::{end, kill, masks};
 use crate::arch::{self, Landing, LandingBuffer};
 use crate::fiber::stack;
 use crate::interpose::{self, cancel};
@@ -129,6 +129,9 @@ unsafe fn start_kernel(
         // Nothing here is dropped after this: `pthread_exit` leaves the frame.
         function(argument)
     }
+    if cancel::are_signals_used() {
+        kill::help();
+    }
     record::count();
     let start = Box::into_raw(Box::new((function, argument)));
     // SAFETY: the caller's promise, and a function that takes the box.
@@ -191,7 +194,7 @@ pub fn are_green() {
     sigstack::leave_to_program(may_lock);
     // See `start_kernel`.
     current::current();
-    kernel::begin();
+    record::kernel_begins();
     end::main_begins();
     cancel::listen_if_used();
 }

@@ -407,8 +407,17 @@ fn queue(tid: Tid, info: &Info) -> io::Result<()> {
 /// `EAGAIN` if the kernel has no memory for it.
 #[cfg(all(feature = "interpose", target_env = "gnu"))]
 pub(crate) fn queue_here(signal: c_int, value: usize) -> io::Result<()> {
+    queue_to(system::gettid(), signal, value)
+}
+
+/// Does so to a kernel thread of this process.
+///
+/// # Errors
+/// `ESRCH` if there is no such thread; as [`queue_here`].
+#[cfg(all(feature = "interpose", target_env = "gnu"))]
+pub(crate) fn queue_to(tid: Tid, signal: c_int, value: usize) -> io::Result<()> {
     // SAFETY: no arguments.
-    queue(system::gettid(), &Info::new(signal, Some(value), unsafe { libc::getuid() }))
+    queue(tid, &Info::new(signal, Some(value), unsafe { libc::getuid() }))
 }
 
 /// Returns what `sigwaitinfo` says of a signal that a thread of this process has sent, perhaps with a value.

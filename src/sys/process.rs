@@ -44,6 +44,13 @@ pub(crate) fn send_here(signal: libc::c_int) {
     };
 }
 
+/// Sends a signal to a kernel thread of this process. Returns `false` if that has ended. Async-signal-safe.
+#[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
+pub(crate) fn send_to(tid: super::Tid, signal: libc::c_int) -> bool {
+    // SAFETY: no memory is involved.
+    unsafe { libc::syscall(libc::SYS_tgkill, std::process::id(), tid, signal) == 0 }
+}
+
 /// A process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Process {

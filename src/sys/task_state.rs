@@ -40,8 +40,14 @@ impl TaskState {
 pub(crate) fn own_signals() -> Option<u64> {
     let mut text = [0; 2048];
     let text = read_text(ROOT, c"/proc/thread-self/status", &mut text).ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("SigPnd:"))?;
-    u64::from_str_radix(line.trim(), 16).ok()
+    signals(text, "SigPnd:")
+}
+
+/// Returns the signals of a line of a `status` file.
+#[cfg(all(feature = "interpose", target_env = "gnu"))]
+fn signals(status: &str, line: &str) -> Option<u64> {
+    let set = status.lines().find_map(|text| text.strip_prefix(line))?;
+    u64::from_str_radix(set.trim(), 16).ok()
 }
 
 /// Returns `true` if the kernel says that a kernel thread of this process waits in the kernel.
@@ -140,6 +146,14 @@ impl Tasks {
         let mut text = [0; 192];
         let (folder, path) = self.place(tid, "syscall");
         parse_call(read_text(folder, path.c_str(), &mut text).ok()?)
+    }
+
+    /// Returns the signals that a kernel thread blocks, the lowest bit for signal 1.
+    #[cfg(all(feature = "interpose", target_env = "gnu"))]
+    pub(crate) fn blocked(&self, tid: Tid) -> Option<u64> {
+        let mut text = [0; 2048];
+        let (folder, path) = self.place(tid, "status");
+        signals(read_text(folder, path.c_str(), &mut text).ok()?, "SigBlk:")
     }
 
     /// Returns where the file `name` of the kernel thread `tid` is: a folder, and the path from there.

@@ -61,10 +61,10 @@ pub(crate) enum Ends {
 
 /// What handlers run.
 #[derive(Clone, Copy, Debug, Default)]
-struct Ran {
+pub(super) struct Ran {
     any: bool,
     /// One that was installed without `SA_RESTART`.
-    ending: bool,
+    pub(super) ending: bool,
 }
 
 impl Ran {
@@ -81,7 +81,7 @@ impl Ran {
     }
 
     /// Returns what would run if these signals came.
-    fn of(signals: u64) -> Self {
+    pub(super) fn of(signals: u64) -> Self {
         let mut ran = Self::default();
         (1..=64).filter(|&signal| signals & bit(signal) != 0).for_each(|signal| ran.add(signal));
         ran
@@ -91,10 +91,10 @@ impl Ran {
 /// The first signal that waits as often as it is sent.
 const FIRST_QUEUED: c_int = 32;
 /// How often a thread is left alone that is in this crate's code.
-const PATIENCE: u32 = 4;
+pub(super) const PATIENCE: u32 = 4;
 /// How many signals are sent at a time: all that may wait. Of more, some have come meanwhile, and the helper
 /// looks at the thread once more.
-const MOST: usize = values::PLACES + 64;
+pub(super) const MOST: usize = values::PLACES + 64;
 
 /// Returns the signal's bit.
 fn bit(signal: c_int) -> u64 {
@@ -133,7 +133,7 @@ impl Cancel {
     }
 
     /// Takes one of these signals. Called by the thread, which has this.
-    fn take_signal(&self, of: u64) -> Option<Sent> {
+    pub(super) fn take_signal(&self, of: u64) -> Option<Sent> {
         loop {
             let signal = self.pending.take(of)?.cast_signed();
             let is_queued = signal >= FIRST_QUEUED;
@@ -157,6 +157,11 @@ impl Cancel {
     /// Returns `true` if the kernel knows the thread, and keeps its signals.
     pub(crate) fn is_kernels(&self) -> bool {
         self.is_kernel || self.has(SURVIVES)
+    }
+
+    /// Returns `true` if it is a kernel thread's.
+    pub(crate) fn is_of_kernel(&self) -> bool {
+        self.is_kernel
     }
 
     /// Returns the thread's signals.
@@ -201,7 +206,7 @@ impl Cancel {
 
     /// Sends these signals to the kernel thread on which the running thread stands, which has this. Returns
     /// what is going to run.
-    fn send_here(&self, of: u64) -> Ran {
+    pub(super) fn send_here(&self, of: u64) -> Ran {
         let mut ran = Ran::default();
         for _ in 0..MOST {
             let Some(sent) = self.take_signal(of) else { break };
@@ -220,6 +225,10 @@ impl Cancel {
     /// not block.
     #[cold]
     fn run_handlers(&self) -> Ran {
+        if self.is_kernel {
+            self.send_all_here();
+            return Ran::default();
+        }
         // Acquire: pairs with `tell`.
         self.word.fetch_and(!POKED, Ordering::Acquire);
         // All come at once, in the end. And the thread does not leave its LWP meanwhile.
@@ -312,6 +321,9 @@ pub(crate) fn own_signals() -> u64 {
 /// waits for its own.
 pub(crate) fn send_at(at: &mut Interrupted<'_>) -> bool {
     let Some(own) = own_in_handler() else { return false };
+    if own.is_kernel {
+        return own.send_at_kernel(at);
+    }
     let (blocked, is_own) = (at.mask().bits(), at.in_own_library());
     if blocked & preempt::signal_bit() != 0 {
         // It is let through in `suspended` alone. It has ended that, and no handler has.
@@ -349,7 +361,10 @@ pub(crate) fn send_at(at: &mut Interrupted<'_>) -> bool {
 /// Waits for one of the signals of `set`, by `call`, which asks the kernel for them: of the running thread's
 /// own, it takes one itself. `call` returns -1 and sets `errno` if there was none. Returns what `call` does.
 pub(crate) fn wait_for(set: &sigset_t, info: *mut siginfo_t, mut call: impl FnMut() -> c_int) -> c_int {
-    let Some(own) = own().filter(|own| !own.is_kernel) else { return call() };
+    let Some(own) = own() else { return call() };
+    if own.is_kernel {
+        return own.undisturbed(call);
+    }
     own.pending.await_these(bits(set));
     let result = loop {
         if let Some(sent) = own.take_signal(bits(set)) {
@@ -424,6 +439,7 @@ pub(crate) fn in_child() {
     if let Some(own) = own() {
         own.pending.forget();
         own.change(SURVIVES, true);
+        own.kernel_in_child();
     }
     values::forget(None);
 }

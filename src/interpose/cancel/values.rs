@@ -13,6 +13,7 @@
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
 
+use crate::sys::Tid;
 use crate::sys::kthread::FAULTS;
 use crate::sys::preempt;
 use crate::sys::process;
@@ -26,6 +27,15 @@ pub(super) struct Sent {
 }
 
 impl Sent {
+    /// Sends it to a kernel thread. Returns `false` if that has ended, or if the kernel has no memory for it.
+    /// Async-signal-safe.
+    pub(super) fn send_to(self, tid: Tid) -> bool {
+        match self.value {
+            Some(value) => preempt::queue_to(tid, self.signal, value).is_ok(),
+            None => process::send_to(tid, self.signal),
+        }
+    }
+
     /// Sends it to the calling kernel thread, which blocks all signals for now, but for those that faults
     /// raise. Such a one is blocked, too: its handler may jump out of what this crate is about. Returns
     /// `false` if the kernel has no memory for it. Async-signal-safe.

@@ -1,0 +1,58 @@
+//! What others must know of a kernel thread, to send it signals ([`kernel`](super::kernel)).
+
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::park::no_preempt::Count;
+use crate::sys::kthread;
+use crate::sys::moment::Moment;
+
+/// What others must know of a kernel thread.
+#[derive(Debug)]
+pub(super) struct Stands {
+    pub(super) tid: AtomicI32,
+    pub(super) count: Count,
+    /// A thread takes signals: the thread itself, or one that sends them to it.
+    pub(super) is_taking: AtomicBool,
+    /// When the last signal came.
+    since: AtomicU64,
+}
+
+/// How long a kernel thread is left alone that never seems to be without a lock: it may sleep in a place
+/// that this does not know.
+const LONGEST: Duration = Duration::from_secs(2);
+
+impl Stands {
+    pub(super) fn here() -> Self {
+        Self {
+            tid: AtomicI32::new(kthread::gettid()),
+            count: Count::of_caller(),
+            is_taking: AtomicBool::new(false),
+            since: AtomicU64::new(0),
+        }
+    }
+
+    /// Runs `take`, which takes signals, unless another thread does. Called while no handler can run.
+    pub(super) fn taking<R>(&self, take: impl FnOnce() -> R) -> Option<R> {
+        // Acquire: pairs with the release of the last one.
+        if self.is_taking.swap(true, Ordering::Acquire) {
+            return None;
+        }
+        let taken = take();
+        self.is_taking.store(false, Ordering::Release);
+        Some(taken)
+    }
+
+    /// Notes that a signal comes.
+    pub(super) fn begin_wait(&self) {
+        // Relaxed: a time.
+        self.since.store(Moment::now().as_nanos(), Ordering::Relaxed);
+    }
+
+    /// Returns `true` if the last signal came long ago.
+    pub(super) fn is_long_busy(&self) -> bool {
+        // Relaxed: a time.
+        let since = Moment::from_nanos(self.since.load(Ordering::Relaxed));
+        Moment::now() - since > LONGEST
+    }
+}
