@@ -9,6 +9,7 @@
 #include <sched.h>
 #include <semaphore.h>
 #include <string.h>
+#include <sys/wait.h>
 
 enum { WORKERS = 4, STOPS = 1000 };
 
@@ -235,6 +236,20 @@ static void in_calls(void)
     }
 }
 
+/* In a child of a process that has started no thread yet. */
+static void in_child(void)
+{
+    int status;
+    pid_t child = fork();
+
+    CHECK(child >= 0);
+    if (child == 0) {
+        in_calls();
+        _exit(0);
+    }
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+}
+
 int main(int count, char **arguments)
 {
     const char *only = count > 1 ? arguments[1] : "";
@@ -243,6 +258,7 @@ int main(int count, char **arguments)
     sem_init(&stopped, 0, 0);
     sem_init(&goes_on, 0, 0);
 #define RUN(part) (*only == 0 || strcmp(only, #part) == 0 ? part() : (void)0)
+    RUN(in_child);
     RUN(blocked);
     RUN(in_calls);
     RUN(stops);

@@ -30,7 +30,7 @@ use super::stands::Stands;
 use super::{Cancel, DIFFERS, DISTANCE, DISTURBED, POKED, is_used, own};
 use crate::park::no_preempt;
 use crate::sys::Tid;
-use crate::sys::kthread::{self, SignalMask};
+use crate::sys::kthread::SignalMask;
 use crate::sys::next;
 use crate::sys::preempt::{self, Interrupted};
 use crate::sys::task_state::Tasks;
@@ -53,8 +53,7 @@ impl Cancel {
         if before == 0 {
             return false;
         }
-        // Relaxed: a number.
-        let tid = stands.tid.load(Ordering::Relaxed);
+        let tid = stands.tid();
         let direct = before & self.direct(stands, tasks, tid);
         if direct != 0 {
             stands.taking(|| self.send_to(tid, direct));
@@ -174,8 +173,7 @@ impl Cancel {
     /// Notes that a kernel thread is that of a forked child.
     pub(super) fn kernel_in_child(&self) {
         if let Some(stands) = self.stands.get() {
-            // Relaxed, both: the only thread.
-            stands.tid.store(kthread::gettid(), Ordering::Relaxed);
+            // Relaxed: the only thread.
             stands.is_taking.store(false, Ordering::Relaxed);
             self.change(POKED, false);
         }

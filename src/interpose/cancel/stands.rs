@@ -1,16 +1,19 @@
 //! What others must know of a kernel thread, to send it signals ([`kernel`](super::kernel)).
 
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+use std::process;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::park::no_preempt::Count;
-use crate::sys::kthread;
 use crate::sys::moment::Moment;
+use crate::sys::{Tid, kthread};
 
 /// What others must know of a kernel thread.
 #[derive(Debug)]
 pub(super) struct Stands {
-    pub(super) tid: AtomicI32,
+    tid: Tid,
+    /// The process of which that is a thread.
+    process: u32,
     pub(super) count: Count,
     /// A thread takes signals: the thread itself, or one that sends them to it.
     pub(super) is_taking: AtomicBool,
@@ -25,11 +28,19 @@ const LONGEST: Duration = Duration::from_secs(2);
 impl Stands {
     pub(super) fn here() -> Self {
         Self {
-            tid: AtomicI32::new(kthread::gettid()),
+            tid: kthread::gettid(),
+            process: process::id(),
             count: Count::of_caller(),
             is_taking: AtomicBool::new(false),
             since: AtomicU64::new(0),
         }
+    }
+
+    /// Returns the number of the thread. In the child of a fork, which has one thread of the parent, that is
+    /// the process's own, whether this crate has heard of the fork or not.
+    pub(super) fn tid(&self) -> Tid {
+        let here = process::id();
+        if here == self.process { self.tid } else { here.cast_signed() }
     }
 
     /// Runs `take`, which takes signals, unless another thread does. Called while no handler can run.
