@@ -1,9 +1,10 @@
 //! What others must know of a kernel thread, to send it signals ([`kernel`](super::kernel)).
 
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::park::no_preempt::Count;
+use crate::park::pending::taking::Taking;
 use crate::sys::kthread;
 use crate::sys::moment::Moment;
 
@@ -12,8 +13,7 @@ use crate::sys::moment::Moment;
 pub(super) struct Stands {
     pub(super) tid: AtomicI32,
     pub(super) count: Count,
-    /// A thread takes signals: the thread itself, or one that sends them to it.
-    pub(super) is_taking: AtomicBool,
+    pub(super) taking: Taking,
     /// When the last signal came.
     since: AtomicU64,
 }
@@ -27,20 +27,9 @@ impl Stands {
         Self {
             tid: AtomicI32::new(kthread::gettid()),
             count: Count::of_caller(),
-            is_taking: AtomicBool::new(false),
+            taking: Taking::new(),
             since: AtomicU64::new(0),
         }
-    }
-
-    /// Runs `take`, which takes signals, unless another thread does. Called while no handler can run.
-    pub(super) fn taking<R>(&self, take: impl FnOnce() -> R) -> Option<R> {
-        // Acquire: pairs with the release of the last one.
-        if self.is_taking.swap(true, Ordering::Acquire) {
-            return None;
-        }
-        let taken = take();
-        self.is_taking.store(false, Ordering::Release);
-        Some(taken)
     }
 
     /// Notes that a signal comes.
