@@ -11,6 +11,8 @@
 //! thread finds the signal. Otherwise the helper finds that the thread does not block it, and tells the
 //! thread, again and again, until the thread has taken it.
 
+pub(crate) mod taking;
+
 use crate::shim::atomic::{AtomicU64, Ordering, fence};
 
 /// The signals of one thread, the lowest bit for signal 1.
@@ -32,21 +34,28 @@ impl Pending {
         self.signals.fetch_or(signal, Ordering::Release) & signal == 0
     }
 
-    /// Returns those that wait. Only a look.
+    /// Returns those that wait.
     pub(crate) fn get(&self) -> u64 {
-        // Relaxed: a look.
-        self.signals.load(Ordering::Relaxed)
+        // Acquire: pairs with `take`. See `Taking::is_done`.
+        self.signals.load(Ordering::Acquire)
     }
 
-    /// Takes one of these signals, and returns its number. Called by the thread.
+    /// Returns `true` if a signal waits, by its bit. If so, it is taken after what the caller has done.
+    pub(crate) fn has(&self, signal: u64) -> bool {
+        // Release: pairs with `take`, so it is a read-modify-write.
+        self.signals.fetch_or(0, Ordering::Release) & signal != 0
+    }
+
+    /// Takes one of these signals, and returns its number. Called by one thread at a time (`Taking`).
     pub(crate) fn take(&self, of: u64) -> Option<u32> {
         let found = self.get() & of;
         if found == 0 {
             return None;
         }
         let first = found & found.wrapping_neg();
-        // Acquire: pairs with `add`. The thread alone takes signals, so it is there.
-        self.signals.fetch_and(!first, Ordering::Acquire);
+        // Acquire: pairs with `add` and `has`. No other thread takes signals now, so it is there.
+        // Release: pairs with `get`.
+        self.signals.fetch_and(!first, Ordering::AcqRel);
         Some(first.trailing_zeros() + 1)
     }
 
@@ -92,6 +101,7 @@ mod tests {
             [Some(10), Some(1), Some(64), None]
         );
         pending.add(2);
+        assert!(pending.has(2) && !pending.has(1));
         assert!(pending.is_wanted(|| 1) && !pending.is_wanted(|| 2));
         pending.await_these(2);
         assert!(pending.is_wanted(|| 2));

@@ -49,21 +49,19 @@ impl Cancel {
     pub(crate) fn tell_kernel(&self, tasks: &Tasks) -> bool {
         let Some(stands) = self.stands.get() else { return false };
         // What comes after the look is for another.
-        let before = self.signals();
-        if before == 0 {
+        if stands.taking.is_done(&self.pending) {
             return false;
         }
         let tid = stands.tid();
-        let direct = before & self.direct(stands, tasks, tid);
+        let direct = self.signals() & self.direct(stands, tasks, tid);
         if direct != 0 {
-            stands.taking(|| self.send_to(tid, direct));
+            stands.taking.unless_taken(|| self.send_to(tid, direct));
         }
-        let left = self.signals();
-        if left == 0 {
+        if stands.taking.is_done(&self.pending) {
             self.change(POKED, false);
             return false;
         }
-        if Ran::of(left).ending
+        if Ran::of(self.signals()).ending
             && let Some(call) = tasks.in_kernel(tid)
         {
             // Relaxed, both: `POKED` orders them.
@@ -85,7 +83,10 @@ impl Cancel {
             return u64::MAX;
         }
         let call = tasks.in_kernel(tid);
-        let blocked = tasks.blocked(tid).unwrap_or(0);
+        let Some(blocked) = tasks.blocked(tid) else {
+            // There is no `/proc`, or no descriptor for it.
+            return if stands.is_long_busy() { u64::MAX } else { 0 };
+        };
         let is_reached = blocked & preempt::signal_bit() == 0;
         match call.is_some() && call == tasks.in_kernel(tid) {
             true if is_reached => blocked,
@@ -123,7 +124,7 @@ impl Cancel {
         if at.in_own_library() && self.left_alone.fetch_add(1, Ordering::Relaxed) < PATIENCE {
             return false;
         }
-        let Some((ran, before)) = stands.taking(|| {
+        let Some((ran, before)) = stands.taking.unless_taken(|| {
             self.left_alone.store(0, Ordering::Relaxed);
             // Acquire: pairs with `tell_kernel`.
             self.word.fetch_and(!POKED, Ordering::Acquire);
@@ -162,10 +163,10 @@ impl Cancel {
         let Some(stands) = self.stands.get().filter(|_| no_preempt::is_allowed()) else { return };
         let before = SignalMask::of_caller();
         SignalMask::asynchronous().adopt();
-        stands.taking(|| {
+        stands.taking.after_others(|| {
             // Acquire: pairs with `tell_kernel`.
             self.word.fetch_and(!POKED, Ordering::Acquire);
-            self.send_here(u64::MAX);
+            let _ = self.send_here(u64::MAX);
         });
         before.adopt();
     }
@@ -173,8 +174,7 @@ impl Cancel {
     /// Notes that a kernel thread is that of a forked child.
     pub(super) fn kernel_in_child(&self) {
         if let Some(stands) = self.stands.get() {
-            // Relaxed: the only thread.
-            stands.is_taking.store(false, Ordering::Relaxed);
+            stands.taking.forget();
             self.change(POKED, false);
         }
     }
@@ -184,8 +184,8 @@ impl Cancel {
 /// them, or changes what it blocks.
 pub(crate) fn pass_to_kernel() {
     if let Some(own) = own()
-        && own.is_kernel
-        && own.signals() != 0
+        && let Some(stands) = own.stands.get()
+        && !stands.taking.is_done(&own.pending)
     {
         own.send_all_here();
     }

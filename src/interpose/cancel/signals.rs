@@ -118,8 +118,8 @@ impl Cancel {
     /// `EAGAIN` if too many wait.
     pub(crate) fn add_signal(&self, signal: c_int, value: Option<usize>) -> Result<(), c_int> {
         let is_queued = signal >= FIRST_QUEUED;
-        if !is_queued && self.pending.get() & bit(signal) != 0 {
-            // The look is enough: the thread takes it later than this.
+        if !is_queued && self.pending.has(bit(signal)) {
+            // The thread takes it later than this.
             return Ok(());
         }
         if is_queued || value.is_some() {

@@ -1,10 +1,11 @@
 //! What others must know of a kernel thread, to send it signals ([`kernel`](super::kernel)).
 
 use std::process;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::park::no_preempt::Count;
+use crate::park::pending::taking::Taking;
 use crate::sys::moment::Moment;
 use crate::sys::{Tid, kthread};
 
@@ -15,8 +16,7 @@ pub(super) struct Stands {
     /// The process of which that is a thread.
     process: u32,
     pub(super) count: Count,
-    /// A thread takes signals: the thread itself, or one that sends them to it.
-    pub(super) is_taking: AtomicBool,
+    pub(super) taking: Taking,
     /// When the last signal came.
     since: AtomicU64,
 }
@@ -31,7 +31,7 @@ impl Stands {
             tid: kthread::gettid(),
             process: process::id(),
             count: Count::of_caller(),
-            is_taking: AtomicBool::new(false),
+            taking: Taking::new(),
             since: AtomicU64::new(0),
         }
     }
@@ -41,17 +41,6 @@ impl Stands {
     pub(super) fn tid(&self) -> Tid {
         let here = process::id();
         if here == self.process { self.tid } else { here.cast_signed() }
-    }
-
-    /// Runs `take`, which takes signals, unless another thread does. Called while no handler can run.
-    pub(super) fn taking<R>(&self, take: impl FnOnce() -> R) -> Option<R> {
-        // Acquire: pairs with the release of the last one.
-        if self.is_taking.swap(true, Ordering::Acquire) {
-            return None;
-        }
-        let taken = take();
-        self.is_taking.store(false, Ordering::Release);
-        Some(taken)
     }
 
     /// Notes that a signal comes.
