@@ -19,13 +19,7 @@ static volatile int over, last, jumps;
 static __thread int own;
 static __thread sigjmp_buf back;
 
-static void take(sem_t *semaphore)
-{
-    while (sem_wait(semaphore) != 0)
-        CHECK(errno == EINTR);
-}
-
-static void handle_by(void (*handler)(int, siginfo_t *, void *), int flags)
+static void handle_faults(void (*handler)(int, siginfo_t *, void *), int flags)
 {
     struct sigaction action;
 
@@ -166,7 +160,7 @@ static void *sends_itself(void *argument)
 
 static void handled_with(int flags)
 {
-    handle_by(on_fault, flags | SA_RESTART);
+    handle_faults(on_fault, flags | SA_RESTART);
     begin(computes, NULL);
     send_each(5);
     over = 1;
@@ -187,7 +181,7 @@ static void handled_with(int flags)
     end();
     begin(sends_itself, NULL);
     end();
-    handle_by(on_jump, flags);
+    handle_faults(on_jump, flags);
     for (int i = 0; i < 2 * JUMPS; i++) {
         if (i % JUMPS == 0)
             begin(jumps_back, i ? &begun : NULL);

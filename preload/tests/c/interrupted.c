@@ -214,16 +214,6 @@ static void *makes(void *argument)
     return argument;
 }
 
-static void handle_by(int signal, void (*handler)(int), int flags)
-{
-    struct sigaction action;
-
-    memset(&action, 0, sizeof action);
-    action.sa_handler = handler;
-    action.sa_flags = flags;
-    CHECK(sigaction(signal, &action, NULL) == 0);
-}
-
 /* Waits until the thread sleeps in the call. Returns 0 if the kernel does not say. */
 static int is_seen_asleep(void)
 {

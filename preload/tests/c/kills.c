@@ -39,22 +39,6 @@ static void on_signal(int signal)
     errno = error;
 }
 
-static void take(sem_t *semaphore)
-{
-    while (sem_wait(semaphore) != 0)
-        CHECK(errno == EINTR);
-}
-
-static void handle_by(int signal, void (*handler)(int), int flags)
-{
-    struct sigaction action;
-
-    memset(&action, 0, sizeof action);
-    action.sa_handler = handler;
-    action.sa_flags = flags;
-    CHECK(sigaction(signal, &action, NULL) == 0);
-}
-
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_rwlock_t rwlock = PTHREAD_RWLOCK_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;

@@ -12,22 +12,6 @@
 #include <sys/prctl.h>
 #include <sys/time.h>
 
-static void take(sem_t *semaphore)
-{
-    while (sem_wait(semaphore) != 0)
-        CHECK(errno == EINTR);
-}
-
-static void handle_by(int signal, void (*handler)(int))
-{
-    struct sigaction action;
-
-    memset(&action, 0, sizeof action);
-    action.sa_handler = handler;
-    action.sa_flags = SA_RESTART;
-    CHECK(sigaction(signal, &action, NULL) == 0);
-}
-
 static pthread_t start(void *(*function)(void *))
 {
     pthread_t thread;
@@ -71,7 +55,7 @@ static void queued(void)
     pthread_t thread = start(unblocks);
     int i;
 
-    handle_by(SIGRTMIN, on_count);
+    handle_by(SIGRTMIN, on_count, SA_RESTART);
     take(&waits);
     for (i = 0; i < QUEUED; i++)
         CHECK(pthread_sigqueue(thread, SIGRTMIN, value) == 0);
@@ -97,8 +81,8 @@ static void suspended(void)
     pthread_t thread;
     int i;
 
-    handle_by(SIGUSR1, on_count);
-    handle_by(SIGUSR2, on_other);
+    handle_by(SIGUSR1, on_count, SA_RESTART);
+    handle_by(SIGUSR2, on_other, SA_RESTART);
     for (i = 0; i < 10; i++) {
         over = 0;
         thread = start(suspends);
@@ -162,9 +146,9 @@ static void in_senders(void)
 
     over = 0;
     set_mask(SIG_BLOCK, SIGALRM, 0);
-    handle_by(SIGUSR1, on_count);
-    handle_by(SIGUSR2, on_answer);
-    handle_by(SIGALRM, on_alarm);
+    handle_by(SIGUSR1, on_count, SA_RESTART);
+    handle_by(SIGUSR2, on_answer, SA_RESTART);
+    handle_by(SIGALRM, on_alarm, SA_RESTART);
     target = start(yields);
     take(&waits);
     sender = start(sends);
@@ -173,7 +157,7 @@ static void in_senders(void)
     memset(&never, 0, sizeof never);
     CHECK(setitimer(ITIMER_REAL, &never, NULL) == 0);
     /* One that waits for a thread that does not block it is gone, too. */
-    handle_by(SIGALRM, SIG_IGN);
+    handle_by(SIGALRM, SIG_IGN, SA_RESTART);
     while (is_handled)
         rest(1000);
     over = 1;
@@ -227,39 +211,15 @@ void free(void *block)
 
 enum { STOPPED = 40 };
 
-static volatile int round_of_stops;
-
 static void on_stop(int signal)
 {
-    int error = errno, round = round_of_stops;
-    sigset_t mask;
-
     (void)signal;
-    sigfillset(&mask);
-    sigdelset(&mask, SIGUSR2);
-    sem_post(&handled);
-    while (round_of_stops == round)
-        sigsuspend(&mask);
-    sem_post(&handled);
-    errno = error;
+    stop_for_round(&handled, &handled);
 }
 
 static void on_go(int signal)
 {
     (void)signal;
-}
-
-/* Has SIGUSR1 stop threads, and SIGUSR2 let them go on, as collectors do. */
-static void stop_by_signals(void)
-{
-    struct sigaction action;
-
-    memset(&action, 0, sizeof action);
-    action.sa_handler = on_stop;
-    action.sa_flags = SA_RESTART;
-    sigfillset(&action.sa_mask);
-    CHECK(sigaction(SIGUSR1, &action, NULL) == 0);
-    handle_by(SIGUSR2, on_go);
 }
 
 /* A collector stops threads by a signal. */
@@ -269,7 +229,7 @@ static void stops(void)
     int i, round;
 
     over = 0;
-    stop_by_signals();
+    stop_by_signals(on_stop, on_go);
     for (i = 0; i < STOPPED; i++)
         threads[i] = start(yields);
     for (i = 0; i < STOPPED; i++)
@@ -315,7 +275,7 @@ static void in_threads_that_end(void)
     void *value;
     int i;
 
-    handle_by(SIGUSR1, on_end);
+    handle_by(SIGUSR1, on_end, SA_RESTART);
     for (i = 0; i < 40; i++) {
         thread = start(never_ends);
         take(&waits);
@@ -344,7 +304,7 @@ static void to_threads_that_end(void)
     pthread_t thread;
     int i;
 
-    handle_by(SIGUSR1, on_go);
+    handle_by(SIGUSR1, on_go, SA_RESTART);
     for (i = 0; i < 300; i++) {
         thread = start(ends_when_told);
         take(&waits);
@@ -422,8 +382,8 @@ static void *creates(void *argument)
 /* A collector stops a thread that creates another, or joins it, and then the other one. */
 static void in_creators(void)
 {
-    stop_by_signals();
-    handle_by(SIGWINCH, on_look);
+    stop_by_signals(on_stop, on_go);
+    handle_by(SIGWINCH, on_look, SA_RESTART);
     for (asks = 0; asks < 2; asks++) {
         creates(NULL);
         join(start(creates));

@@ -18,39 +18,13 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static sem_t stopped, goes_on, turns[WORKERS];
 static volatile long done[WORKERS];
-static volatile int is_over, round_of_stops;
+static volatile int is_over;
 static volatile long counted;
-
-static void take(sem_t *semaphore)
-{
-    while (sem_wait(semaphore) != 0)
-        CHECK(errno == EINTR);
-}
-
-static void handle(int signal, void (*handler)(int), int flags)
-{
-    struct sigaction action;
-
-    memset(&action, 0, sizeof action);
-    action.sa_handler = handler;
-    action.sa_flags = flags;
-    sigfillset(&action.sa_mask);
-    CHECK(sigaction(signal, &action, NULL) == 0);
-}
 
 static void on_stop(int signal)
 {
-    int error = errno, round = round_of_stops;
-    sigset_t mask;
-
     (void)signal;
-    sigfillset(&mask);
-    sigdelset(&mask, SIGUSR2);
-    sem_post(&stopped);
-    while (round_of_stops == round)
-        sigsuspend(&mask);
-    sem_post(&goes_on);
-    errno = error;
+    stop_for_round(&stopped, &goes_on);
 }
 
 static void on_other(int signal)
@@ -105,8 +79,7 @@ static void stops(void)
     int posted;
     long i;
 
-    handle(SIGUSR1, on_stop, SA_RESTART);
-    handle(SIGUSR2, on_other, SA_RESTART);
+    stop_by_signals(on_stop, on_other);
     for (i = 0; i < WORKERS; i++) {
         sem_init(&turns[i], 0, 0);
         CHECK(pthread_create(&workers[i], NULL, works, (void *)i) == 0);
@@ -159,7 +132,7 @@ static void blocked(void)
     siginfo_t info;
     int i;
 
-    handle(SIGRTMIN, on_other, 0);
+    handle_by(SIGRTMIN, on_other, 0);
     set_mask(SIG_BLOCK, SIGRTMIN, 0);
     counted = 0;
     send_to_main(NULL);
@@ -215,7 +188,7 @@ static void in_calls(void)
     CHECK(pipe(ends) == 0);
     sem_init(&empty, 0, 0);
     sigemptyset(&none);
-    handle(SIGRTMIN, on_other, 0);
+    handle_by(SIGRTMIN, on_other, 0);
     for (i = 0; i < 6; i++) {
         waits = 0;
         CHECK(pthread_create(&thread, NULL, sends_later, NULL) == 0);
