@@ -24,9 +24,9 @@
 //! call of this crate.
 //!
 //! **Streams**, `system` and the like. The C library itself marks where they may be left, up to 2.40. If the
-//! signal finds the thread there, it ends. If the thread comes there later, it does not look for a request. So
-//! a helper sends the signal again, until the thread ends (`pthreads/kill.rs`). Rejected: to tell the C library
-//! of the request. Then it would also leave this crate's own calls.
+//! signal finds the thread there, it ends. If the thread comes there later, it does not look for a request.
+//! So a helper sends the signal again, until the thread ends (`pthreads/kill.rs`). Rejected: to tell the C
+//! library of the request. Then it would also leave this crate's own calls.
 //!
 //! **The handler** may not use thread-locals by their names, in a library that is loaded (`sys/preempt.rs`).
 //! The one of this file lies at the same distance from each thread register ([`DISTANCE`]): the loader has

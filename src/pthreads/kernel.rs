@@ -1,5 +1,5 @@
-//! What is known of the kernel threads of finished programs: the main thread, and those that are started here.
-//! They may have to wake from a wait of this crate, to end; and they are told of signals (`kill.rs`).
+//! What is known of the kernel threads of finished programs: the main thread, and those that are started
+//! here. They may have to wake from a wait of this crate, to end; and they are told of signals (`kill.rs`).
 
 use std::mem;
 use std::sync::Arc;

@@ -44,8 +44,8 @@ use crate::recorder::crash;
 /// What a thread leaves behind: its value, or the payload of its panic.
 pub type Result<T> = std::result::Result<T, Box<dyn Any + Send + 'static>>;
 
-/// Starts a thread on `spawner`, whatever it is for: its closure becomes a task, and its handle has a claim on
-/// the result.
+/// Starts a thread on `spawner`, whatever it is for: its closure becomes a task, and its handle has a claim
+/// on the result.
 ///
 /// # Safety
 /// `f` and `T` are fit to be used on another thread, and what they borrow is alive until `ending` is told.

@@ -1,6 +1,6 @@
 /*
- * Threads overflow their stacks, and a handler of the program's jumps back. It prints "ok" at the end. With an
- * argument, a function of the library may be what overflows.
+ * Threads overflow their stacks, and a handler of the program's jumps back. It prints "ok" at the end. With
+ * an argument, a function of the library may be what overflows.
  */
 #include "signals.h"
 

@@ -74,8 +74,8 @@ fn a_signal_for_one_thread_ends_the_call_that_it_is_in() {
     says_ok("interrupted");
 }
 
-/// A collector stopped the main thread where that held a lock of this crate. Then it waited for other threads,
-/// which waited for that lock. Such a signal may only come where the thread holds none.
+/// A collector stopped the main thread where that held a lock of this crate. Then it waited for other
+/// threads, which waited for that lock. Such a signal may only come where the thread holds none.
 #[test]
 fn a_kernel_thread_is_not_stopped_in_this_crates_locks() {
     says_ok("stops_main");
@@ -99,7 +99,8 @@ fn a_thread_that_jumps_out_of_a_call_ends_at_the_next() {
     }
 }
 
-/// A thread ended on another LWP than where it had set its alternate stack. That stayed in use, and was freed.
+/// A thread ended on another LWP than where it had set its alternate stack. That stayed in use,
+/// and was freed.
 #[test]
 fn threads_free_their_alternate_stacks() {
     says_ok("altstacks");
@@ -122,8 +123,8 @@ fn a_program_handles_overflows_of_its_stacks() {
     );
 }
 
-/// Apache's module `mpm_worker` does so: it did not end. Later, a plugin that is loaded after the first thread
-/// sent signals to nowhere, once another thread had been asked to end.
+/// Apache's module `mpm_worker` does so: it did not end. Later, a plugin that is loaded after the first
+/// thread sent signals to nowhere, once another thread had been asked to end.
 #[test]
 fn a_plugin_sends_a_signal_to_one_thread() {
     let Some(plugin) = compile_with("plugin", &["-shared", "-fPIC"]) else { return };

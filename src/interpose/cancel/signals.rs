@@ -169,8 +169,8 @@ impl Cancel {
         self.pending.get()
     }
 
-    /// Tells the thread of its signals, if it wants one, or that it is to end: ends its wait, or interrupts it
-    /// where it is. Returns `false` if there was no need.
+    /// Tells the thread of its signals, if it wants one, or that it is to end: ends its wait, or interrupts
+    /// it where it is. Returns `false` if there was no need.
     pub(crate) fn tell(&self, thread: ThreadRef, tasks: &Tasks) -> bool {
         let backend = thread.backend();
         let is_wanted = self.pending.is_wanted(|| backend.mask_of(&thread).unwrap_or(0));

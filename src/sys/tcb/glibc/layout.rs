@@ -1,5 +1,5 @@
-//! Where a block's parts lie: a file for each instruction set, and what those with TLS variant I share. Beside
-//! each block lies a note of this crate's.
+//! Where a block's parts lie: a file for each instruction set, and what those with TLS variant I share.
+//! Beside each block lies a note of this crate's.
 
 use super::super::super::pthread;
 use super::exit::WayOut;
