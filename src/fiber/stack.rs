@@ -1,12 +1,14 @@
 //! Stacks of green threads: taken, used, given back, never unmapped.
 //!
-//! A stack is a *span* of a large mapping (`mapped.rs`), with the thread's TLS block at its top:
+//! A stack is a *span* of a large mapping (`mapped.rs`), with the thread's TLS block and porch at its top:
 //!
 //! ```text
 //!   top      ┌───────────────────────────┐ page-aligned
 //!            │ colour                    │ 0 to 960 bytes, by span: see COLOURS
 //!   tls_end  ├───────────────────────────┤
 //!            │ TLS block                 │ `tls_reserve` bytes; stays with the span while it is recycled
+//!            ├───────────────────────────┤
+//!            │ porch                     │ 128 bytes; may hold the closure until the thread runs it
 //!   start    ├───────────────────────────┤ the first frame goes below
 //!            │                           │
 //!            │ usable stack              │ at least `usable()` bytes, touched page by page
@@ -41,6 +43,7 @@ use chain::Chain;
 pub(crate) use cache::Cache;
 pub(crate) use pool::{give_back, in_child, notice_surplus, take, trim, trim_to};
 
+use crate::park::backend::Porch;
 use crate::park::current;
 use crate::park::debugger::{Fact, Facts};
 use crate::sys::bytes::Bytes;
@@ -54,7 +57,7 @@ pub(crate) const SMALLEST: usize = 4 << 10;
 pub(crate) const LARGEST: usize = 64 << 30;
 /// The least size of a red zone. glibc's `alloca` takes up to 64 KiB without a probe, from wherever the stack
 /// pointer is. A frame or two come on top. A signal frame with AMX takes 11.6 KiB. The zone is larger only if
-/// `AT_MINSIGSTKSZ` or a page is. It costs address space only.
+/// `AT_MINSIGSTKSZ` or a page is. It costs address space, and a 512th of that for page tables.
 const RED_ZONE: usize = 128 << 10;
 /// Different offsets of the TLS block, and so of `start`. Spans are aligned alike. So without this, the
 /// blocks and the hot frames of all threads would compete for the same few cache sets. With 16 lines, a
@@ -203,10 +206,16 @@ impl Stack {
 
     /// Returns where the TLS block ends, aligned to a cache line.
     pub(crate) fn tls_end(self) -> *mut u8 {
-        self.0.start.wrapping_add(tls().lines())
+        self.0.start.wrapping_add(size_of::<Porch>() + tls().lines())
     }
 
-    /// Returns where the first frame starts: below the TLS block, aligned to a cache line.
+    /// Returns the place of a closure that the stack's thread has not run yet.
+    #[inline]
+    pub(crate) fn porch(self) -> *mut Porch {
+        self.0.start.cast()
+    }
+
+    /// Returns where the first frame starts: below the porch, aligned to a cache line.
     #[inline]
     pub(crate) fn start(self) -> *mut u8 {
         self.0.start

@@ -2,22 +2,23 @@
 //!
 //! # What a green thread takes
 //!
-//! A thread that has started and waits takes some 9.9 KB on x86-64, whatever the size of its stack:
+//! A thread that has started and waits takes some 9.8 KB on x86-64, whatever the size of its stack:
 //!
 //! | bytes | for |
 //! |---|---|
 //! | 4,096 | the C library's thread block with the program's thread-locals: the top page of the stack |
 //! | 4,096 | the first frames; 512 bytes of them, for a thread that parks at once |
 //! | about 790 | the kernel's page tables, for 256 KiB of stack and the guard below it |
-//! | about 600 | this crate's record of it |
-//! | about 320 | the C library's vector of modules with thread-locals |
+//! | 448 | this crate's records of it and of its stack |
+//! | 304 | the C library's vector of modules with thread-locals |
 //!
 //! A deeper call takes another page for each 4 KiB, and keeps it. So does a thread that computes and is
 //! preempted, for the registers. The closure, what it owns, and what the thread allocates are as everywhere.
 //!
 //! - Page tables are in proportion to the size of the stack: with
 //!   [`stack_size`](crate::mxn::Builder::stack_size) 16 KiB they are some 300 bytes.
-//! - On the rung [`Pinned`](crate::ThreadRegister::Pinned), which is `unsafe`, threads have no block: 5.5 KB.
+//! - On the rung [`Pinned`](crate::ThreadRegister::Pinned), which is `unsafe`, threads have no block: 5.4 KB, and
+//!   4.9 KB with stacks of 16 KiB.
 //! - Memory comes with the first touch. For threads that are made by the hundred, the kernel is asked for the
 //!   first two pages of 64 stacks at once.
 //!

@@ -3,7 +3,7 @@
 
 use std::io;
 use std::ops::Range;
-use std::ptr;
+use std::ptr::{self, NonNull};
 
 use super::green::{self, Green};
 use super::kernel_threads::Helper;
@@ -14,7 +14,7 @@ use super::timer;
 use crate::fiber::stack::{self, SizeClass};
 use crate::fiber::tls;
 use crate::interpose::HAS_MASKS;
-use crate::park::backend::{Backend, CorePool, Sleep, SpawnOptions, Spawner, TaskRef};
+use crate::park::backend::{Backend, CorePool, Rooms, Sleep, SpawnOptions, Spawner, TaskRef};
 use crate::park::current;
 use crate::park::fork;
 use crate::park::mutex_handoff::HeldMutex;
@@ -349,12 +349,15 @@ impl Spawner for Scheduler {
             Some(lwp) => lwp.stacks.take(class)?,
             None => stack::take(class)?,
         };
+        let porch = stack.porch();
         let green = prepare(stack, scheduler, || {
             let cached = lwp().and_then(|lwp| lwp.greens.take());
             cached.unwrap_or_else(|| green::take_global(scheduler, &Greens))
         })?;
+        let rooms = Rooms { inline: NonNull::from(&green.room), porch };
         // SAFETY: the thread is free, and owned here. It is free again only when its references are released.
-        green.task.set(Some(unsafe { task.into_room(&green.room) }));
+        // The stack is the thread's, which stands below its porch and runs the task there.
+        green.task.set(Some(unsafe { task.into_room(rooms) }));
         let id = match lwp() {
             Some(lwp) => {
                 lwp.counters.spawned.add_alone();

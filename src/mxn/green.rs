@@ -66,8 +66,8 @@ pub(crate) struct Green {
     /// (`sched::fair_share`).
     ran: AtomicU64,
     links: Links<Green>,
-    /// Holds the closure, then the result. It belongs to the thread until that has ended, then to the owner
-    /// of the result.
+    /// Holds the closure, or says where it is, then the result. It belongs to the thread until that has ended,
+    /// then to the owner of the result.
     pub(crate) room: InlineStorage,
 }
 
@@ -468,6 +468,13 @@ mod tests {
         fn sleeps_in_kernel(&self) -> bool {
             false
         }
+    }
+
+    /// A million threads that only wait have a million of these.
+    #[test]
+    #[cfg(target_pointer_width = "64")]
+    fn a_thread_takes_three_pairs_of_lines() {
+        assert_eq!(size_of::<Green>(), 3 * 128);
     }
 
     #[test]

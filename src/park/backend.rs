@@ -211,13 +211,29 @@ pub(crate) struct SpawnOptions {
 #[derive(Debug, Clone)]
 pub(crate) struct Cpus(pub(crate) Vec<usize>);
 
-/// Bytes in which a thread keeps its closure and its result.
+/// Bytes in which a thread keeps its closure, if it is small, and its result.
 #[derive(Debug)]
 #[repr(C, align(16))]
 pub(crate) struct InlineStorage(Cell<MaybeUninit<[u8; ROOM]>>);
 
+/// Enough for six words.
+const ROOM: usize = 48;
+
+/// Bytes beside a thread's stack, for a larger closure that it has not run yet. Unlike an [`InlineStorage`],
+/// they are in a page that the thread touches anyway. They go with the stack, so no result lies there.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub(crate) struct Porch(MaybeUninit<[u8; PORCH]>);
+
 /// Enough for a closure that captures sixteen words.
-const ROOM: usize = 128;
+const PORCH: usize = 128;
+
+/// Where a new thread has room.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rooms {
+    pub(crate) inline: NonNull<InlineStorage>,
+    pub(crate) porch: *mut Porch,
+}
 
 impl InlineStorage {
     pub(crate) fn new() -> Self {
@@ -229,30 +245,31 @@ impl InlineStorage {
 #[derive(Debug)]
 pub(crate) struct TaskRef<'a> {
     new_task: NonNull<()>,
-    pack: unsafe fn(NonNull<()>, Option<NonNull<InlineStorage>>) -> Task,
+    pack: unsafe fn(NonNull<()>, Option<Rooms>) -> Task,
     _new_task: PhantomData<&'a mut ()>,
 }
 
 impl<'a> TaskRef<'a> {
     /// # Safety
-    /// `pack` may be called once with `new_task` within `'a`, and with any room that is otherwise unused.
+    /// `pack` may be called once with `new_task` within `'a`, and with any rooms that are otherwise unused.
     #[inline]
     pub(crate) unsafe fn new(
         new_task: NonNull<()>,
-        pack: unsafe fn(NonNull<()>, Option<NonNull<InlineStorage>>) -> Task,
+        pack: unsafe fn(NonNull<()>, Option<Rooms>) -> Task,
     ) -> Self {
         Self { new_task, pack, _new_task: PhantomData }
     }
 
-    /// Moves the closure into the room, or to the heap if it does not fit.
+    /// Moves the closure into one of the rooms, or to the heap if it does not fit.
     ///
     /// # Safety
-    /// Until one of two things has happened, nothing else uses the room. Either the task has been dropped,
+    /// Both rooms are memory. Until the task has been dropped or begins to run, nothing else uses the porch.
+    /// Until one of two things has happened, nothing else uses the other. Either the task has been dropped,
     /// or its thread has ended and the references that it was spawned with are released.
     #[inline]
-    pub(crate) unsafe fn into_room(self, room: &'static InlineStorage) -> Task {
+    pub(crate) unsafe fn into_room(self, rooms: Rooms) -> Task {
         // SAFETY: once, since `self` is used up; the rest is the caller's promise.
-        unsafe { (self.pack)(self.new_task, Some(NonNull::from(room))) }
+        unsafe { (self.pack)(self.new_task, Some(rooms)) }
     }
 
     /// Moves the closure to the heap.

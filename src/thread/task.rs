@@ -6,9 +6,9 @@
 //! the closure. And it would drop the result wherever the last reference happens to be. Instead:
 //!
 //! 1. The spawner packs the closure into a cell. If the thread has an [`InlineStorage`] and closure and
-//!    result fit in it, the cell is there. Otherwise it is on the heap.
-//! 2. The thread moves the closure out, runs it, catches its panic, and writes the result into the same
-//!    bytes.
+//!    result fit in it, the cell is there. If only the result fits, the closure may lie apart, on the
+//!    thread's [`Porch`]. Then the cell has its address. Otherwise the cell is on the heap.
+//! 2. The thread moves the closure out, runs it, catches its panic, and writes the result into the cell.
 //! 3. The handle waits for the thread's end and takes the result, or it is dropped without waiting.
 //! 4. One of the two drops a result that is never taken, and frees the cell. The exit word decides which
 //!    (`park/exit.rs`).
@@ -37,7 +37,9 @@ use std::ptr::NonNull;
 use super::current::Thread;
 use super::handle::Joining;
 use crate::fatal;
-use crate::park::backend::{InlineStorage, SpawnOptions, Spawner, Task, TaskCell, TaskRef, VTable};
+use crate::park::backend::{
+    InlineStorage, Porch, Rooms, SpawnOptions, Spawner, Task, TaskCell, TaskRef, VTable,
+};
 use crate::park::thread::ThreadRef;
 use crate::recorder::crash;
 
@@ -91,7 +93,8 @@ impl Ending for () {
     fn ended(self, _me: ThreadRef, _unread_panic: bool) {}
 }
 
-/// A cell. It holds the closure, then nothing, then the result.
+/// A cell. It holds the closure or its address, then nothing, then the result, which is larger than an
+/// address.
 #[repr(C)]
 union Cell<F, T, E> {
     todo: ManuallyDrop<(F, E)>,
@@ -100,8 +103,13 @@ union Cell<F, T, E> {
 
 impl<F, T, E> Cell<F, T, E> {
     /// `true` if it fits in a thread's room.
-    const FITS: bool =
-        size_of::<Self>() <= size_of::<InlineStorage>() && align_of::<Self>() <= align_of::<InlineStorage>();
+    const FITS: bool = fits::<Self, InlineStorage>();
+    /// `true` if the closure must lie apart for that, and fits there.
+    const FITS_APART: bool = !Self::FITS && fits::<(F, E), Porch>() && fits::<Result<T>, InlineStorage>();
+}
+
+const fn fits<T, Room>() -> bool {
+    size_of::<T>() <= size_of::<Room>() && align_of::<T>() <= align_of::<Room>()
 }
 
 /// What a thread is to run, while the spawner still holds it.
@@ -118,7 +126,10 @@ where
     E: Ending,
 {
     const VTABLE: &'static VTable =
-        &VTable { run: run::<F, T, E>, cancel: cancel::<F, E>, discard: discard::<T> };
+        &VTable { run: run::<F, T, E, false>, cancel: cancel::<F, E, false>, discard: discard::<T> };
+    /// That of a task with its closure apart.
+    const VTABLE_APART: &'static VTable =
+        &VTable { run: run::<F, T, E, true>, cancel: cancel::<F, E, true>, discard: discard::<T> };
 
     #[inline]
     pub(super) fn new(f: F, ending: E) -> Self {
@@ -138,22 +149,33 @@ where
     }
 
     /// # Safety
-    /// `this` is a task that is not packed yet, and nothing else uses it. If there is a `room`, it belongs
-    /// to the cell until the task has been dropped unrun, or until the result has been disposed of.
-    unsafe fn pack(this: NonNull<()>, room: Option<NonNull<InlineStorage>>) -> Task {
+    /// `this` is a task that is not packed yet, and nothing else uses it. If there are `rooms`, they are
+    /// memory. One belongs to the cell until the task has been dropped unrun, or until the result has been
+    /// disposed of. The porch belongs to it until the task has been dropped, or begins to run.
+    unsafe fn pack(this: NonNull<()>, rooms: Option<Rooms>) -> Task {
         // SAFETY: the caller's promise.
         let this = unsafe { this.cast::<Self>().as_mut() };
-        let cell = match room {
-            Some(room) if Cell::<F, T, E>::FITS => TaskCell::in_room(room),
-            _ => TaskCell::on_heap(Layout::new::<Cell<F, T, E>>()),
+        let (cell, apart) = match rooms {
+            Some(rooms) if Cell::<F, T, E>::FITS => (TaskCell::in_room(rooms.inline), None),
+            Some(rooms) if Cell::<F, T, E>::FITS_APART => {
+                (TaskCell::in_room(rooms.inline), Some(rooms.porch.cast::<(F, E)>()))
+            }
+            _ => (TaskCell::on_heap(Layout::new::<Cell<F, T, E>>()), None),
         };
         // SAFETY: not packed, so it is there. `packed` keeps it from being used again.
         let todo = unsafe { ManuallyDrop::take(&mut this.todo) };
         this.packed = Some(cell);
-        // SAFETY: the cell belongs to this call, and is large enough: it was made for this type, or `FITS`
-        // holds.
-        unsafe { cell.at().cast::<Cell<F, T, E>>().write(Cell { todo: ManuallyDrop::new(todo) }) };
-        Task { cell, vtable: Self::VTABLE }
+        let Some(apart) = apart else {
+            // SAFETY: the cell belongs to this call, and is large enough: it was made for this type, or
+            // `FITS` holds.
+            unsafe { cell.at().cast::<Cell<F, T, E>>().write(Cell { todo: ManuallyDrop::new(todo) }) };
+            return Task { cell, vtable: Self::VTABLE };
+        };
+        // SAFETY: the porch belongs to this call, and `FITS_APART` holds.
+        unsafe { apart.write(todo) };
+        // SAFETY: the cell belongs to this call, and an address fits.
+        unsafe { cell.at().cast::<*mut (F, E)>().write(apart) };
+        Task { cell, vtable: Self::VTABLE_APART }
     }
 }
 
@@ -244,21 +266,39 @@ impl TaskCell {
     }
 }
 
+/// Takes the closure out.
+///
+/// # Safety
+/// `pack` made `cell` with the same types, and with the closure apart or not. The cell belongs to the caller,
+/// and this is the first call on it.
+#[inline(always)]
+unsafe fn take_todo<F, E, const APART: bool>(cell: TaskCell) -> (F, E) {
+    // A cell is a union, so everything lies at its beginning.
+    let todo = if APART {
+        // SAFETY: `pack` wrote the address there.
+        unsafe { cell.at().cast::<*mut (F, E)>().read() }
+    } else {
+        cell.at().cast().as_ptr()
+    };
+    // SAFETY: `pack` wrote the closure there, and it is read once. What lies on a porch is the caller's until
+    // then.
+    unsafe { todo.read() }
+}
+
 /// Runs the closure. Returns `true` if the result lies in the cell, and it is still open which side disposes
 /// of it.
 ///
 /// # Safety
-/// `pack` made `cell` with the same types, and this is the only call of `run` or `cancel` on it. `me` is the
-/// calling thread.
-unsafe fn run<F, T, E>(cell: TaskCell, me: ThreadRef, for_good: bool) -> bool
+/// `pack` made `cell` with the same types, and with the closure apart or not. This is the only call of `run`
+/// or `cancel` on it. `me` is the calling thread.
+unsafe fn run<F, T, E, const APART: bool>(cell: TaskCell, me: ThreadRef, for_good: bool) -> bool
 where
     F: FnOnce() -> T,
     E: Ending,
 {
-    // A cell is a union, so everything lies at its beginning.
-    let (todo, result) = (cell.at().cast::<(F, E)>(), cell.at().cast::<Result<T>>());
-    // SAFETY: the cell belongs to the thread while the thread runs, and what `pack` wrote is read once.
-    let (f, ending) = unsafe { todo.read() };
+    let result = cell.at().cast::<Result<T>>();
+    // SAFETY: the cell belongs to the thread while the thread runs. The rest is the caller's promise.
+    let (f, ending) = unsafe { take_todo::<F, E, APART>(cell) };
     ending.begins(me);
     // Written inside `run`, so that the result is made in its place.
     let run = || {
@@ -285,9 +325,9 @@ where
 
 /// # Safety
 /// As for [`run`].
-unsafe fn cancel<F, E>(cell: TaskCell) {
-    // SAFETY: the cell belongs to the task, and what `pack` wrote is read once.
-    let todo = unsafe { cell.at().cast::<(F, E)>().read() };
+unsafe fn cancel<F, E, const APART: bool>(cell: TaskCell) {
+    // SAFETY: the cell belongs to the task. The rest is the caller's promise.
+    let todo = unsafe { take_todo::<F, E, APART>(cell) };
     // SAFETY: the cell is empty by now.
     unsafe { cell.free() };
     // Last: it may unwind.

@@ -22,6 +22,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering};
 
 use super::{COLOUR_STEP, COLOURS, Chain, Header, RED_ZONE, SizeClass, Stack, tls};
 use crate::arch::valgrind;
+use crate::park::backend::Porch;
 use crate::sys::mmap::{Guard, Mapping, Parts, Refusal, check_headroom, page_size};
 use crate::sys::sigstack;
 
@@ -171,7 +172,7 @@ impl Slab {
         let colour = index % COLOURS * COLOUR_STEP;
         let header = Header {
             top,
-            start: top.wrapping_sub(geometry.tls + colour),
+            start: top.wrapping_sub(geometry.head + colour),
             limit: self.at(bottom + geometry.red_zone),
             tls: Default::default(),
             link: Default::default(),
@@ -222,7 +223,7 @@ impl Slab {
 struct Geometry {
     red_zone: usize,
     /// Top of the span to the highest `start`.
-    tls: usize,
+    head: usize,
     stride: usize,
 }
 
@@ -230,10 +231,10 @@ impl Geometry {
     fn of(class: SizeClass) -> Self {
         let page = page_size();
         let red_zone = RED_ZONE.max(sigstack::minimum()).next_multiple_of(page);
-        let tls = tls().lines();
+        let head = tls().lines() + size_of::<Porch>();
         // Whole pages, on top of the usable ones.
-        let head = (tls + (COLOURS - 1) * COLOUR_STEP).next_multiple_of(page);
-        Self { red_zone, tls, stride: red_zone + class.usable() + head }
+        let pages = (head + (COLOURS - 1) * COLOUR_STEP).next_multiple_of(page);
+        Self { red_zone, head, stride: red_zone + class.usable() + pages }
     }
 }
 
@@ -258,16 +259,16 @@ pub(super) fn red_zone(stack: Stack) -> Range<usize> {
     limit - Geometry::of(stack.size_class()).red_zone..limit
 }
 
-/// Has the kernel put memory where threads on new stacks will start. That covers their first frames, and the
-/// TLS block, if there will be one. Without this, each page would cost a fault of its own. Makes a system
-/// call.
+/// Has the kernel put memory where threads on new stacks will start. That covers their first frames, their
+/// porches, and the TLS blocks, if there will be any. Without this, each page would cost a fault of its own.
+/// Makes a system call.
 pub(super) fn touch(chain: &Chain, with_blocks: bool) {
     let page = page_size();
     let mut tops = Parts::new();
     for stack in chain.iter() {
         let first = stack.start().wrapping_sub(FIRST_FRAMES).map_addr(|at| at / page * page);
-        let end =
-            if with_blocks { stack.top() } else { stack.start().map_addr(|at| at.next_multiple_of(page)) };
+        let porch_end = stack.start().wrapping_add(size_of::<Porch>());
+        let end = if with_blocks { stack.top() } else { porch_end.map_addr(|at| at.next_multiple_of(page)) };
         tops.push(first.max(stack.limit()), end);
     }
     tops.touch();

@@ -48,11 +48,11 @@ impl Ending for Told {
 /// Where cells are made.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum At {
-    InlineStorage,
+    Room,
     Heap,
 }
 
-const PLACES: [At; 2] = [At::InlineStorage, At::Heap];
+const PLACES: [At; 2] = [At::Room, At::Heap];
 
 /// Keeps what is spawned, for the test to run.
 struct Shelf {
@@ -76,8 +76,12 @@ impl Spawner for Shelf {
         }
         let task = match self.at {
             At::Heap => task.onto_heap(),
-            // SAFETY: leaked, and used by this cell alone.
-            At::InlineStorage => unsafe { task.into_room(Box::leak(Box::new(InlineStorage::new()))) },
+            At::Room => {
+                let inline = NonNull::from(Box::leak(Box::new(InlineStorage::new())));
+                let porch = Box::into_raw(Box::<Porch>::new_uninit()).cast();
+                // SAFETY: both are leaked, and used by this cell alone.
+                unsafe { task.into_room(Rooms { inline, porch }) }
+            }
         };
         if self.fails.is_some() {
             return Err(io::ErrorKind::Other.into());
@@ -256,9 +260,7 @@ fn the_handle_drops_the_value_if_the_thread_has_ended() {
 
 #[test]
 fn a_spawn_that_fails_drops_the_closure_once() {
-    for (at, fails) in
-        [(At::InlineStorage, false), (At::Heap, false), (At::InlineStorage, true), (At::Heap, true)]
-    {
+    for (at, fails) in [(At::Room, false), (At::Heap, false), (At::Room, true), (At::Heap, true)] {
         let drops = Drops::default();
         let captured = drops.one();
         let shelf = Shelf { at, fails: Some(fails), spawned: Default::default() };
@@ -316,11 +318,11 @@ fn what_does_not_fit_lies_on_the_heap_as_it_is_aligned() {
     #[repr(align(64))]
     struct Aligned([u8; 64]);
     let large = [7_u8; 4 << 10];
-    let (thread, joining) = make(At::InlineStorage, move || large);
+    let (thread, joining) = make(At::Room, move || large);
     thread.run(|| ());
     assert_eq!(joining.join().unwrap(), large);
     let aligned = Aligned([3; 64]);
-    let (thread, joining) = make(At::InlineStorage, move || {
+    let (thread, joining) = make(At::Room, move || {
         assert!((&raw const aligned).is_aligned());
         aligned
     });
@@ -332,9 +334,34 @@ fn what_does_not_fit_lies_on_the_heap_as_it_is_aligned() {
     assert!((&raw const value).is_aligned());
 }
 
+/// A result that fits is taken where the thread's stack has gone, whatever the closure was.
+#[test]
+fn a_large_closure_lies_apart_from_its_result() {
+    let words = [5_u64; 14];
+    let (drops, unrun) = (Drops::default(), Drops::default());
+    let (value, kept) = (drops.one(), unrun.one());
+    let (thread, joining) = make(At::Room, move || {
+        assert!(words == [5; 14]);
+        value
+    });
+    assert_eq!(thread.task.cell.0.addr().get() & HEAP, 0, "in the room");
+    thread.run(|| ());
+    assert_eq!(drops.count(), 0);
+    drop(joining.join().unwrap());
+    assert_eq!(drops.count(), 1);
+    let shelf = Shelf { at: At::Room, fails: Some(true), spawned: Default::default() };
+    let f = move || drop((words, kept));
+    // SAFETY: everything is `Send` and borrows nothing.
+    assert!(unsafe { spawn_unchecked(&shelf, &mut SpawnOptions::default(), f, ()) }.is_err());
+    assert_eq!(unrun.count(), 1);
+    let (thread, _) = make(At::Room, move || words);
+    assert_eq!(thread.task.cell.0.addr().get() & HEAP, HEAP, "the result does not fit");
+    drop(thread.task);
+}
+
 #[test]
 fn nothing_is_as_good_as_anything() {
-    let (thread, joining) = make(At::InlineStorage, || ());
+    let (thread, joining) = make(At::Room, || ());
     assert_eq!(thread.task.cell.0.addr().get() & HEAP, 0, "in the room");
     thread.run(|| ());
     joining.join().unwrap();
