@@ -36,6 +36,7 @@ use std::cell::Cell;
 use std::fmt;
 use std::io;
 use std::mem::offset_of;
+use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use chain::Chain;
@@ -183,6 +184,8 @@ struct Header {
     /// In the first stack of a chain: its length.
     chain_len: Cell<u32>,
     class: SizeClass,
+    /// The place of the TLS block has been used.
+    had_block: Cell<bool>,
 }
 
 /// For debuggers.
@@ -207,6 +210,19 @@ impl Stack {
     /// Returns where the TLS block ends, aligned to a cache line.
     pub(crate) fn tls_end(self) -> *mut u8 {
         self.0.start.wrapping_add(size_of::<Porch>() + tls().lines())
+    }
+
+    /// Makes the place of the TLS block zero, for a new one.
+    ///
+    /// # Safety
+    /// The caller owns the stack, and it has no block now.
+    pub(crate) unsafe fn clear_for_block(self) {
+        // Locked memory stays as it is when it is discarded, so all that is known is whether it is new.
+        if self.0.had_block.replace(true) {
+            let lines = tls().lines();
+            // SAFETY: this part of the span is for a block, and there is none.
+            unsafe { ptr::write_bytes(self.tls_end().wrapping_sub(lines), 0, lines) };
+        }
     }
 
     /// Returns the place of a closure that the stack's thread has not run yet.

@@ -184,6 +184,8 @@ pub(crate) unsafe fn prepare(rung: ThreadRegister, stack: Stack) -> io::Result<u
 fn prepare_block(library: &Library, stack: Stack) -> io::Result<usize> {
     match stack.tls().get() {
         0 => {
+            // SAFETY: the span is the caller's, and has no block.
+            unsafe { stack.clear_for_block() };
             // SAFETY: the span is the caller's, and this part of it was reserved for a block.
             let tp = unsafe { library.create(stack.tls_end(), stack.limit()) }?;
             stack.tls().set(tp);

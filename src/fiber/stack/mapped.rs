@@ -180,6 +180,7 @@ impl Slab {
             owner: AtomicPtr::new(ptr::null_mut()),
             chain_len: Default::default(),
             class: self.class,
+            had_block: Default::default(),
         };
         valgrind::announce(header.limit..header.start);
         // SAFETY: the mapping has room for `spans` headers below span 0, aligned, and `index` is below

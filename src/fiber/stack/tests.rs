@@ -90,6 +90,22 @@ fn spans_are_apart_and_coloured() {
 }
 
 #[test]
+fn the_place_of_a_second_block_is_zero_again() {
+    isolated!("the_place_of_a_second_block_is_zero_again", {
+        let stack = take(class(SMALLEST)).unwrap();
+        let block = stack.tls_end().wrapping_sub(RESERVE);
+        for _ in 0..3 {
+            // SAFETY: a stack that this test owns, without a block.
+            unsafe { stack.clear_for_block() };
+            // SAFETY: the place of the block is this test's.
+            let bytes = unsafe { std::slice::from_raw_parts_mut(block, RESERVE) };
+            assert!(bytes.iter().all(|&byte| byte == 0));
+            bytes.fill(0xA5);
+        }
+    });
+}
+
+#[test]
 fn a_cache_recycles_and_stays_bounded() {
     isolated!("a_cache_recycles_and_stays_bounded", {
         let class = class(64 << 10);

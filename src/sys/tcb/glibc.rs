@@ -108,15 +108,12 @@ impl Library {
     /// Allocates, and takes locks of the loader.
     ///
     /// # Safety
-    /// `top` is aligned to 64. The [`reserve`](Self::reserve) bytes below it are writable and used by
-    /// nothing else until [`destroy`](Self::destroy).
+    /// `top` is aligned to 64. The [`reserve`](Self::reserve) bytes below it are zero and writable, and used
+    /// by nothing else until [`destroy`](Self::destroy).
     pub(crate) unsafe fn create(&self, top: *mut u8, lowest: *mut u8) -> io::Result<usize> {
         let sizes = &self.shape.sizes;
         let top = top.expose_provenance();
         let (tp, stack_end) = layout::place(top, sizes);
-        // The slot may have held another block.
-        // SAFETY: the caller gives these bytes to the block.
-        unsafe { ptr::write_bytes(ptr::with_exposed_provenance_mut::<u8>(stack_end), 0, top - stack_end) };
         let Estate { tid, library } = self.estates.take().ok_or(io::ErrorKind::QuotaExceeded)?;
         let signature = self.modules.signature();
         // SAFETY: the caller's bytes. The loader takes the address that the thread register will

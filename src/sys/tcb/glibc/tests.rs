@@ -90,6 +90,9 @@ impl Slot {
     fn create(memory: &Mapping) -> usize {
         // SAFETY: this is the end of the mapping.
         let top = unsafe { memory.start().add(memory.len()) };
+        // It may have held another block.
+        // SAFETY: the end of the mapping, which nothing else uses.
+        unsafe { top.sub(glibc().reserve()).write_bytes(0, glibc().reserve()) };
         // SAFETY: page-aligned, and nothing else uses the mapping.
         unsafe { glibc().create(top, memory.start()) }.unwrap()
     }
