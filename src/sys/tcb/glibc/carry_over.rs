@@ -6,7 +6,9 @@
 //! no address of the block itself but one (`__resp`, written anew). So those bytes are kept, and the next
 //! block that is made starts with them.
 
-use super::super::super::once::{Guard, Mutex};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use super::super::super::once::Mutex;
 
 /// No kernel thread has an id like these: they are above `PID_MAX_LIMIT`. They fit the 30 bits of an id in a
 /// futex.
@@ -35,51 +37,74 @@ pub(super) struct Estate {
 #[derive(Debug)]
 struct Ids {
     /// The process that took the first one, or 0.
-    process: u32,
-    given: u32,
+    process: AtomicU32,
+    given: AtomicU32,
 }
 
+// Relaxed, all: only the numbers matter.
 impl Ids {
     /// Returns one that no other block of this process has; `None` if all are given out.
-    fn next(&mut self) -> Option<u32> {
+    fn next(&self) -> Option<u32> {
         let all = TIDS.end - TIDS.start;
-        if self.given == all {
-            return None;
-        }
-        if self.process == 0 {
-            self.process = std::process::id();
-        }
-        let place = u64::from(self.process) * u64::from(STEP) % u64::from(PLACES);
-        let id = TIDS.start + (place as u32 * OWN + self.given) % all;
-        self.given += 1;
-        Some(id)
+        let one_more = |given| (given < all).then_some(given + 1);
+        let given = self.given.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).ok()?;
+        let process = match self.process.load(Ordering::Relaxed) {
+            0 => self.begin(),
+            process => process,
+        };
+        let place = u64::from(process) * u64::from(STEP) % u64::from(PLACES);
+        Some(TIDS.start + (place as u32 * OWN + given) % all)
+    }
+
+    /// Returns the process that takes the first one.
+    #[cold]
+    fn begin(&self) -> u32 {
+        let me = std::process::id();
+        self.process.compare_exchange(0, me, Ordering::Relaxed, Ordering::Relaxed).err().unwrap_or(me)
     }
 }
 
 /// What destroyed blocks have left.
 #[derive(Debug)]
-pub(super) struct Estates(Mutex<(Ids, Vec<Estate>)>);
+pub(super) struct Estates {
+    ids: Ids,
+    left: Mutex<Vec<Estate>>,
+    /// There may be one. Written under the lock, which takes a system call: a crowd of new blocks finds none.
+    any: AtomicBool,
+}
 
 impl Estates {
     pub(super) const fn new() -> Self {
-        Self(Mutex::new((Ids { process: 0, given: 0 }, Vec::new())))
+        let ids = Ids { process: AtomicU32::new(0), given: AtomicU32::new(0) };
+        Self { ids, left: Mutex::new(Vec::new()), any: AtomicBool::new(false) }
     }
 
     /// Returns the estate for a new block; `None` if a thousand million blocks exist.
     pub(super) fn take(&self) -> Option<Estate> {
-        let (ids, left) = &mut *self.lock();
-        left.pop().or_else(|| ids.next().map(|tid| Estate { tid, library: None }))
+        self.inherit().or_else(|| self.ids.next().map(|tid| Estate { tid, library: None }))
+    }
+
+    fn inherit(&self) -> Option<Estate> {
+        // Relaxed: an estate that comes at this moment is for a later block.
+        if !self.any.load(Ordering::Relaxed) {
+            return None;
+        }
+        self.with(|left| left.pop())
     }
 
     /// Keeps the estate of a block that goes away.
     pub(super) fn leave(&self, estate: Estate) {
-        self.lock().1.push(estate);
+        self.with(|left| left.push(estate));
     }
 
-    fn lock(&self) -> Guard<'_, (Ids, Vec<Estate>)> {
+    fn with<R>(&self, f: impl FnOnce(&mut Vec<Estate>) -> R) -> R {
         // In a forked child the list may be half changed, so its contents are given up. No id is given out
         // twice.
-        self.0.lock(|(_, left)| std::mem::forget(std::mem::take(left)))
+        let mut left = self.left.lock(|left| std::mem::forget(std::mem::take(left)));
+        let result = f(&mut left);
+        // Relaxed: the lock orders it.
+        self.any.store(!left.is_empty(), Ordering::Relaxed);
+        result
     }
 }
 
@@ -87,14 +112,52 @@ impl Estates {
 mod tests {
     use super::*;
 
+    fn ids(process: u32, given: u32) -> Ids {
+        Ids { process: process.into(), given: given.into() }
+    }
+
+    /// The first ones may be taken at once, and both find that no process has begun.
+    #[test]
+    fn the_first_ids_are_next_to_each_other() {
+        let ids = ids(0, 0);
+        let first = ids.next().unwrap();
+        assert_eq!(ids.begin(), std::process::id());
+        assert_eq!(ids.next().unwrap(), first + 1);
+        assert_eq!(self::ids(std::process::id(), 0).next(), Some(first));
+    }
+
+    /// The lock takes a system call, and its waiters sleep.
+    #[test]
+    fn a_new_block_needs_no_lock_while_nothing_is_left() {
+        let estates = Estates::new();
+        let held = estates.left.lock(|_| ());
+        assert!(estates.take().unwrap().library.is_none());
+        drop(held);
+    }
+
+    #[test]
+    fn an_estate_is_inherited_before_an_id_is_given_out() {
+        let estates = Estates::new();
+        let [one, two] = [(); 2].map(|()| estates.take().unwrap().tid);
+        assert_ne!(one, two);
+        for tid in [one, two] {
+            estates.leave(Estate { tid, library: Some([7].into()) });
+        }
+        let mut heirs = [(); 2].map(|()| estates.take().unwrap());
+        heirs.sort_by_key(|heir| heir.tid != one);
+        assert_eq!(heirs.each_ref().map(|heir| heir.tid), [one, two]);
+        assert!(heirs.iter().all(|heir| heir.library.as_deref() == Some(&[7])));
+        assert!(estates.take().unwrap().library.is_none(), "none is left");
+    }
+
     #[test]
     fn processes_begin_apart_and_all_ids_are_given_out_once() {
         let all = TIDS.end - TIDS.start;
         for process in [1, 2, 3, 4_194_302, 4_194_303, u32::MAX] {
-            let next = |given| Ids { process, given }.next();
+            let next = |given| ids(process, given).next();
             let first = next(0).unwrap();
             assert!(TIDS.contains(&first) && (0..OWN).all(|at| next(at) == Some(first + at)));
-            assert_ne!(Ids { process: process - 1, given: OWN - 1 }.next(), Some(first));
+            assert_ne!(ids(process - 1, OWN - 1).next(), Some(first));
             let last = next(all - 1).unwrap();
             assert_eq!(if last + 1 == TIDS.end { TIDS.start } else { last + 1 }, first);
             assert_eq!(next(all), None);
@@ -104,7 +167,7 @@ mod tests {
     #[test]
     fn workers_begin_far_apart() {
         let all = TIDS.end - TIDS.start;
-        let first = |process| Ids { process, given: 0 }.next().unwrap();
+        let first = |process| ids(process, 0).next().unwrap();
         for process in [1, 4_000, 4_194_000] {
             for other in process + 1..process + 100 {
                 let apart = first(process).abs_diff(first(other));
