@@ -275,7 +275,7 @@ impl ThreadCore {
     /// shared is the thread's. Otherwise the core may be used again at once, unless the caller has a counted
     /// reference of its own. If a future waits, calls `awaited` with its awaiter, which keeps the core, and
     /// which a thread is to wake.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub(crate) fn finish_with(&self, awaited: impl FnOnce(Arc<Awaiter>)) -> bool {
         let Some(waiter) = self.exit.finish() else {

@@ -136,7 +136,7 @@ impl Scheduler {
     /// Takes the next thread for an LWP when the running one waits, if that needs no search: next-slot, then
     /// ring. Also returns `None` if the dispatcher is due: for something urgent, for fairness, for a timer,
     /// or because the slot is gone.
-    #[inline]
+    #[inline(always)]
     pub(super) fn pick_next(&self, lwp: &'static Lwp) -> Option<&'static Green> {
         let tick = lwp.tick.bump();
         if self.is_dispatcher_due(lwp, tick) || lwp.flags.is_any() {
