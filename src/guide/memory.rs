@@ -10,7 +10,7 @@
 //! | 4,096 | the first frames; 512 bytes of them, for a thread that parks at once |
 //! | about 790 | the kernel's page tables, for 256 KiB of stack and the guard below it |
 //! | 448 | this crate's records of it and of its stack |
-//! | about 320 | the C library's vector of modules with thread-locals |
+//! | 304 | the C library's vector of modules with thread-locals |
 //!
 //! A deeper call takes another page for each 4 KiB, and keeps it. So does a thread that computes and is
 //! preempted, for the registers. The closure, what it owns, and what the thread allocates are as everywhere.

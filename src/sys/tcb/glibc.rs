@@ -55,7 +55,7 @@ const TOGETHER: u32 = 64;
 /// page by page, by a system call each. A thread takes less than a page.
 #[cold]
 fn lengthen_arena() {
-    /// A vector of modules has 320 bytes, and the record of a thread 384.
+    /// A vector of modules has 304 bytes or a few more, and the record of a thread 384.
     const EACH: usize = 768;
     // SAFETY: any size is allowed.
     let end = unsafe { libc::malloc(TOGETHER as usize * EACH) };
