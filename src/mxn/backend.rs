@@ -2,6 +2,7 @@
 //! and how new ones start (`Spawner`).
 
 use std::io;
+use std::mem;
 use std::ops::Range;
 use std::ptr;
 
@@ -354,7 +355,9 @@ impl Spawner for Scheduler {
             cached.unwrap_or_else(|| green::take_global(scheduler, &Greens))
         })?;
         // SAFETY: the thread is free, and owned here. It is free again only when its references are released.
-        green.task.set(Some(unsafe { task.into_room(&green.room) }));
+        let task = unsafe { task.into_room(&green.room) };
+        // What was here before has been run, so there is nothing to drop.
+        mem::forget(green.task.replace(Some(task)));
         let id = match lwp() {
             Some(lwp) => {
                 lwp.counters.spawned.add_alone();
@@ -404,7 +407,7 @@ impl Scheduler {
         }
         let counted = Counted(self);
         let spawned = kernel::spawn(&self.share(), task, options, self.settings.bound_stack_size)?;
-        std::mem::forget(counted);
+        mem::forget(counted);
         Ok(spawned)
     }
 }
@@ -432,6 +435,7 @@ impl kernel::Host for Scheduler {
 }
 
 /// Puts a free thread on a stack, with a TLS block and a context that begins it.
+#[inline]
 fn prepare(
     stack: stack::Stack,
     scheduler: &'static Scheduler,
