@@ -18,7 +18,7 @@ use crate::interpose::HAS_MASKS;
 use crate::park::backend::{Backend, CorePool, Sleep, SpawnOptions, Spawner, TaskRef};
 use crate::park::current;
 use crate::park::fork;
-use crate::park::mutex_handoff::HeldMutex;
+use crate::park::mutex_handoff::{self, HeldMutex};
 use crate::park::no_preempt::{self, NoPreempt};
 use crate::park::owner::OwnerHint;
 use crate::park::priority::Priority;
@@ -62,23 +62,16 @@ impl Backend for Scheduler {
         debug_assert!(!sleep.is_asleep(), "a green thread ran before its sleep was over");
     }
 
-    fn block_with(
-        &self,
-        me: &ThreadRef,
-        sleep: &dyn Sleep,
-        reason: WaitReason,
-        key: usize,
-        lock: &dyn HeldMutex,
-    ) {
+    fn block_with(&self, me: &ThreadRef, sleep: &dyn Sleep, reason: WaitReason, lock: &dyn HeldMutex) {
         // SAFETY: a scheduler's thread is green.
         let green = unsafe { Green::of(*me) };
         let scheduler = self.forever();
-        if !scheduler.does_next_want(green, key) {
+        if !scheduler.does_next_want(green, mutex_handoff::key_of(lock)) {
             lock.release();
             return self.block(me, sleep, None, reason);
         }
         me.core().wait_state.waits(reason, false);
-        scheduler.leave_with(green, key, lock);
+        scheduler.leave_with(green, lock);
         me.core().wait_state.goes_on();
         debug_assert!(!sleep.is_asleep(), "a green thread ran before its sleep was over");
     }

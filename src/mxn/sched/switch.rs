@@ -48,10 +48,11 @@ impl Scheduler {
         self.leave_after(me, |_| ());
     }
 
-    /// Leaves a thread that holds the lock of `key`, as [`leave`](Self::leave) does. The lock goes to the
-    /// next thread, if that wants it (`park/mutex_handoff.rs`).
-    pub(crate) fn leave_with(&'static self, me: &'static Green, key: usize, lock: &dyn HeldMutex) {
+    /// Leaves a thread that holds `lock`, as [`leave`](Self::leave) does. The lock goes to the next thread,
+    /// if that wants it (`park/mutex_handoff.rs`).
+    pub(crate) fn leave_with(&'static self, me: &'static Green, lock: &dyn HeldMutex) {
         self.leave_after(me, |next| {
+            let key = mutex_handoff::key_of(lock);
             mutex_handoff::part_with(lock, key, next.map(|next| &next.core.handoff));
         });
     }
