@@ -163,11 +163,12 @@ impl<T: AsFd> Socket<T> {
         wait: Option<Wait>,
         mut attempt: impl FnMut(&SockRef<'_>, i32) -> io::Result<Done<R>>,
     ) -> io::Result<R> {
-        let socket = self.socket();
+        let descriptor = self.descriptor();
+        let socket = SockRef::from(&descriptor);
         if let Some(wait) = wait {
             wait.begin()?;
             let attempt = |ended| attempt(&socket, flag(ended));
-            return self.source.call(self.descriptor(), direction, || wait, attempt);
+            return self.source.call(descriptor, direction, || wait, attempt);
         }
         // Relaxed: a setting.
         if self.nonblocking.load(Ordering::Relaxed) {
@@ -177,7 +178,7 @@ impl<T: AsFd> Socket<T> {
             Some(me) if !me.is_kernel() => {
                 let wait = || self.timeouts[direction as usize].wait();
                 let attempt = |ended| attempt(&socket, flag(ended));
-                self.source.call(self.descriptor(), direction, wait, attempt).map_err(as_std)
+                self.source.call(descriptor, direction, wait, attempt).map_err(as_std)
             }
             // The kernel has the timeout.
             Some(me) => kernel_park::in_call(me, direction.reason(), false, || attempt(&socket, 0))
