@@ -45,7 +45,7 @@ impl Backend for Scheduler {
         match deadline {
             None => {
                 me.core().wait_state.waits(reason, false);
-                scheduler.leave(green);
+                scheduler.leave_in_place(green);
             }
             Some(deadline) => {
                 me.core().wait_state.waits(reason, true);
@@ -54,7 +54,7 @@ impl Backend for Scheduler {
                 // SAFETY: the entry stays in this frame until it is disarmed, with the same timers. The caller
                 // forbids preemption for as long.
                 unsafe { timers.arm(&entry) };
-                scheduler.leave(green);
+                scheduler.leave_in_place(green);
                 timers.disarm(&entry);
             }
         }
@@ -118,7 +118,7 @@ impl Backend for Scheduler {
                 lwp.flags.look();
             }
             scheduler.queue_behind(lwp, green);
-            scheduler.leave(green);
+            scheduler.leave_in_place(green);
             scheduler.resume_region(green, region);
         } else if self.is_on_one_cpu() {
             // No green thread wants to run, but a kernel thread may.
