@@ -2,6 +2,7 @@
 //! and how new ones start (`Spawner`).
 
 use std::io;
+use std::mem;
 use std::ops::Range;
 use std::ptr::{self, NonNull};
 
@@ -17,7 +18,7 @@ use crate::interpose::HAS_MASKS;
 use crate::park::backend::{Backend, CorePool, Rooms, Sleep, SpawnOptions, Spawner, TaskRef};
 use crate::park::current;
 use crate::park::fork;
-use crate::park::mutex_handoff::HeldMutex;
+use crate::park::mutex_handoff::{self, HeldMutex};
 use crate::park::no_preempt::{self, NoPreempt};
 use crate::park::owner::OwnerHint;
 use crate::park::priority::Priority;
@@ -44,15 +45,16 @@ impl Backend for Scheduler {
         match deadline {
             None => {
                 me.core().wait_state.waits(reason, false);
-                scheduler.leave(green);
+                scheduler.leave_in_place(green);
             }
             Some(deadline) => {
                 me.core().wait_state.waits(reason, true);
                 let timers = &green.lwp().timers;
                 let entry = timer::Entry::new(self.clock.at(deadline), *me, sleep);
-                // SAFETY: the entry stays in this frame until it is disarmed, with the same timers.
+                // SAFETY: the entry stays in this frame until it is disarmed, with the same timers. The caller
+                // forbids preemption for as long.
                 unsafe { timers.arm(&entry) };
-                scheduler.leave(green);
+                scheduler.leave_in_place(green);
                 timers.disarm(&entry);
             }
         }
@@ -61,23 +63,16 @@ impl Backend for Scheduler {
         debug_assert!(!sleep.is_asleep(), "a green thread ran before its sleep was over");
     }
 
-    fn block_with(
-        &self,
-        me: &ThreadRef,
-        sleep: &dyn Sleep,
-        reason: WaitReason,
-        key: usize,
-        lock: &dyn HeldMutex,
-    ) {
+    fn block_with(&self, me: &ThreadRef, sleep: &dyn Sleep, reason: WaitReason, lock: &dyn HeldMutex) {
         // SAFETY: a scheduler's thread is green.
         let green = unsafe { Green::of(*me) };
         let scheduler = self.forever();
-        if !scheduler.does_next_want(green, key) {
+        if !scheduler.does_next_want(green, mutex_handoff::key_of(lock)) {
             lock.release();
             return self.block(me, sleep, None, reason);
         }
         me.core().wait_state.waits(reason, false);
-        scheduler.leave_with(green, key, lock);
+        scheduler.leave_with(green, lock);
         me.core().wait_state.goes_on();
         debug_assert!(!sleep.is_asleep(), "a green thread ran before its sleep was over");
     }
@@ -123,7 +118,7 @@ impl Backend for Scheduler {
                 lwp.flags.look();
             }
             scheduler.queue_behind(lwp, green);
-            scheduler.leave(green);
+            scheduler.leave_in_place(green);
             scheduler.resume_region(green, region);
         } else if self.is_on_one_cpu() {
             // No green thread wants to run, but a kernel thread may.
@@ -357,7 +352,9 @@ impl Spawner for Scheduler {
         let rooms = Rooms { inline: NonNull::from(&green.room), porch };
         // SAFETY: the thread is free, and owned here. It is free again only when its references are released.
         // The stack is the thread's, which stands below its porch and runs the task there.
-        green.task.set(Some(unsafe { task.into_room(rooms) }));
+        let task = unsafe { task.into_room(rooms) };
+        // What was here before has been run, so there is nothing to drop.
+        mem::forget(green.task.replace(Some(task)));
         let id = match lwp() {
             Some(lwp) => {
                 lwp.counters.spawned.add_alone();
@@ -407,7 +404,7 @@ impl Scheduler {
         }
         let counted = Counted(self);
         let spawned = kernel::spawn(&self.share(), task, options, self.settings.bound_stack_size)?;
-        std::mem::forget(counted);
+        mem::forget(counted);
         Ok(spawned)
     }
 }
@@ -435,6 +432,7 @@ impl kernel::Host for Scheduler {
 }
 
 /// Puts a free thread on a stack, with a TLS block and a context that begins it.
+#[inline]
 fn prepare(
     stack: stack::Stack,
     scheduler: &'static Scheduler,

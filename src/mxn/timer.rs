@@ -22,6 +22,7 @@ mod wheel;
 use std::ptr::NonNull;
 
 use crate::park::backend::Sleep;
+use crate::park::no_preempt::NoPreempt;
 use crate::park::queue_lock::{QueueLock, Rank};
 use crate::park::thread::ThreadRef;
 use crate::shim::atomic::{AtomicU64, Ordering};
@@ -108,22 +109,32 @@ impl Timers {
     /// Adds an entry. It may be due already.
     ///
     /// # Safety
-    /// The entry stays where it is until `disarm` of the same timers has returned.
+    /// Until `disarm` of the same timers has returned, the entry stays where it is, and the calling thread
+    /// cannot be preempted.
+    #[inline]
     pub(crate) unsafe fn arm(&self, entry: &Entry<'_>) {
-        self.wheel.with(|wheel| {
+        // SAFETY: the caller's promise.
+        let no_preempt = unsafe { NoPreempt::by_caller() };
+        self.wheel.with_held(no_preempt, |wheel| {
             // SAFETY: it stays there until `disarm` has removed it, or found it fired.
             unsafe { wheel.insert(entry.erase()) };
-            // Any other deadline is the next as before. Relaxed: as in `with`.
+            // Any other deadline is the next as before. Relaxed: as in `publish`.
             self.next.store(self.next().min(entry.0.at), Ordering::Relaxed);
             debug_assert_eq!(self.next(), wheel.next());
         });
     }
 
     /// Removes an entry if it has not fired. When this returns, no thread looks at it.
+    #[inline]
     pub(crate) fn disarm(&self, entry: &Entry<'_>) {
-        self.with(|wheel| {
+        // SAFETY: it was armed here (`arm`).
+        let no_preempt = unsafe { NoPreempt::by_caller() };
+        self.wheel.with_held(no_preempt, |wheel| {
             // SAFETY: it was armed here (`arm`).
-            unsafe { wheel.remove(entry.erase()) };
+            if unsafe { wheel.remove(entry.erase()) } {
+                self.publish(wheel);
+            }
+            debug_assert_eq!(self.next(), wheel.next());
         });
     }
 
@@ -140,26 +151,24 @@ impl Timers {
         if self.next() > now {
             return 0;
         }
-        self.with(|wheel| {
-            wheel.expire(now, steps.min(BATCH), most, |sleeper| {
+        self.wheel.with(|wheel| {
+            let fired = wheel.expire(now, steps.min(BATCH), most, |sleeper| {
                 // Read before the sleep ends. The frame itself stays until the lock is dropped (`disarm`).
                 let thread = sleeper.thread;
                 if sleeper.sleep.expire() {
                     ready(thread);
                 }
-            })
+            });
+            self.publish(wheel);
+            fired
         })
     }
 
-    /// Changes the wheel, and says when it is to be looked at then.
+    /// Says when the wheel, which has changed, is to be looked at.
     #[inline]
-    fn with<R>(&self, change: impl FnOnce(&mut Wheel<Sleeper<'static>>) -> R) -> R {
-        self.wheel.with(|wheel| {
-            let result = change(wheel);
-            // Relaxed: a hint to others, and what the LWP itself has stored it reads.
-            self.next.store(wheel.next(), Ordering::Relaxed);
-            result
-        })
+    fn publish(&self, wheel: &Wheel<Sleeper<'static>>) {
+        // Relaxed: a hint to others, and what the LWP itself has stored it reads.
+        self.next.store(wheel.next(), Ordering::Relaxed);
     }
 }
 

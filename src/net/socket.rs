@@ -46,13 +46,9 @@ const SHORTAGE: Duration = Duration::from_millis(10);
 /// How long a thread sleeps before it looks again whether a receiver has room.
 const FULL: Duration = Duration::from_millis(1);
 
-/// How long calls in one direction may take: seconds, and below them nanoseconds, so that nothing is divided
-/// in a call. 0 is forever.
+/// How long calls in one direction may take, in ns. 0 is forever.
 #[derive(Debug)]
 struct Timeout(AtomicU64);
-
-/// The bits of the nanoseconds.
-const NANOS: u32 = 30;
 
 impl Timeout {
     fn new(timeout: Option<Duration>) -> Self {
@@ -61,8 +57,7 @@ impl Timeout {
 
     /// Returns a timeout as a number. What is longer than five hundred years is forever.
     fn number(timeout: Option<Duration>) -> u64 {
-        let fits = timeout.filter(|timeout| timeout.as_secs() >> (u64::BITS - NANOS) == 0);
-        fits.map_or(0, |timeout| timeout.as_secs() << NANOS | u64::from(timeout.subsec_nanos()))
+        timeout.and_then(|timeout| timeout.as_nanos().try_into().ok()).unwrap_or(0)
     }
 
     fn set(&self, timeout: Option<Duration>) {
@@ -75,10 +70,7 @@ impl Timeout {
         // Relaxed: a number.
         match self.0.load(Ordering::Relaxed) {
             0 => Wait::forever(),
-            number => {
-                let nanos = number as u32 & ((1 << NANOS) - 1);
-                Wait::timeout(Duration::new(number >> NANOS, nanos))
-            }
+            nanos => Wait { may_be_over: false, ..Wait::by(Moment::now().checked_add_nanos(nanos)) },
         }
     }
 }
@@ -171,11 +163,12 @@ impl<T: AsFd> Socket<T> {
         wait: Option<Wait>,
         mut attempt: impl FnMut(&SockRef<'_>, i32) -> io::Result<Done<R>>,
     ) -> io::Result<R> {
-        let socket = self.socket();
+        let descriptor = self.descriptor();
+        let socket = SockRef::from(&descriptor);
         if let Some(wait) = wait {
             wait.begin()?;
             let attempt = |ended| attempt(&socket, flag(ended));
-            return self.source.call(self.descriptor(), direction, || wait, attempt);
+            return self.source.call(descriptor, direction, || wait, attempt);
         }
         // Relaxed: a setting.
         if self.nonblocking.load(Ordering::Relaxed) {
@@ -185,7 +178,7 @@ impl<T: AsFd> Socket<T> {
             Some(me) if !me.is_kernel() => {
                 let wait = || self.timeouts[direction as usize].wait();
                 let attempt = |ended| attempt(&socket, flag(ended));
-                self.source.call(self.descriptor(), direction, wait, attempt).map_err(as_std)
+                self.source.call(descriptor, direction, wait, attempt).map_err(as_std)
             }
             // The kernel has the timeout.
             Some(me) => kernel_park::in_call(me, direction.reason(), false, || attempt(&socket, 0))

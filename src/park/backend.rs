@@ -32,16 +32,9 @@ pub(crate) trait Backend: Sync {
     fn block(&self, me: &ThreadRef, sleep: &dyn Sleep, deadline: Option<Moment>, reason: WaitReason);
 
     /// Blocks as [`block`](Self::block) does, for a thread that holds `lock` until then. It unlocks the
-    /// lock, or passes it to the thread that runs next in its place, if that thread wants the lock of `_key`
+    /// lock, or passes it to the thread that runs next in its place, if that thread wants it
     /// (`mutex_handoff.rs`).
-    fn block_with(
-        &self,
-        me: &ThreadRef,
-        sleep: &dyn Sleep,
-        reason: WaitReason,
-        _key: usize,
-        lock: &dyn HeldMutex,
-    ) {
+    fn block_with(&self, me: &ThreadRef, sleep: &dyn Sleep, reason: WaitReason, lock: &dyn HeldMutex) {
         lock.release();
         self.block(me, sleep, None, reason);
     }

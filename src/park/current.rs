@@ -17,29 +17,33 @@ use super::traced;
 use crate::shim::atomic::Ordering;
 use crate::shim::{STRANGER, cpu, local, thread_end};
 
+/// What is stored at each switch, and read by each lock.
+struct Here {
+    /// The core of the running thread.
+    core: Cell<*const ThreadCore>,
+    /// See `cached_hint`. The core's `owner_hint` again, one load nearer: each acquire reads it, and a load
+    /// between two read-modify-writes costs its whole latency.
+    hint: Cell<u16>,
+    /// Where the kernel keeps the CPU number of this kernel thread. Null until the thread has asked, and
+    /// forever if the system has no such place. Not behind the core, because each lock would load the core
+    /// first.
+    cpu: Cell<*const cpu::Word>,
+}
+
 local! {
     // No destructor and a constant start: one load from the thread register, on a green thread's own block
-    // too.
-    static CURRENT: Cell<*const ThreadCore> = Cell::new(ptr::null());
-}
-
-local! {
-    // See `cached_hint`. The core's `owner_hint` again, one load nearer: each acquire reads it, and a load
-    // between two read-modify-writes costs its whole latency.
-    static CACHED_HINT: Cell<u16> = Cell::new(STRANGER);
-}
-
-local! {
-    // Where the kernel keeps the CPU number of this kernel thread. Null until the thread has asked, and
-    // forever if the system has no such place. Not behind the core, because each lock would load the core
-    // first.
-    static CPU: Cell<*const cpu::Word> = Cell::new(ptr::null());
+    // too. One for all three: code in a library computes the address of each thread-local.
+    static HERE: Here = Here {
+        core: Cell::new(ptr::null()),
+        hint: Cell::new(STRANGER),
+        cpu: Cell::new(ptr::null()),
+    };
 }
 
 /// Returns the running thread, or `None` for a kernel thread that Selvedge has not met.
 #[inline]
 pub(crate) fn try_current() -> Option<ThreadRef> {
-    let core = CURRENT.with(Cell::get);
+    let core = HERE.with(|here| here.core.get());
     // SAFETY: only `set_current` writes it, with a type-stable core.
     unsafe { core.as_ref() }.map(ThreadRef::new)
 }
@@ -52,7 +56,7 @@ pub(super) fn known_id() -> u64 {
 /// Sets the thread that runs on this thread register.
 #[inline]
 pub(crate) fn set_current(thread: Option<ThreadRef>) {
-    CURRENT.with(|current| current.set(thread.map_or(ptr::null(), |t| t.core())));
+    HERE.with(|here| here.core.set(thread.map_or(ptr::null(), |t| t.core())));
     if thread.is_none() {
         specific::leave();
     }
@@ -72,7 +76,7 @@ pub(crate) fn set_ended() {
 pub(crate) fn cache_hint(me: Option<ThreadRef>) {
     // Written by the code that mounted this thread, before the thread ran.
     let bits = me.map_or(0, |me| me.owner_hint.get().bits() | observed::hint_bits());
-    CACHED_HINT.with(|hint| hint.set(bits));
+    HERE.with(|here| here.hint.set(bits));
 }
 
 /// Fills the cache like [`cache_hint`], when the recording of owners may have begun. The thread may be one
@@ -82,7 +86,7 @@ pub(crate) fn recache_hint() {
     match try_current() {
         // The runtime meets the thread when it first acquires a lock.
         None if observed::are_owners_recorded() => {
-            CACHED_HINT.with(|hint| hint.set(OwnerHint::RECORDING.bits()))
+            HERE.with(|here| here.hint.set(OwnerHint::RECORDING.bits()))
         }
         me => cache_hint(me),
     }
@@ -117,7 +121,7 @@ pub(crate) fn owner_hint() -> OwnerHint {
 pub(crate) fn cached_hint() -> OwnerHint {
     // Unknown before a thread is adopted. Adoption does not happen here: the fast path neither allocates nor
     // registers destructors.
-    OwnerHint::from_bits(CACHED_HINT.with(Cell::get))
+    OwnerHint::from_bits(HERE.with(|here| here.hint.get()))
 }
 
 /// Returns `true` if the running thread, which has a core, is a kernel thread.
@@ -155,7 +159,7 @@ pub(crate) fn owner_hint_from(cached: OwnerHint) -> OwnerHint {
 #[inline]
 pub(super) fn cpu_hint() -> OwnerHint {
     // SAFETY: null, or this thread's own area, which lives as long as the thread.
-    match unsafe { CPU.with(Cell::get).as_ref() } {
+    match unsafe { HERE.with(|here| here.cpu.get()).as_ref() } {
         // Relaxed: the kernel writes it.
         Some(cpu) => OwnerHint::kernel(cpu.load(Ordering::Relaxed)),
         None => OwnerHint::KERNEL_ANYWHERE,
@@ -165,7 +169,7 @@ pub(super) fn cpu_hint() -> OwnerHint {
 /// Returns the CPU of the running thread, which is a kernel thread with a core, if that can be had at once.
 pub(super) fn cpu() -> Option<u32> {
     // SAFETY: null, or this thread's own area, which lives as long as the thread.
-    match unsafe { CPU.with(Cell::get).as_ref() } {
+    match unsafe { HERE.with(|here| here.cpu.get()).as_ref() } {
         // Relaxed: the kernel writes it.
         Some(cpu) => Some(cpu.load(Ordering::Relaxed)),
         None => cpu::quick(),
@@ -175,9 +179,9 @@ pub(super) fn cpu() -> Option<u32> {
 /// Finds where the kernel keeps the running thread's CPU number. Called by a kernel thread, on slow paths.
 #[inline]
 pub(super) fn learn_cpu() {
-    CPU.with(|known| {
-        if known.get().is_null() {
-            known.set(cpu::word().map_or(ptr::null(), |word| word.as_ptr()));
+    HERE.with(|here| {
+        if here.cpu.get().is_null() {
+            here.cpu.set(cpu::word().map_or(ptr::null(), |word| word.as_ptr()));
         }
     });
 }

@@ -322,6 +322,7 @@ impl ThreadCore {
     }
 
     /// Waits until the thread has ended. Called by one thread at a time.
+    #[inline]
     pub(crate) fn wait_end(&self) {
         let endless = self.wait_done(Wait::forever());
         debug_assert!(endless.is_ok());

@@ -42,6 +42,8 @@
 //! **Cost.** A store and two loads for each wait with a lock. Two read-modify-writes less where the lock is
 //! passed on.
 
+use std::ptr;
+
 use crate::shim::atomic::{AtomicUsize, Ordering};
 
 /// What a thread does first when it runs again.
@@ -97,6 +99,12 @@ impl Handoff {
         }
         given
     }
+}
+
+/// Returns the key of a lock.
+#[inline]
+pub(crate) fn key_of(lock: &(impl HeldMutex + ?Sized)) -> usize {
+    ptr::from_ref(lock).addr()
 }
 
 /// Gives up the lock of `key` at the switch to the thread of `next`. If that thread wants the lock, it gets

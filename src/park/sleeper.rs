@@ -34,7 +34,7 @@ use super::reason::WaitReason;
 use super::sleep_word::{CODE_SHIFT, EXPIRED, GRANTED, INTERRUPTED, OnWord, SleepWord};
 use super::thread::ThreadRef;
 use super::wait::{Wait, WaitError};
-use super::waiter::Grant;
+use super::waiter::{Grant, Settled};
 use crate::shim;
 use crate::shim::atomic::{AtomicBool, Ordering};
 
@@ -158,14 +158,10 @@ impl Sleeper {
         debug_assert!(code < CODES);
         // SAFETY: the sleep is not settled, so its thread sleeps and the sleeper is there.
         let this = unsafe { &*this };
-        let mut grant = Grant {
-            thread: this.thread,
-            backend: this.backend,
-            word: this.word.futex(),
-            wake: true,
-            _no_preempt: NoPreempt::hold(),
-        };
-        grant.wake = this.word.settle_for(this.kernel, GRANTED | code << CODE_SHIFT);
+        let settled =
+            Settled { thread: this.thread, backend: this.backend, word: this.word.futex(), wake: true };
+        let mut grant = Grant { settled, _no_preempt: NoPreempt::hold() };
+        grant.settled.wake = this.word.settle_for(this.kernel, GRANTED | code << CODE_SHIFT);
         // From here on a kernel thread's sleeper may be gone.
         grant
     }

@@ -286,6 +286,7 @@ impl ThreadCore {
 
     /// Returns `true` if it is a thread of a parent process. Nothing runs it here, so it neither ends nor
     /// wakes.
+    #[inline]
     pub(crate) fn is_lost(&self) -> bool {
         !self.fixed().process.is_mine()
     }
@@ -311,6 +312,7 @@ impl ThreadCore {
     }
 
     /// Returns `true` if the thread has ended, destructors included.
+    #[inline]
     pub(crate) fn is_done(&self) -> bool {
         self.exit.is_done()
     }

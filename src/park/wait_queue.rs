@@ -37,7 +37,7 @@ use std::ptr;
 
 use super::current::current;
 use super::endless;
-use super::mutex_handoff::HeldMutex;
+use super::mutex_handoff::{HeldMutex, key_of};
 use super::no_preempt::NoPreempt;
 use super::reason::WaitReason;
 use super::sleep_word::{CODE_SHIFT, EXPIRED, INTERRUPTED, OnWord, SleepWord};
@@ -46,7 +46,7 @@ pub(crate) use super::table::Order;
 use super::thread::ThreadRef;
 use super::wait::{Wait, WaitError};
 pub(crate) use super::waiter::{Grant, Grants, Token};
-use super::waiter::{Key, Links, Waiter, settle};
+use super::waiter::{Key, Links, Waiter, grant, settle};
 use crate::shim::UnsafeCell;
 
 /// How to wait.
@@ -147,9 +147,9 @@ impl Waiter {
     #[inline]
     fn block_with(&self, options: &Options, lock: &impl HeldMutex) -> bool {
         debug_assert!(!self.kernel, "a kernel thread unlocks before it waits");
-        let (handoff, key) = (&self.thread.core().handoff, ptr::from_ref(lock).addr());
-        handoff.want(key);
-        self.backend.block_with(&self.thread, self, options.reason, key, lock);
+        let handoff = &self.thread.core().handoff;
+        handoff.want(key_of(lock));
+        self.backend.block_with(&self.thread, self, options.reason, lock);
         handoff.end()
     }
 }
@@ -196,11 +196,16 @@ pub(crate) fn wait_unless(
     before_sleep: impl FnOnce(),
 ) -> Result<Woken, Invalid> {
     endless::check_unless(options.wait, is_over);
-    wait_and(key, options, validate, |waiter| {
-        before_sleep();
-        waiter.block(options);
-        None
-    })
+    wait_and(
+        key,
+        options,
+        |_| validate(),
+        |waiter| {
+            before_sleep();
+            waiter.block(options);
+            None
+        },
+    )
 }
 
 /// Waits as [`wait_unless`] does, if `must_wait`, which only looks.
@@ -213,12 +218,13 @@ pub(crate) fn wait_while(
 }
 
 /// Waits as [`wait`] does, with a lock. The lock is released before the sleep. Afterwards it must be
-/// acquired, except after [`PASSED_ON`] (`mutex_handoff.rs`).
+/// acquired, except after [`PASSED_ON`] (`mutex_handoff.rs`). `validate` is told if the thread owns a kernel
+/// thread.
 #[inline]
 pub(crate) fn wait_with(
     key: usize,
     options: &Options,
-    validate: impl FnOnce() -> bool,
+    validate: impl FnOnce(bool) -> bool,
     lock: &impl HeldMutex,
 ) -> Result<Woken, Invalid> {
     endless::check(options.wait);
@@ -239,11 +245,12 @@ pub(crate) fn wait_with(
 fn wait_and(
     key: usize,
     options: &Options,
-    validate: impl FnOnce() -> bool,
+    validate: impl FnOnce(bool) -> bool,
     sleep: impl FnOnce(&Waiter) -> Option<Token>,
 ) -> Result<Woken, Invalid> {
     let me = current();
     let waiter = Waiter::new(me, key, options);
+    let validate = || validate(waiter.kernel);
     me.core().wait_state.at(key);
     // From the linking to the wake-up (I9).
     let no_preempt = NoPreempt::hold();
@@ -270,7 +277,8 @@ fn wait_and(
 /// with no lock held.
 #[inline]
 pub(crate) fn grant_one(key: usize, f: impl FnOnce(Option<Found>) -> Token) -> Option<Grant> {
-    table::with(&NoPreempt::hold(), key, |bucket| {
+    let no_preempt = NoPreempt::hold();
+    let settled = table::with(&no_preempt, key, |bucket| {
         let Some((waiter, more)) = bucket.pop(key) else {
             f(None);
             return None;
@@ -280,7 +288,8 @@ pub(crate) fn grant_one(key: usize, f: impl FnOnce(Option<Found>) -> Token) -> O
         let token = f(Some(Found { more, urgent }));
         // SAFETY: unlinked just above, with the lock held.
         Some(unsafe { settle(waiter, token) })
-    })
+    });
+    settled.map(|settled| Grant { settled, _no_preempt: no_preempt })
 }
 
 /// Does what [`grant_one`] does. If that waiter came by [`requeue`], up to `others` more of its priority that
@@ -320,7 +329,7 @@ pub(crate) fn grant_batch(
         }
         let token = f(Some(Found { more, urgent }));
         // SAFETY: unlinked just above, with the lock held.
-        let grant = unsafe { settle(first, token) };
+        let grant = unsafe { grant(first, token) };
         let told = if moved { told(in_kernel) } else { token };
         Some((grant, Grants { first: with_it, token: told, _no_preempt: NoPreempt::hold() }))
     })

@@ -162,12 +162,7 @@ pub(crate) struct Token(pub(crate) u8);
 /// A thread that was taken off its queue. It sleeps on until it is woken.
 #[must_use = "the thread sleeps until it is woken"]
 pub(crate) struct Grant {
-    pub(super) thread: ThreadRef,
-    pub(super) backend: &'static dyn Backend,
-    /// Not to be read through, because the waiter may be gone.
-    pub(super) word: *const AtomicU32,
-    /// `false` for a kernel thread that had not entered the kernel.
-    pub(super) wake: bool,
+    pub(super) settled: Settled,
     /// If the waker were preempted before the wake-up, the thread would stay asleep for as long as others
     /// run.
     pub(super) _no_preempt: NoPreempt,
@@ -177,6 +172,24 @@ impl Grant {
     /// Wakes the thread. Called with no queue lock held.
     #[inline]
     pub(crate) fn wake(self) {
+        self.settled.wake();
+    }
+}
+
+/// What is to be woken of such a thread. Its granter forbids preemption meanwhile.
+#[must_use = "the thread sleeps until it is woken"]
+pub(super) struct Settled {
+    pub(super) thread: ThreadRef,
+    pub(super) backend: &'static dyn Backend,
+    /// Not to be read through, because the waiter may be gone.
+    pub(super) word: *const AtomicU32,
+    /// `false` for a kernel thread that had not entered the kernel.
+    pub(super) wake: bool,
+}
+
+impl Settled {
+    #[inline]
+    fn wake(self) {
         if self.wake {
             self.backend.wake(self.thread, self.word);
         }
@@ -204,11 +217,11 @@ impl Grants {
 
     fn wake_each(mut self) -> usize {
         let mut count = 0;
-        while let Some(grant) = self.pop() {
-            if count == 0 || !grant.wake {
-                grant.wake();
+        while let Some(next) = self.pop() {
+            if count == 0 || !next.wake {
+                next.wake();
             } else {
-                count += grant.backend.wake_behind(grant.thread, grant.word, &mut self);
+                count += next.backend.wake_behind(next.thread, next.word, &mut self);
             }
             count += 1;
         }
@@ -217,7 +230,7 @@ impl Grants {
 
     /// Settles the next one, which must then be woken.
     #[inline]
-    fn pop(&mut self) -> Option<Grant> {
+    fn pop(&mut self) -> Option<Settled> {
         let waiter = self.first;
         if waiter.is_null() {
             return None;
@@ -238,7 +251,7 @@ impl Grants {
         if !ptr::addr_eq(next.backend, backend) {
             return None;
         }
-        self.pop().map(|grant| grant.thread)
+        self.pop().map(|next| next.thread)
     }
 }
 
@@ -247,17 +260,23 @@ impl Grants {
 /// # Safety
 /// The caller unlinked `waiter` with the bucket lock held, and settles it once.
 #[inline]
-pub(super) unsafe fn settle(waiter: *const Waiter, token: Token) -> Grant {
+pub(super) unsafe fn grant(waiter: *const Waiter, token: Token) -> Grant {
+    let no_preempt = NoPreempt::hold();
+    // SAFETY: the caller's promise.
+    Grant { settled: unsafe { settle(waiter, token) }, _no_preempt: no_preempt }
+}
+
+/// Does what [`grant`] does, for a caller that forbids preemption until it has woken the thread.
+///
+/// # Safety
+/// As there.
+#[inline]
+pub(super) unsafe fn settle(waiter: *const Waiter, token: Token) -> Settled {
     // SAFETY: an unsettled waiter is alive: its thread cannot return from its wait.
     let waiter = unsafe { &*waiter };
-    let mut grant = Grant {
-        thread: waiter.thread,
-        backend: waiter.backend,
-        word: waiter.word.futex(),
-        wake: true,
-        _no_preempt: NoPreempt::hold(),
-    };
-    grant.wake = waiter.word.settle_for(waiter.kernel, GRANTED | u32::from(token.0) << CODE_SHIFT);
+    let mut settled =
+        Settled { thread: waiter.thread, backend: waiter.backend, word: waiter.word.futex(), wake: true };
+    settled.wake = waiter.word.settle_for(waiter.kernel, GRANTED | u32::from(token.0) << CODE_SHIFT);
     // From here on a kernel thread's waiter may be gone.
-    grant
+    settled
 }

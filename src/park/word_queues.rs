@@ -15,7 +15,7 @@
 use super::no_preempt::NoPreempt;
 use super::reason::WaitReason;
 use super::table::{self, Bucket, Order};
-use super::waiter::{Grant, Grants, Token, Waiter, settle};
+use super::waiter::{Grant, Grants, Token, Waiter, grant};
 use crate::shim::bucket_of;
 
 /// The number of queues of a word.
@@ -111,7 +111,7 @@ impl Queues<'_> {
     pub(crate) fn grant_one(&mut self, queue: usize, token: Token) -> Option<Grant> {
         let (waiter, _) = self.bucket.pop(self.key(queue))?;
         // SAFETY: unlinked just above, with the lock held.
-        Some(unsafe { settle(waiter, token) })
+        Some(unsafe { grant(waiter, token) })
     }
 
     /// Takes the first waiter off the queue, and tells it `told`, which takes the place of its demand.
@@ -120,7 +120,7 @@ impl Queues<'_> {
         // SAFETY: it was linked until a moment ago and is not settled, so its thread cannot have left.
         unsafe { &*waiter }.demand.set(told);
         // SAFETY: unlinked just above, with the lock held.
-        Some(unsafe { settle(waiter, token) })
+        Some(unsafe { grant(waiter, token) })
     }
 
     /// Takes at most `most` waiters off the queue, and returns how many.

@@ -173,6 +173,7 @@ impl Entry {
     }
 
     /// Returns what an event says that is for this life of it.
+    #[inline]
     pub(crate) fn token(&self) -> u64 {
         // Relaxed: the caller keeps this life.
         u64::from(self.life.load(Ordering::Relaxed)) << 32 | u64::from(self.number)

@@ -76,6 +76,7 @@ impl Poller {
     /// # Errors
     ///
     /// As [`PollSet::new`] and [`PollSet::add`].
+    #[inline]
     pub(crate) fn watch(&self, descriptor: i32, token: u64, by: &AtomicU32) -> io::Result<()> {
         // Before the set: if that is lost meanwhile, the number is an old one. Relaxed: what reports a loss
         // publishes the next number.
@@ -84,9 +85,14 @@ impl Poller {
         if by.load(Ordering::Relaxed) == number {
             return Ok(());
         }
-        self.made()?.add(descriptor, token)?;
+        self.add(descriptor, token)?;
         by.store(number, Ordering::Relaxed);
         Ok(())
+    }
+
+    #[cold]
+    fn add(&self, descriptor: i32, token: u64) -> io::Result<()> {
+        self.made()?.add(descriptor, token)
     }
 
     /// Has what the descriptor is at this moment reported under `token`, and its events from now on.

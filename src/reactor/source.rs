@@ -67,6 +67,7 @@ impl Source {
         Self { entry: AtomicPtr::new(ptr::null_mut()), watched_by: AtomicU32::new(0) }
     }
 
+    #[inline]
     fn entry(&self) -> Option<&'static Entry> {
         // Acquire: pairs with `enter`.
         // SAFETY: null, or joined by this source, and type-stable.

@@ -61,7 +61,13 @@ impl Moment {
     /// Returns the moment so much later; `None` if the clock cannot count so far.
     #[inline]
     pub(crate) fn checked_add(self, time: Duration) -> Option<Self> {
-        nanos(time)?.checked_add(self.0).map(Self)
+        self.checked_add_nanos(nanos(time)?)
+    }
+
+    /// Returns the moment so many nanoseconds later; `None` if the clock cannot count so far.
+    #[inline]
+    pub(crate) fn checked_add_nanos(self, nanos: u64) -> Option<Self> {
+        nanos.checked_add(self.0).map(Self)
     }
 }
 

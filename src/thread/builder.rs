@@ -330,6 +330,7 @@ fn check(options: &mut SpawnOptions) -> io::Result<()> {
 }
 
 /// Returns the runtime of the calling thread, or the process default if it has none.
+#[inline]
 pub(super) fn here() -> io::Result<&'static dyn Spawner> {
     match try_current().and_then(|me| me.spawner()) {
         Some(spawner) => Ok(spawner),

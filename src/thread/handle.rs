@@ -38,10 +38,7 @@ impl<T> Joining<T> {
 
     /// Returns `true` if the thread is a parent process's, so its end cannot be waited for.
     pub(super) fn is_lost(&self) -> bool {
-        let core = self.thread.core();
-        let me = current::try_current();
-        assert!(me != Some(core), "a thread cannot join itself: it would wait forever");
-        core.is_lost()
+        is_lost(self.thread.core())
     }
 
     #[cold]
@@ -55,19 +52,13 @@ impl<T> Joining<T> {
         }
     }
 
-    /// Joins without a limit: the usual join, which need not carry the limit along.
-    #[cold]
-    fn join_endlessly(self) -> task::Result<T> {
-        if self.is_lost() {
-            return Err(Box::new(fork::LOST));
-        }
-        self.thread.core().wait_end();
-        self.take()
-    }
-
     #[inline]
     pub(super) fn join(self) -> task::Result<T> {
-        if self.is_finished() { self.take() } else { self.join_endlessly() }
+        if self.is_finished() || await_end(self.thread.core()) {
+            self.take()
+        } else {
+            Err(Box::new(fork::LOST))
+        }
     }
 
     #[inline]
@@ -123,6 +114,24 @@ impl<T> Joining<T> {
             }
         }
     }
+}
+
+/// Returns `true` if `thread` is a parent process's.
+fn is_lost(thread: ThreadRef) -> bool {
+    let me = current::try_current();
+    assert!(me != Some(thread), "a thread cannot join itself: it would wait forever");
+    thread.is_lost()
+}
+
+/// Waits without a limit for the end of `thread`: the usual join, which need not carry the limit along. It
+/// is one function for all types of results. Returns `false` at once if the thread is a parent process's.
+#[cold]
+fn await_end(thread: ThreadRef) -> bool {
+    if is_lost(thread) {
+        return false;
+    }
+    thread.wait_end();
+    true
 }
 
 impl<T> Drop for Joining<T> {

@@ -59,10 +59,11 @@ impl Cache {
     pub(crate) fn give_back(&self, stack: Stack) {
         let class = stack.size_class();
         let magazines = &self.classes[class.index()];
-        if magazines.loaded.len() >= magazines.full {
-            magazines.unload(class);
+        if magazines.loaded.len() < magazines.full {
+            magazines.loaded.push(stack);
+        } else {
+            magazines.unload(class, stack);
         }
-        magazines.loaded.push(stack);
     }
 
     /// Gives everything to the pool, when the LWP ends.
@@ -87,15 +88,16 @@ impl Magazines {
         Ok(stack)
     }
 
-    /// Makes the full chain the spare, and gives the spare to the pool.
+    /// Makes the full chain the spare, and gives the spare to the pool. Then takes a stack back.
     #[cold]
-    fn unload(&self, class: SizeClass) {
+    fn unload(&self, class: SizeClass, stack: Stack) {
         let full = self.loaded.take();
         let old = self.spare.take();
         if !old.is_empty() {
             pool::give_back_batch(old, class);
         }
         self.spare.put(full);
+        self.loaded.push(stack);
     }
 }
 

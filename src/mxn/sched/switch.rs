@@ -43,15 +43,23 @@ const PREEMPTED: usize = 4;
 impl Scheduler {
     /// Leaves the running thread `me`, which is published already: asleep, or on a run queue. Returns when it
     /// is mounted again, on any LWP. If it was the next itself, that is at once.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn leave(&'static self, me: &'static Green) {
+        self.leave_in_place(me);
+    }
+
+    /// Does what [`leave`](Self::leave) does, without a call: a switch keeps no registers, so a function for
+    /// it would save them all once more.
+    #[inline(always)]
+    pub(crate) fn leave_in_place(&'static self, me: &'static Green) {
         self.leave_after(me, |_| ());
     }
 
-    /// Leaves a thread that holds the lock of `key`, as [`leave`](Self::leave) does. The lock goes to the
-    /// next thread, if that wants it (`park/mutex_handoff.rs`).
-    pub(crate) fn leave_with(&'static self, me: &'static Green, key: usize, lock: &dyn HeldMutex) {
+    /// Leaves a thread that holds `lock`, as [`leave`](Self::leave) does. The lock goes to the next thread,
+    /// if that wants it (`park/mutex_handoff.rs`).
+    pub(crate) fn leave_with(&'static self, me: &'static Green, lock: &dyn HeldMutex) {
         self.leave_after(me, |next| {
+            let key = mutex_handoff::key_of(lock);
             mutex_handoff::part_with(lock, key, next.map(|next| &next.core.handoff));
         });
     }
@@ -67,7 +75,7 @@ impl Scheduler {
 
     /// Leaves as [`leave`](Self::leave) does, and calls `parting` just before. If the next thread can be
     /// mounted, it is the argument.
-    #[inline]
+    #[inline(always)]
     fn leave_after(&'static self, me: &'static Green, parting: impl FnOnce(Option<&'static Green>)) {
         let lwp = me.lwp();
         if me.wakes_early() {
@@ -322,16 +330,17 @@ impl Scheduler {
 
     /// Takes back what an ended thread had (I8: from another stack).
     fn reap(&'static self, lwp: &'static Lwp, left: &'static Green, detached: bool) {
-        if let Some(stack) = left.fiber.take_stack() {
-            lwp.stacks.give_back(stack);
-        }
+        let stack = left.fiber.take_stack();
         left.fiber.mounted.clear();
         // If the thread has a handle, it may belong to another user by now.
         if detached && left.thread().release_was_last() {
             lwp.greens.give_back(left);
         }
-        // Last: from here on the runtime may be found empty.
+        // From here on the runtime may be found empty. What follows is this LWP's own.
         lwp.counters.ended.add_alone();
+        if let Some(stack) = stack {
+            lwp.stacks.give_back(stack);
+        }
     }
 }
 

@@ -151,7 +151,11 @@ fn negative_returning_without_disarming() {
 #[should_panic(expected = "Causality violation")]
 fn negative_expiring_without_the_lock() {
     let fire: Fire = |timers, wait| {
-        let due = timers.with(|wheel| wheel.expire(DEADLINE, BATCH, BATCH, |_| ()));
+        let due = timers.wheel.with(|wheel| {
+            let due = wheel.expire(DEADLINE, BATCH, BATCH, |_| ());
+            timers.publish(wheel);
+            due
+        });
         if due > 0 && wait.expire() {
             wait.ready();
         }

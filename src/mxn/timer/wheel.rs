@@ -168,23 +168,23 @@ impl<T> Wheel<T> {
         self.put(node);
     }
 
-    /// Removes a node if it is here.
+    /// Removes a node if it is here. Returns `false` if [`next`](Self::next) is as before.
     ///
     /// # Safety
     /// The node is in no other wheel.
     #[inline]
-    pub(super) unsafe fn remove(&mut self, node: NonNull<Node<T>>) {
+    pub(super) unsafe fn remove(&mut self, node: NonNull<Node<T>>) -> bool {
         let place = get(node).place.get();
         if place == Place::NONE {
-            return;
+            return false;
         }
         if self.falling.first == Some(node) {
             self.take_falling(node);
-            return;
+            return true;
         }
         // If it falls, but is not the first, it leaves without its head. The list of its place, whatever is
         // in it by now, is not changed.
-        self.take_out(node);
+        self.take_out(node)
     }
 
     /// Hands out what has a deadline that is not after `now`: at most `most` nodes, in at most `steps` steps.
@@ -251,15 +251,17 @@ impl<T> Wheel<T> {
         self.falling.prepend(list);
     }
 
-    /// Takes a node out of its bucket.
+    /// Takes a node out of its bucket. Returns `true` if that is empty now.
     #[inline]
-    fn take_out(&mut self, node: NonNull<Node<T>>) {
+    fn take_out(&mut self, node: NonNull<Node<T>>) -> bool {
         let place = get(node).place.replace(Place::NONE);
         let list = &mut self.bucket_mut(place).list;
         list.remove(node);
-        if list.first.is_none() {
+        let is_empty = list.first.is_none();
+        if is_empty {
             self.mark_empty(place);
         }
+        is_empty
     }
 
     fn take_falling(&mut self, node: NonNull<Node<T>>) {
@@ -274,14 +276,16 @@ impl<T> Wheel<T> {
         let place = Place::of(at.max(self.now), self.now);
         get(node).place.set(place);
         let level = &mut self.levels[usize::from(place.level)];
-        level.occupied |= 1 << place.digit;
         let bucket = &mut level.buckets[usize::from(place.digit)];
+        if bucket.list.first.is_none() {
+            level.occupied |= 1 << place.digit;
+            self.occupied |= 1 << place.level;
+        }
         bucket.list.append(node);
         if at < bucket.earliest {
             bucket.earliest = at;
             bucket.list.first = Some(node);
         }
-        self.occupied |= 1 << place.level;
     }
 
     /// Returns the first bucket that is not empty: all nodes in others are later.
@@ -334,6 +338,7 @@ fn get<'w, T>(link: NonNull<Node<T>>) -> &'w Node<T> {
     unsafe { link.as_ref() }
 }
 
+#[inline]
 fn join<T>(one: NonNull<Node<T>>, next: NonNull<Node<T>>) {
     get(one).next.set(Some(next));
     get(next).prev.set(Some(one));
@@ -344,6 +349,7 @@ impl<T> List<T> {
         Self { first: None }
     }
 
+    #[inline]
     fn append(&mut self, node: NonNull<Node<T>>) {
         let first = self.first.unwrap_or(node);
         let last = self.last().unwrap_or(node);
@@ -362,10 +368,12 @@ impl<T> List<T> {
         self.first = list.first;
     }
 
+    #[inline]
     fn last(&self) -> Link<T> {
         self.first.and_then(|first| get(first).prev.get())
     }
 
+    #[inline]
     fn remove(&mut self, node: NonNull<Node<T>>) {
         let (prev, next) = (get(node).prev.take(), get(node).next.take());
         let (Some(prev), Some(next)) = (prev, next) else {

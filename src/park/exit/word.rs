@@ -73,21 +73,17 @@ impl Exit {
     /// Puts `waiter` into the word. Returns `false` if the thread has ended.
     #[inline]
     pub(super) fn enter(&self, waiter: *mut ()) -> bool {
-        let mut seen = ptr::null_mut::<()>();
         // Release: the code that takes the waiter out reads it. Acquire on failure: as in `is_done`.
-        while let Err(now) = self.0.compare_exchange(
-            seen,
-            waiter.map_addr(|waiter| waiter | seen.addr()),
-            Ordering::Release,
-            Ordering::Acquire,
-        ) {
-            if now == DONE {
-                return false;
+        let enter =
+            |seen, waiter| self.0.compare_exchange(seen, waiter, Ordering::Release, Ordering::Acquire);
+        match enter(ptr::null_mut(), waiter) {
+            Ok(_) => true,
+            Err(now) => {
+                debug_assert!(now == DONE || now.addr() == LEFT, "two threads wait for the end of one");
+                // If the second attempt fails, the thread has ended: nothing else changes the word.
+                now != DONE && enter(now, waiter.map_addr(|waiter| waiter | LEFT)).is_ok()
             }
-            debug_assert!(now.addr() == LEFT, "two threads wait for the end of one");
-            seen = now;
         }
-        true
     }
 
     /// Takes `waiter` out of the word again. Returns `true` if it was still there.

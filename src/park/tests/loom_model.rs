@@ -365,14 +365,8 @@ impl Backend for Scheduler {
         assert!(!sleep.is_asleep(), "runs before its sleep is over");
     }
 
-    fn block_with(
-        &self,
-        me: &ThreadRef,
-        sleep: &dyn Sleep,
-        reason: WaitReason,
-        key: usize,
-        lock: &dyn HeldMutex,
-    ) {
+    fn block_with(&self, me: &ThreadRef, sleep: &dyn Sleep, reason: WaitReason, lock: &dyn HeldMutex) {
+        let key = mutex_handoff::key_of(lock);
         match self.follower.get() {
             Some(follower) => {
                 // While its state is locked, the follower stays on its run queue. Otherwise it takes itself

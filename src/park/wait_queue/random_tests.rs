@@ -224,7 +224,10 @@ impl Pair {
         });
         assert_eq!(grant.is_some(), expected.is_some());
         if let (Some(grant), Some(waits)) = (grant, expected) {
-            assert_eq!(grant.wake, waits.wish.commits, "a kernel thread is woken if it has committed");
+            assert_eq!(
+                grant.settled.wake, waits.wish.commits,
+                "a kernel thread is woken if it has committed"
+            );
             grant.wake();
             self.ended(waits.number, Woken::Granted(token));
         }

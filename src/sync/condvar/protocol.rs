@@ -35,7 +35,6 @@ mod companion;
 use std::ptr;
 
 use self::companion::Companion;
-use crate::park::current::is_kernel;
 use crate::park::reason::WaitReason;
 use crate::park::wait::{Wait, WaitError};
 use crate::park::wait_queue::{self, Options, Token, Woken};
@@ -140,7 +139,7 @@ impl Protocol {
     /// it would be stored in parts and loaded at once, and the load would wait for those stores (6 ns).
     #[inline(always)]
     pub(super) fn wait(&self, mutex: &RawMutex, wait: Wait) -> Result<(), WaitError> {
-        let validate = || self.waits_with.join(mutex, is_kernel());
+        let validate = |kernel| self.waits_with.join(mutex, kernel);
         let options = Options::new(WaitReason::Condvar, wait);
         loop {
             match wait_queue::wait_with(self.key(), &options, validate, mutex) {
@@ -158,7 +157,7 @@ impl Protocol {
     /// caller has it.
     #[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
     pub(super) fn wait_apart(&self, mutex: &RawMutex, wait: Wait) -> (Result<(), WaitError>, bool) {
-        let validate = || self.waits_with.join(mutex, is_kernel());
+        let validate = |kernel| self.waits_with.join(mutex, kernel);
         let options = Options::new(WaitReason::Condvar, wait);
         loop {
             match wait_queue::wait_with(self.key(), &options, validate, mutex) {
