@@ -6,7 +6,7 @@
 //! them is looked at in each round, in turn: it may have come back from the kernel, and compute.
 
 use super::kernel_sleeps::Told;
-use super::policy::{Sample, Task, crowded, still_crowded};
+use super::policy::{Sample, Task, crowded, is_lively, still_crowded};
 use crate::mxn::green::Green;
 use crate::mxn::lwp::Lwp;
 use crate::mxn::lwp::preempt_request::Answer;
@@ -79,6 +79,8 @@ pub(super) struct Memory {
     pub(super) sample: Sample,
     /// When it first had the tick that it has.
     pub(super) since: u64,
+    /// How long its kernel thread had run then, if it had dispatched often before.
+    ran: Option<u64>,
     /// The brief region that it was in.
     pub(super) region: Option<Region>,
     /// When it was first seen in that.
@@ -124,6 +126,13 @@ fn runs(tid: i32, ran: u64) -> bool {
     cpu_clock(tid).is_ok_and(|now| now > ran)
 }
 
+/// Returns how long an LWP's kernel thread has run, in ns, if that is known.
+fn run_time(lwp: &Lwp) -> Option<u64> {
+    // Zero would be the caller.
+    let tid = lwp.life.tid().cast_signed();
+    cpu_clock(tid).ok().filter(|_| tid != 0)
+}
+
 impl Memory {
     /// Looks at an LWP.
     pub(super) fn look_at(&mut self, lwp: &Lwp, time: u64, signals: bool) -> Sample {
@@ -131,6 +140,9 @@ impl Memory {
         let tick = lwp.tick.get();
         let idle = !lwp.sleep.is_awake();
         if tick != before.tick || before.idle || idle {
+            let dispatches = tick.wrapping_sub(before.tick);
+            let lively = !idle && is_lively(dispatches, time - self.since);
+            self.ran = lively.then(|| run_time(lwp)).flatten();
             (self.since, self.refusals, self.deferrals, self.computes) = (time, 0, 0, false);
         }
         if idle && lwp.slot.is_none() {
@@ -156,11 +168,25 @@ impl Memory {
             brief: self.region.map(|_| time - self.region_since),
             idle,
             age: time - self.since,
+            had: self.had(lwp, time),
             slice: running.map_or(u64::MAX, Green::slice),
             high: running.is_some_and(|green| green.core.priority.get() == Priority::High),
             asked: answer == Answer::Pending && !lost,
             refusals: if signals { self.refusals } else { u8::MAX },
             deferred: answer == Answer::Deferred,
+        }
+    }
+
+    /// Returns how much of its slice the LWP's thread has had.
+    ///
+    /// If the LWP dispatched all the time before, and has not run since, other processes have its CPU. Once it
+    /// has that again, it dispatches by itself. A signal, or another LWP with its slot, would only move threads
+    /// away from their memory.
+    fn had(&self, lwp: &Lwp, time: u64) -> u64 {
+        let age = time - self.since;
+        match self.ran.and_then(|before| Some(run_time(lwp)?.saturating_sub(before))) {
+            Some(ran) => ran.min(age),
+            None => age,
         }
     }
 
@@ -185,7 +211,7 @@ impl Memory {
 
     /// Gives the LWP's thread another slice, and after that another chance to leave.
     pub(super) fn begin_slice(&mut self, time: u64) {
-        (self.since, self.refusals, self.deferrals) = (time, 0, 0);
+        (self.since, self.ran, self.refusals, self.deferrals) = (time, None, 0, 0);
     }
 
     /// Asks the kernel whether the LWP sleeps. Returns `None` if it naps, as a thread that waits inside the
@@ -350,5 +376,40 @@ mod tests {
         let again = begin + CONFIRMED + GAP;
         news.add(again);
         assert!(!news.is_crowded(again), "another moment");
+    }
+
+    /// A kernel thread that sleeps stands for one that waits for a CPU: the clock of neither moves.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn what_a_lively_lwp_waits_for_a_cpu_is_no_part_of_a_slice() {
+        use crate::mxn::tests::Model;
+        use crate::sys::kthread::gettid;
+        use std::sync::mpsc;
+
+        const MS: u64 = 1_000_000;
+        let model = Model::new(1, 0, 0);
+        let lwp = model.lwp(0);
+        let (tell, told) = mpsc::channel();
+        let (end, ended) = mpsc::channel::<()>();
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                tell.send(gettid()).unwrap();
+                _ = ended.recv();
+            });
+            lwp.life.show_tid(told.recv().unwrap().cast_unsigned());
+            let mut memory = Memory::default();
+            // Turns since the last look, the time of the look, and what its thread has had of its slice after
+            // ten milliseconds more.
+            for (turns, time, waits) in [(100, MS, true), (1, 100 * MS, false), (1_000, 110 * MS, true)] {
+                (0..turns).for_each(|_| _ = lwp.tick.bump());
+                memory.sample = memory.look_at(lwp, time, true);
+                assert_eq!((memory.sample.age, memory.sample.had), (0, 0));
+                let sample = memory.look_at(lwp, time + 10 * MS, true);
+                assert_eq!(sample.age, 10 * MS);
+                assert_eq!(sample.had < 5 * MS, waits, "{turns} turns: {sample:?}");
+            }
+            lwp.life.show_tid(0);
+            drop(end);
+        });
     }
 }

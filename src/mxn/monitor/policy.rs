@@ -22,6 +22,8 @@ const ANSWER: u64 = 50_000;
 /// If an LWP dispatches this often between two rounds, it is unlikely to have begun to compute when the next
 /// one is due.
 const LIVELY: u32 = 64;
+/// If its turns have been this short, in ns, it is as unlikely if the LWP stands still.
+const SHORT_TURN: u64 = 100_000;
 /// An LWP rests (`mxn::slots::rest`) once it has slept in the kernel for this long, in ns, while no thread
 /// waited for its slot.
 pub(super) const REST: u64 = 100_000_000;
@@ -49,6 +51,9 @@ pub(crate) struct Sample {
     pub(crate) idle: bool,
     /// How long it has had this tick, in ns, since the round that first saw it.
     pub(crate) age: u64,
+    /// How much of its slice its thread has had, in ns. As a rule that is `age`. But if the LWP had dispatched
+    /// often before ([`is_lively`]), it is what the LWP has run since.
+    pub(crate) had: u64,
     /// The slice of the thread that it runs, in ns; `u64::MAX`: it is not preempted.
     pub(crate) slice: u64,
     /// It runs a thread of high priority.
@@ -127,7 +132,7 @@ impl Sample {
             Waiting::Woken if self.high => self.slice,
             Waiting::Woken | Waiting::Urgent => self.slice.min(WOKEN_SLICE),
         };
-        Some(slice.saturating_sub(self.age))
+        Some(slice.saturating_sub(self.had))
     }
 
     /// Returns when the monitor should look whether the slice is over, in ns from now, while `waiting`;
@@ -156,6 +161,12 @@ impl Sample {
             Some(left) => left,
         }
     }
+}
+
+/// Returns `true` if an LWP that has dispatched so often in `time`, in ns, is likely to go on like that as soon
+/// as it has a CPU.
+pub(super) fn is_lively(dispatches: u32, time: u64) -> bool {
+    dispatches > 0 && time / u64::from(dispatches) <= SHORT_TURN
 }
 
 /// Judges one LWP. `task` is what the kernel says about it, if it was asked.

@@ -14,6 +14,7 @@ const OVER: Sample = Sample {
     brief: None,
     idle: false,
     age: 10 * MS,
+    had: 10 * MS,
     slice: 10 * MS,
     high: false,
     asked: false,
@@ -101,7 +102,15 @@ fn cases() {
     let refused = Sample { refusals: 2, ..OVER };
     let none = Queued::default();
     let table = [
-        ("it dispatches", WOKEN, false, Sample { age: 0, ..OVER }, COMPUTES, Action::Nothing, (1, 0, 0)),
+        (
+            "it dispatches",
+            WOKEN,
+            false,
+            Sample { age: 0, had: 0, ..OVER },
+            COMPUTES,
+            Action::Nothing,
+            (1, 0, 0),
+        ),
         ("it naps", WOKEN, false, OVER, Given { task: None, ..COMPUTES }, Action::Nothing, (1, 0, 0)),
         ("it sleeps", WOKEN, false, OVER, SLEEPS, Action::Compensate, (1, 0, 0)),
         (

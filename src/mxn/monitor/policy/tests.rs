@@ -12,6 +12,7 @@ const RUNS: Sample = Sample {
     brief: None,
     idle: false,
     age: 0,
+    had: 0,
     slice: 10 * MS,
     high: false,
     asked: false,
@@ -35,13 +36,13 @@ fn cases() {
     let surplus = Sample { holds_slot: false, ..RUNS };
     let rests = Sample { age: 2 * REST, rests: true, ..announced };
     let slept = Some(Task::Asleep(REST));
-    let aged = |age| Sample { age, ..RUNS };
-    let refused = |refusals| Sample { age: 10 * MS, refusals, ..RUNS };
+    let aged = |age| Sample { age, had: age, ..RUNS };
+    let refused = |refusals| Sample { refusals, ..aged(10 * MS) };
     let asked = Sample { asked: true, ..refused(0) };
     let high = Sample { high: true, ..RUNS };
-    let aged_high = |age| Sample { age, ..high };
-    let cooperative = Sample { slice: u64::MAX, age: 1_000 * MS, ..RUNS };
-    let old_surplus = Sample { age: 10 * MS, ..surplus };
+    let aged_high = |age| Sample { age, had: age, ..high };
+    let cooperative = Sample { slice: u64::MAX, ..aged(1_000 * MS) };
+    let old_surplus = Sample { age: 10 * MS, had: 10 * MS, ..surplus };
     let refused_surplus = |refusals| Sample { refusals, ..old_surplus };
     let asked_surplus = Sample { asked: true, ..old_surplus };
     let table = [
@@ -88,6 +89,15 @@ fn cases() {
         ("high threads wait for a high thread's slice", high, high, Urgent, RUNS_ON, Healthy),
         ("a lower thread waits for a whole slice", high, aged_high(9 * MS), Woken, RUNS_ON, Healthy),
         ("a lower thread waits no longer", high, aged_high(10 * MS), Woken, RUNS_ON, Hogged),
+        (
+            "it has waited for a CPU all the time",
+            RUNS,
+            Sample { had: 0, ..aged(10 * MS) },
+            Woken,
+            RUNS_ON,
+            Healthy,
+        ),
+        ("it slept all the time", RUNS, Sample { had: 0, ..aged(10 * MS) }, Woken, SLEEPS, Blocked),
         ("the signal is on its way", RUNS, asked, Woken, RUNS_ON, Healthy),
         ("it was refused once", RUNS, refused(1), Woken, RUNS_ON, Hogged),
         ("it was refused twice", RUNS, refused(2), Woken, RUNS_ON, HandOff),
@@ -122,8 +132,21 @@ fn cases() {
 }
 
 #[test]
+fn an_lwp_of_short_turns_is_lively() {
+    let table = [
+        ("it dispatches all the time", 500, MS, true),
+        ("it has waited for its CPU meanwhile", 500, 4 * MS, true),
+        ("it computes in between", 5, MS, false),
+        ("it stands still", 0, MS, false),
+    ];
+    for (what, dispatches, time, expected) in table {
+        assert_eq!(is_lively(dispatches, time), expected, "{what}");
+    }
+}
+
+#[test]
 fn looks_at_the_ends_of_slices() {
-    let aged = |age| Sample { age, ..RUNS };
+    let aged = |age| Sample { age, had: age, ..RUNS };
     let table = [
         ("it has just begun", RUNS, Waiting::Woken, MS),
         ("it has dispatched often", Sample { dispatches: LIVELY, ..RUNS }, Waiting::Woken, 2 * MS),
@@ -147,7 +170,7 @@ fn looks_at_the_ends_of_slices() {
 
 #[test]
 fn looks_at_what_came_of_a_trial() {
-    let asked = Sample { age: MS, asked: true, ..RUNS };
+    let asked = Sample { had: MS, asked: true, ..RUNS };
     let table = [
         ("it will leave", asked, u64::MAX),
         ("it slept", Sample { asked: false, ..asked }, ANSWER),
@@ -155,7 +178,7 @@ fn looks_at_what_came_of_a_trial() {
         ("it has put that off", Sample { deferred: true, ..asked }, ANSWER),
         ("slices are short", Sample { slice: MS / 20, ..asked }, ANSWER),
         ("slices are as long as for woken threads", Sample { slice: MS, ..asked }, u64::MAX),
-        ("its slice is not over", Sample { age: 0, ..asked }, MS),
+        ("its slice is not over", Sample { had: 0, ..asked }, MS),
         ("it has no slot", Sample { holds_slot: false, asked: false, ..asked }, u64::MAX),
     ];
     for (what, sample, expected) in table {
@@ -234,7 +257,7 @@ fn where_many_wait_slices_are_short() {
 
 #[test]
 fn a_short_slice_is_short_for_all() {
-    let now = Sample { slice: MS / 20, age: MS / 40, ..RUNS };
+    let now = Sample { slice: MS / 20, had: MS / 40, ..RUNS };
     assert_eq!(now.left(Waiting::Woken), Some(MS / 40));
     assert_eq!(now.left(Waiting::Preempted { ahead: 1 }), Some(MS / 40));
     assert_eq!(now.left(Waiting::NoThread), None);
