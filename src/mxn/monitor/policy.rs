@@ -19,11 +19,11 @@ pub(crate) const WOKEN_SLICE: u64 = 1_000_000;
 const ROUND_TRIP: u64 = 2;
 /// An LWP that has a CPU answers a signal within this time, in ns.
 const ANSWER: u64 = 50_000;
-/// If an LWP dispatches this often between two rounds, it is unlikely to have begun to compute when the next
-/// one is due.
-const LIVELY: u32 = 64;
-/// If its turns have been this short, in ns, it is as unlikely if the LWP stands still.
-const SHORT_TURN: u64 = 100_000;
+/// If the turns of an LWP have been this part of a slice, it is unlikely to have begun to compute.
+const SHORT_TURN: u64 = 10;
+/// If that has been so for this many looks, and none has lost its slice lately, a look is due eight times as
+/// late. As a power of two.
+pub(super) const CALM: u32 = 3;
 /// An LWP rests (`mxn::slots::rest`) once it has slept in the kernel for this long, in ns, while no thread
 /// waited for its slot.
 pub(super) const REST: u64 = 100_000_000;
@@ -36,8 +36,6 @@ pub(super) const ATTEMPTS: u8 = 2;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sample {
     pub(crate) tick: u32,
-    /// How often it has dispatched, or found nothing to dispatch, since the round before.
-    pub(crate) dispatches: u32,
     /// It has a slot.
     pub(crate) holds_slot: bool,
     /// Any thread with work may take its slot: it announced that it may block, or rests.
@@ -52,7 +50,7 @@ pub(crate) struct Sample {
     /// How long it has had this tick, in ns, since the round that first saw it.
     pub(crate) age: u64,
     /// How much of its slice its thread has had, in ns. As a rule that is `age`. But if the LWP had dispatched
-    /// often before ([`is_lively`]), it is what the LWP has run since.
+    /// often before ([`is_lively`]), or slept, it is what the LWP has run since.
     pub(crate) had: u64,
     /// The slice of the thread that it runs, in ns; `u64::MAX`: it is not preempted.
     pub(crate) slice: u64,
@@ -64,6 +62,8 @@ pub(crate) struct Sample {
     pub(crate) refusals: u8,
     /// The last signal found it where it may not be preempted, for a moment.
     pub(crate) deferred: bool,
+    /// How much later than its slice the next look is due, as a power of two.
+    pub(crate) calm: u32,
 }
 
 /// What waits for a slot.
@@ -145,9 +145,11 @@ impl Sample {
     /// slices are short; the thread has refused before, or put that off; or it could not be asked, because it
     /// slept for the moment. After every trial, such a look would cost bursts of computing a twentieth.
     ///
-    /// If threads come and go all the time, half as many rounds will do: each takes as long as a thousand
-    /// switches. A thread may wake beside one that begins to compute among them. It waits for two such pauses
-    /// at most, because the first round finds that the other has just come.
+    /// If threads come and go all the time, rounds may lie further apart ([`calm`](Self::calm)). Each takes as
+    /// long as a thousand switches. Beside other processes it takes more: a CPU from an LWP, and the kernel
+    /// decides anew which thread goes on there. A thread may wake beside one that begins to compute among such
+    /// threads. It waits for two such pauses at most, because the first round finds that the other has just
+    /// come. Once that one has lost its slice, rounds are closer (`mxn::sched::fair_share` counts).
     pub(crate) fn next_end(&self, waiting: Waiting, trial: bool) -> u64 {
         match self.left(waiting).filter(|_| self.holds_slot && !self.idle) {
             Some(0)
@@ -157,16 +159,16 @@ impl Sample {
                 ANSWER
             }
             Some(0) | None => u64::MAX,
-            Some(left) if self.dispatches >= LIVELY && self.slice >= WOKEN_SLICE => left.saturating_mul(2),
+            Some(left) if self.slice >= WOKEN_SLICE => left.saturating_mul(1 << self.calm),
             Some(left) => left,
         }
     }
 }
 
-/// Returns `true` if an LWP that has dispatched so often in `time`, in ns, is likely to go on like that as soon
-/// as it has a CPU.
-pub(super) fn is_lively(dispatches: u32, time: u64) -> bool {
-    dispatches > 0 && time / u64::from(dispatches) <= SHORT_TURN
+/// Returns `true` if an LWP that has had so many `turns` while it ran for `time`, in ns, is likely to go on like
+/// that as soon as it has a CPU. `slice`: of a thread there, in ns.
+pub(super) fn is_lively(turns: u32, time: u64, slice: u64) -> bool {
+    turns > 0 && time / u64::from(turns) <= slice.min(WOKEN_SLICE) / SHORT_TURN
 }
 
 /// Judges one LWP. `task` is what the kernel says about it, if it was asked.

@@ -7,7 +7,6 @@ const MS: u64 = 1_000_000;
 /// An LWP that stands still with its slot, at the end of a slice.
 const OVER: Sample = Sample {
     tick: 7,
-    dispatches: 0,
     holds_slot: true,
     announced: false,
     rests: false,
@@ -20,6 +19,7 @@ const OVER: Sample = Sample {
     asked: false,
     refusals: 0,
     deferred: false,
+    calm: 0,
 };
 const WOKEN: Queued = Queued { high: 0, low: 0, woken: 2, preempted: 0 };
 

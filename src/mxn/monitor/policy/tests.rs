@@ -5,7 +5,6 @@ use super::*;
 const MS: u64 = 1_000_000;
 const RUNS: Sample = Sample {
     tick: 7,
-    dispatches: 0,
     holds_slot: true,
     announced: false,
     rests: false,
@@ -18,6 +17,7 @@ const RUNS: Sample = Sample {
     asked: false,
     refusals: 0,
     deferred: false,
+    calm: 0,
 };
 
 const PREEMPTED: Waiting = Waiting::Preempted { ahead: 1 };
@@ -134,13 +134,14 @@ fn cases() {
 #[test]
 fn an_lwp_of_short_turns_is_lively() {
     let table = [
-        ("it dispatches all the time", 500, MS, true),
-        ("it has waited for its CPU meanwhile", 500, 4 * MS, true),
-        ("it computes in between", 5, MS, false),
-        ("it stands still", 0, MS, false),
+        ("it dispatches all the time", 500, MS, 10 * MS, true),
+        ("it computes in between", 5, MS, 10 * MS, false),
+        ("it computes for whole slices, which are short", 50, MS, MS / 50, false),
+        ("its threads are not preempted", 500, MS, u64::MAX, true),
+        ("it stands still", 0, MS, 10 * MS, false),
     ];
-    for (what, dispatches, time, expected) in table {
-        assert_eq!(is_lively(dispatches, time), expected, "{what}");
+    for (what, turns, time, slice, expected) in table {
+        assert_eq!(is_lively(turns, time, slice), expected, "{what}");
     }
 }
 
@@ -149,13 +150,9 @@ fn looks_at_the_ends_of_slices() {
     let aged = |age| Sample { age, had: age, ..RUNS };
     let table = [
         ("it has just begun", RUNS, Waiting::Woken, MS),
-        ("it has dispatched often", Sample { dispatches: LIVELY, ..RUNS }, Waiting::Woken, 2 * MS),
-        (
-            "it has, and slices are short",
-            Sample { dispatches: LIVELY, slice: MS / 20, ..RUNS },
-            Waiting::Woken,
-            MS / 20,
-        ),
+        ("it has dispatched often", Sample { calm: 1, ..RUNS }, Waiting::Woken, 2 * MS),
+        ("it has, and slices are short", Sample { calm: 1, slice: MS / 20, ..RUNS }, Waiting::Woken, MS / 20),
+        ("it has for long", Sample { calm: CALM, ..RUNS }, Waiting::Woken, 8 * MS),
         ("it goes on", aged(MS - 1), Waiting::Woken, 1),
         ("it is over", aged(MS), Waiting::Woken, u64::MAX),
         ("it is over for those that woke", aged(2 * MS), PREEMPTED, 8 * MS),
