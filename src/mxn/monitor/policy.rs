@@ -117,6 +117,12 @@ pub(crate) enum Verdict {
 }
 
 impl Sample {
+    /// Returns `true` if the LWP dispatches all the time, would if it had a CPU, or has nothing to run. One that
+    /// stands still and runs is not calm, however often it dispatched before.
+    pub(super) fn is_calm(&self) -> bool {
+        !self.holds_slot || self.idle || self.calm >= CALM && self.had < WOKEN_SLICE
+    }
+
     /// Returns when the slice is over, in ns from now, while `waiting`; `None`: never.
     pub(crate) fn left(&self, waiting: Waiting) -> Option<u64> {
         let slice = match waiting {

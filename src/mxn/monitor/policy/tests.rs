@@ -146,6 +146,22 @@ fn an_lwp_of_short_turns_is_lively() {
 }
 
 #[test]
+fn an_lwp_that_stands_still_and_runs_is_not_calm() {
+    let calm = Sample { calm: CALM, ..RUNS };
+    let table = [
+        ("it dispatches all the time", calm, true),
+        ("it has not done so for long", Sample { calm: CALM - 1, ..calm }, false),
+        ("it has waited for a CPU", Sample { age: 10 * MS, ..calm }, true),
+        ("it has run all the time", Sample { age: MS, had: MS, ..calm }, false),
+        ("it is idle", Sample { idle: true, ..RUNS }, true),
+        ("it is a spare", Sample { holds_slot: false, ..RUNS }, true),
+    ];
+    for (what, sample, expected) in table {
+        assert_eq!(sample.is_calm(), expected, "{what}");
+    }
+}
+
+#[test]
 fn looks_at_the_ends_of_slices() {
     let aged = |age| Sample { age, had: age, ..RUNS };
     let table = [
