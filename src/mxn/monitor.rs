@@ -12,8 +12,8 @@
 //!   it has the reserve's thread do so.
 //! - It wakes a sleeper for work that no LWP looks at (rule 6 of `sched::wake`).
 //! - If threads wait while an LWP dispatches others, it has that LWP look there.
-//! - While no thread waits, it marks the slots of LWPs that have slept in the kernel for long
-//!   (`mxn::slots::rest`).
+//! - While no thread waits, it marks the slots of LWPs that have slept for long (`mxn::slots::rest`).
+//! - If other processes have a part of the CPUs, it tries whether fewer slots do as well (`thrift`).
 //! - It records sleeps in the kernel that were not announced (`kernel_sleeps`).
 //! - It ends the runtime once that was dropped and its last thread has ended.
 //!
