@@ -44,3 +44,7 @@
 //! of the mask and of the quota. (Not before Linux 5.9, or where a sandbox refuses `close_range`: the monitor
 //! then has no descriptors of its own to look with.) [`concurrency`](crate::mxn::Builder::concurrency) sets
 //! another number, and [`set_concurrency`](crate::Mxn::set_concurrency) changes it at any time.
+//!
+//! If the number follows the CPUs, the runtime may use fewer slots for a second at a time. It does so if its
+//! threads run for microseconds, other processes have a part of the CPUs, and a trial of 40 ms has shown that
+//! as many threads have their turn. That is so for a server whose clients run on the same machine.

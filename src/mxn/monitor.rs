@@ -12,8 +12,8 @@
 //!   it has the reserve's thread do so.
 //! - It wakes a sleeper for work that no LWP looks at (rule 6 of `sched::wake`).
 //! - If threads wait while an LWP dispatches others, it has that LWP look there.
-//! - While no thread waits, it marks the slots of LWPs that have slept in the kernel for long
-//!   (`mxn::slots::rest`).
+//! - While no thread waits, it marks the slots of LWPs that have slept for long (`mxn::slots::rest`).
+//! - If other processes have a part of the CPUs, it tries whether fewer slots do as well (`thrift`).
 //! - It records sleeps in the kernel that were not announced (`kernel_sleeps`).
 //! - It ends the runtime once that was dropped and its last thread has ended.
 //!
@@ -30,6 +30,7 @@ mod lwp_history;
 mod plan;
 pub(crate) mod policy;
 pub(crate) mod sleep;
+mod thrift;
 
 use std::time::{Duration, Instant};
 
@@ -38,6 +39,7 @@ use self::kernel_sleeps::KernelSleeps;
 use self::lwp_history::{Memory, News};
 use self::plan::{Action, Facts, Plan, Queued, Sleepers, Starved, Wake};
 use self::policy::{MIN_PAUSE, Sample, Task, WOKEN_SLICE};
+use self::thrift::Thrift;
 use super::lwp::Lwp;
 use super::lwp::preempt_request::{Manner, Preemption};
 use super::sched::Scheduler;
@@ -121,6 +123,8 @@ struct Monitor {
     alert_until: u64,
     /// When an LWP last looked at the descriptors.
     last_look: LastLook,
+    /// Whether fewer slots do as well.
+    thrift: Thrift,
     /// How long the monitor has run, in ns.
     ran: u64,
 }
@@ -152,6 +156,7 @@ impl Monitor {
             quiet_since: None,
             alert_until: 0,
             last_look: LastLook::default(),
+            thrift: Thrift::new(),
             ran: 0,
         }
     }
@@ -230,6 +235,7 @@ impl Monitor {
         );
         let (mut acted, mut stale) = (false, false);
         let mut running = 0;
+        let mut calm = true;
         let mut next_slice = u64::MAX;
         for at in 0..self.awake.len() {
             let lwp = scheduler.pool.lwp(self.awake[at]);
@@ -246,6 +252,7 @@ impl Monitor {
                 acted = true;
             }
             next_slice = next_slice.min(now.next_end(plan.waiting, memory.asked_at == time));
+            calm &= now.is_calm();
             memory.keep(lwp, now, moved && action == Action::Release);
             running += usize::from(now.holds_slot && !now.idle || memory.computes);
             if memory.is_dormant(lwp) {
@@ -254,6 +261,7 @@ impl Monitor {
             self.memory[lwp.index as usize] = memory;
         }
         self.running = running.max(1);
+        self.thrift.end_round(scheduler, &self.tasks, time, calm);
         scheduler
             .shares
             .compete(running + survey.queued + scheduler.inject.len() + scheduler.preempted.len());

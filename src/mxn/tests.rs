@@ -107,8 +107,7 @@ impl Model {
             scheduler.may_sleep_deeply(),
         );
         let _ = (scheduler.life.has_visitors(), scheduler.shares.count(false, 0));
-        let _ =
-            (scheduler.pool.spares(), scheduler.pool.slots(), scheduler.pool.wanted(), scheduler.pool.len());
+        let _ = (scheduler.pool.spares(), scheduler.pool.slots(), scheduler.pool.aim(), scheduler.pool.len());
         let life = &scheduler.life;
         let _ = (life.has_visitors(), scheduler.slots.is_any_open(), scheduler.has_shared());
         scheduler.levels.touch();

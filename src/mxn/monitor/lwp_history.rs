@@ -6,7 +6,7 @@
 //! them is looked at in each round, in turn: it may have come back from the kernel, and compute.
 
 use super::kernel_sleeps::Told;
-use super::policy::{Sample, Task, crowded, still_crowded};
+use super::policy::{CALM, Sample, Task, crowded, is_lively, still_crowded};
 use crate::mxn::green::Green;
 use crate::mxn::lwp::Lwp;
 use crate::mxn::lwp::preempt_request::Answer;
@@ -79,6 +79,12 @@ pub(super) struct Memory {
     pub(super) sample: Sample,
     /// When it first had the tick that it has.
     pub(super) since: u64,
+    /// How long its kernel thread had run then, in ns, if that is known.
+    ran: Option<u64>,
+    /// It had dispatched often before, or slept idle.
+    lively: bool,
+    /// For how many looks it has dispatched often between two. No more than [`CALM`].
+    calm: u32,
     /// The brief region that it was in.
     pub(super) region: Option<Region>,
     /// When it was first seen in that.
@@ -124,13 +130,24 @@ fn runs(tid: i32, ran: u64) -> bool {
     cpu_clock(tid).is_ok_and(|now| now > ran)
 }
 
+/// Returns how long an LWP's kernel thread has run, in ns, if that is known.
+fn run_time(lwp: &Lwp) -> Option<u64> {
+    // Zero would be the caller.
+    let tid = lwp.life.tid().cast_signed();
+    cpu_clock(tid).ok().filter(|_| tid != 0)
+}
+
 impl Memory {
     /// Looks at an LWP.
     pub(super) fn look_at(&mut self, lwp: &Lwp, time: u64, signals: bool) -> Sample {
         let before = self.sample;
         let tick = lwp.tick.get();
         let idle = !lwp.sleep.is_awake();
+        // At worst it is the slice of another thread.
+        let running = lwp.running();
+        let slice = running.map_or(u64::MAX, Green::slice);
         if tick != before.tick || before.idle || idle {
+            self.note_turns(lwp, tick, idle, slice);
             (self.since, self.refusals, self.deferrals, self.computes) = (time, 0, 0, false);
         }
         if idle && lwp.slot.is_none() {
@@ -145,22 +162,50 @@ impl Memory {
         if before.asked {
             self.hear(if lost { Answer::Refused } else { answer });
         }
-        // At worst it is the slice of another thread.
-        let running = lwp.running();
         Sample {
             tick,
-            dispatches: tick.wrapping_sub(before.tick),
             holds_slot: lwp.slot.is_held(),
             announced: lwp.slot.is_open(),
             rests: lwp.slot.is_resting(),
             brief: self.region.map(|_| time - self.region_since),
             idle,
             age: time - self.since,
-            slice: running.map_or(u64::MAX, Green::slice),
+            had: self.had(lwp, time),
+            slice,
             high: running.is_some_and(|green| green.core.priority.get() == Priority::High),
             asked: answer == Answer::Pending && !lost,
             refusals: if signals { self.refusals } else { u8::MAX },
             deferred: answer == Answer::Deferred,
+            calm: if lwp.flags.counts() { self.calm.min(1) } else { self.calm },
+        }
+    }
+
+    /// Notes how often the LWP has dispatched since it had the tick of the last look, and how long it has run.
+    fn note_turns(&mut self, lwp: &Lwp, tick: u32, idle: bool, slice: u64) {
+        let before = self.sample;
+        let ran = if idle { None } else { run_time(lwp) };
+        let runs = self.ran.zip(ran).map(|(before, now)| now.saturating_sub(before));
+        self.ran = ran;
+        let turns = tick.wrapping_sub(before.tick);
+        self.lively = before.idle || runs.is_some_and(|time| is_lively(turns, time, slice));
+        self.calm = match self.lively {
+            true if before.idle => self.calm,
+            true => CALM.min(self.calm + 1),
+            false => 0,
+        };
+    }
+
+    /// Returns how much of its slice the LWP's thread has had.
+    ///
+    /// If the LWP dispatched all the time before, and has not run since, other processes have its CPU. Once it
+    /// has that again, it dispatches by itself. A signal, or another LWP with its slot, would only move threads
+    /// away from their memory.
+    fn had(&self, lwp: &Lwp, time: u64) -> u64 {
+        let age = time - self.since;
+        let before = self.ran.filter(|_| self.lively);
+        match before.and_then(|before| Some(run_time(lwp)?.saturating_sub(before))) {
+            Some(ran) => ran.min(age),
+            None => age,
         }
     }
 
@@ -185,7 +230,7 @@ impl Memory {
 
     /// Gives the LWP's thread another slice, and after that another chance to leave.
     pub(super) fn begin_slice(&mut self, time: u64) {
-        (self.since, self.refusals, self.deferrals) = (time, 0, 0);
+        (self.since, self.lively, self.refusals, self.deferrals) = (time, false, 0, 0);
     }
 
     /// Asks the kernel whether the LWP sleeps. Returns `None` if it naps, as a thread that waits inside the
@@ -350,5 +395,44 @@ mod tests {
         let again = begin + CONFIRMED + GAP;
         news.add(again);
         assert!(!news.is_crowded(again), "another moment");
+    }
+
+    /// The test's own kernel thread plays the LWP. While it does not compute, it stands for one that waits for
+    /// a CPU: its clock hardly moves.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn what_a_lively_lwp_waits_for_a_cpu_is_no_part_of_a_slice() {
+        use crate::mxn::tests::Model;
+        use crate::sys::kthread::gettid;
+        use crate::sys::task_state::own_cpu_clock;
+
+        const MS: u64 = 1_000_000;
+        let model = Model::new(1, 0, 0);
+        let lwp = model.lwp(0);
+        lwp.life.show_tid(gettid().cast_unsigned());
+        let mut memory = Memory::default();
+        // A look after so many turns, and one when the LWP has stood still for ten milliseconds. Returns how
+        // much its thread has had of a slice then, and how much later the next look is due.
+        let mut time = 0;
+        let mut look = |turns| {
+            (0..turns).for_each(|_| _ = lwp.tick.bump());
+            memory.sample = memory.look_at(lwp, time, true);
+            assert_eq!((memory.sample.age, memory.sample.had), (0, 0));
+            time += 10 * MS;
+            memory.sample = memory.look_at(lwp, time, true);
+            assert_eq!(memory.sample.age, 10 * MS);
+            (memory.sample.had, memory.sample.calm)
+        };
+        assert_eq!(look(1), (10 * MS, 0), "it is not known what the LWP did before");
+        for calm in [1, 2, CALM, CALM] {
+            let (had, seen) = look(1_000);
+            assert!(had < 5 * MS && seen == calm, "it has waited: {had} {seen}");
+        }
+        lwp.flags.count(true);
+        assert_eq!(look(1_000).1, 1, "a thread has lost its slice");
+        let begin = own_cpu_clock().unwrap();
+        while own_cpu_clock().unwrap() - begin < MS {}
+        assert_eq!(look(1), (10 * MS, 0), "it has computed");
+        lwp.life.show_tid(0);
     }
 }

@@ -19,9 +19,11 @@ pub(crate) const WOKEN_SLICE: u64 = 1_000_000;
 const ROUND_TRIP: u64 = 2;
 /// An LWP that has a CPU answers a signal within this time, in ns.
 const ANSWER: u64 = 50_000;
-/// If an LWP dispatches this often between two rounds, it is unlikely to have begun to compute when the next
-/// one is due.
-const LIVELY: u32 = 64;
+/// If the turns of an LWP have been this part of a slice, it is unlikely to have begun to compute.
+const SHORT_TURN: u64 = 10;
+/// If that has been so for this many looks, and none has lost its slice lately, a look is due eight times as
+/// late. As a power of two.
+pub(super) const CALM: u32 = 3;
 /// An LWP rests (`mxn::slots::rest`) once it has slept in the kernel for this long, in ns, while no thread
 /// waited for its slot.
 pub(super) const REST: u64 = 100_000_000;
@@ -34,8 +36,6 @@ pub(super) const ATTEMPTS: u8 = 2;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sample {
     pub(crate) tick: u32,
-    /// How often it has dispatched, or found nothing to dispatch, since the round before.
-    pub(crate) dispatches: u32,
     /// It has a slot.
     pub(crate) holds_slot: bool,
     /// Any thread with work may take its slot: it announced that it may block, or rests.
@@ -49,6 +49,9 @@ pub(crate) struct Sample {
     pub(crate) idle: bool,
     /// How long it has had this tick, in ns, since the round that first saw it.
     pub(crate) age: u64,
+    /// How much of its slice its thread has had, in ns. As a rule that is `age`. But if the LWP had dispatched
+    /// often before ([`is_lively`]), or slept, it is what the LWP has run since.
+    pub(crate) had: u64,
     /// The slice of the thread that it runs, in ns; `u64::MAX`: it is not preempted.
     pub(crate) slice: u64,
     /// It runs a thread of high priority.
@@ -59,6 +62,8 @@ pub(crate) struct Sample {
     pub(crate) refusals: u8,
     /// The last signal found it where it may not be preempted, for a moment.
     pub(crate) deferred: bool,
+    /// How much later than its slice the next look is due, as a power of two.
+    pub(crate) calm: u32,
 }
 
 /// What waits for a slot.
@@ -112,6 +117,12 @@ pub(crate) enum Verdict {
 }
 
 impl Sample {
+    /// Returns `true` if the LWP dispatches all the time, would if it had a CPU, or has nothing to run. One that
+    /// stands still and runs is not calm, however often it dispatched before.
+    pub(super) fn is_calm(&self) -> bool {
+        !self.holds_slot || self.idle || self.calm >= CALM && self.had < WOKEN_SLICE
+    }
+
     /// Returns when the slice is over, in ns from now, while `waiting`; `None`: never.
     pub(crate) fn left(&self, waiting: Waiting) -> Option<u64> {
         let slice = match waiting {
@@ -127,7 +138,7 @@ impl Sample {
             Waiting::Woken if self.high => self.slice,
             Waiting::Woken | Waiting::Urgent => self.slice.min(WOKEN_SLICE),
         };
-        Some(slice.saturating_sub(self.age))
+        Some(slice.saturating_sub(self.had))
     }
 
     /// Returns when the monitor should look whether the slice is over, in ns from now, while `waiting`;
@@ -140,9 +151,11 @@ impl Sample {
     /// slices are short; the thread has refused before, or put that off; or it could not be asked, because it
     /// slept for the moment. After every trial, such a look would cost bursts of computing a twentieth.
     ///
-    /// If threads come and go all the time, half as many rounds will do: each takes as long as a thousand
-    /// switches. A thread may wake beside one that begins to compute among them. It waits for two such pauses
-    /// at most, because the first round finds that the other has just come.
+    /// If threads come and go all the time, rounds may lie further apart ([`calm`](Self::calm)). Each takes as
+    /// long as a thousand switches. Beside other processes it takes more: a CPU from an LWP, and the kernel
+    /// decides anew which thread goes on there. A thread may wake beside one that begins to compute among such
+    /// threads. It waits for two such pauses at most, because the first round finds that the other has just
+    /// come. Once that one has lost its slice, rounds are closer (`mxn::sched::fair_share` counts).
     pub(crate) fn next_end(&self, waiting: Waiting, trial: bool) -> u64 {
         match self.left(waiting).filter(|_| self.holds_slot && !self.idle) {
             Some(0)
@@ -152,10 +165,16 @@ impl Sample {
                 ANSWER
             }
             Some(0) | None => u64::MAX,
-            Some(left) if self.dispatches >= LIVELY && self.slice >= WOKEN_SLICE => left.saturating_mul(2),
+            Some(left) if self.slice >= WOKEN_SLICE => left.saturating_mul(1 << self.calm),
             Some(left) => left,
         }
     }
+}
+
+/// Returns `true` if an LWP that has had so many `turns` while it ran for `time`, in ns, is likely to go on like
+/// that as soon as it has a CPU. `slice`: of a thread there, in ns.
+pub(super) fn is_lively(turns: u32, time: u64, slice: u64) -> bool {
+    turns > 0 && time / u64::from(turns) <= slice.min(WOKEN_SLICE) / SHORT_TURN
 }
 
 /// Judges one LWP. `task` is what the kernel says about it, if it was asked.
@@ -249,244 +268,4 @@ pub(crate) fn still_crowded(share: f64, all: f64, running: usize, cpus: f64) -> 
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const MS: u64 = 1_000_000;
-    const RUNS: Sample = Sample {
-        tick: 7,
-        dispatches: 0,
-        holds_slot: true,
-        announced: false,
-        rests: false,
-        brief: None,
-        idle: false,
-        age: 0,
-        slice: 10 * MS,
-        high: false,
-        asked: false,
-        refusals: 0,
-        deferred: false,
-    };
-
-    const PREEMPTED: Waiting = Waiting::Preempted { ahead: 1 };
-    const SLEEPS: Option<Task> = Some(Task::Asleep(0));
-    const RUNS_ON: Option<Task> = Some(Task::Awake);
-
-    #[test]
-    fn cases() {
-        use Verdict::*;
-        use Waiting::*;
-        let moved = Sample { tick: 8, ..RUNS };
-        let idle = Sample { idle: true, ..RUNS };
-        let announced = Sample { holds_slot: false, announced: true, ..RUNS };
-        let brief = |age| Sample { holds_slot: false, brief: Some(age), ..RUNS };
-        let spare = Sample { holds_slot: false, idle: true, ..RUNS };
-        let surplus = Sample { holds_slot: false, ..RUNS };
-        let rests = Sample { age: 2 * REST, rests: true, ..announced };
-        let slept = Some(Task::Asleep(REST));
-        let aged = |age| Sample { age, ..RUNS };
-        let refused = |refusals| Sample { age: 10 * MS, refusals, ..RUNS };
-        let asked = Sample { asked: true, ..refused(0) };
-        let high = Sample { high: true, ..RUNS };
-        let aged_high = |age| Sample { age, ..high };
-        let cooperative = Sample { slice: u64::MAX, age: 1_000 * MS, ..RUNS };
-        let old_surplus = Sample { age: 10 * MS, ..surplus };
-        let refused_surplus = |refusals| Sample { refusals, ..old_surplus };
-        let asked_surplus = Sample { asked: true, ..old_surplus };
-        let table = [
-            ("no thread waits", RUNS, RUNS, NoThread, SLEEPS, Healthy),
-            ("it stands still for long", aged(REST), aged(REST), NoThread, None, Suspect),
-            ("no thread waits, and it has slept for long", aged(REST), aged(REST), NoThread, slept, Rests),
-            ("it has slept for a moment", aged(REST), aged(REST), NoThread, SLEEPS, Healthy),
-            ("it has computed for long", aged(REST), aged(REST), NoThread, RUNS_ON, Healthy),
-            ("it has dispatched since", aged(REST), moved, NoThread, slept, Healthy),
-            (
-                "it announced blocking, and has slept for long",
-                announced,
-                Sample { rests: false, ..rests },
-                NoThread,
-                slept,
-                Rests,
-            ),
-            ("it rests", rests, rests, NoThread, None, Healthy),
-            ("it rests, and another waits", rests, rests, Woken, None, BlockedAnnounced),
-            ("no thread waits, and it computes", RUNS, aged(99 * MS), NoThread, RUNS_ON, Healthy),
-            ("only a low thread waits, and it computes", RUNS, aged(100 * MS), Low, RUNS_ON, Healthy),
-            ("a low thread waits, and it sleeps", RUNS, aged(MS), Low, SLEEPS, Blocked),
-            ("it dispatches", RUNS, moved, Woken, SLEEPS, Healthy),
-            ("it is idle", RUNS, idle, Woken, SLEEPS, Healthy),
-            ("it was idle", idle, RUNS, Woken, SLEEPS, Healthy),
-            ("it is a spare", spare, spare, Woken, SLEEPS, Healthy),
-            ("it has just got a slot", spare, RUNS, Woken, None, Healthy),
-            ("it stands still", RUNS, RUNS, Woken, None, Suspect),
-            ("it sleeps", RUNS, RUNS, Woken, SLEEPS, Blocked),
-            ("it sleeps, and only preempted threads wait", RUNS, RUNS, PREEMPTED, SLEEPS, Blocked),
-            ("it computes", RUNS, RUNS, Woken, RUNS_ON, Healthy),
-            ("it said so", announced, announced, Woken, None, BlockedAnnounced),
-            ("it said so, and no thread waits", announced, announced, NoThread, None, Healthy),
-            ("it is to be back soon", RUNS, brief(0), Woken, None, Healthy),
-            ("it is still to be back soon", brief(0), brief(SHORT - 1), Woken, None, Healthy),
-            ("it is not back", brief(0), brief(SHORT), Woken, None, Outstayed),
-            ("it is not back, and no thread waits", brief(0), brief(SHORT), NoThread, None, Outstayed),
-            ("it is back, and away again", brief(MS), brief(0), Woken, None, Healthy),
-            ("its slice is over", RUNS, aged(10 * MS), PREEMPTED, RUNS_ON, Hogged),
-            ("preempted threads wait for the whole slice", RUNS, aged(9 * MS), PREEMPTED, RUNS_ON, Healthy),
-            ("a woken thread waits for less", RUNS, aged(MS), Woken, RUNS_ON, Hogged),
-            ("a woken thread waits for that much", RUNS, aged(MS - 1), Woken, RUNS_ON, Healthy),
-            ("high threads wait for no slice", RUNS, RUNS, Urgent, RUNS_ON, Hogged),
-            ("high threads wait for a high thread's slice", high, high, Urgent, RUNS_ON, Healthy),
-            ("a lower thread waits for a whole slice", high, aged_high(9 * MS), Woken, RUNS_ON, Healthy),
-            ("a lower thread waits no longer", high, aged_high(10 * MS), Woken, RUNS_ON, Hogged),
-            ("the signal is on its way", RUNS, asked, Woken, RUNS_ON, Healthy),
-            ("it was refused once", RUNS, refused(1), Woken, RUNS_ON, Hogged),
-            ("it was refused twice", RUNS, refused(2), Woken, RUNS_ON, HandOff),
-            ("there are no signals", RUNS, refused(u8::MAX), Woken, RUNS_ON, HandOff),
-            (
-                "no signals, but its slice is not over",
-                RUNS,
-                Sample { refusals: 255, ..RUNS },
-                Woken,
-                RUNS_ON,
-                Healthy,
-            ),
-            ("it is not seen to run", RUNS, aged(MS - 1), Woken, Some(Task::Unknown), Healthy),
-            ("it is not seen to run after its slice", RUNS, aged(MS), Woken, Some(Task::Unknown), Blocked),
-            ("it is not seen to run for long", RUNS, cooperative, Woken, Some(Task::Unknown), Blocked),
-            ("not seen to run, without a slot", surplus, old_surplus, Woken, Some(Task::Unknown), Respite),
-            ("it sleeps after its slice", RUNS, refused(2), Woken, SLEEPS, Blocked),
-            ("it may compute forever", RUNS, cooperative, Woken, RUNS_ON, Healthy),
-            ("it may compute forever, but not sleep", RUNS, cooperative, Woken, SLEEPS, Blocked),
-            ("it lost its slot a moment ago", RUNS, surplus, Woken, None, Healthy),
-            ("it goes on without a slot", surplus, old_surplus, Woken, None, Suspect),
-            ("no thread waits; it runs without a slot", surplus, old_surplus, NoThread, RUNS_ON, Hogged),
-            ("no thread waits; it sleeps without a slot", surplus, old_surplus, NoThread, SLEEPS, Respite),
-            ("it computes without a slot", surplus, old_surplus, Woken, RUNS_ON, Hogged),
-            ("it sleeps without a slot", surplus, old_surplus, Woken, SLEEPS, Respite),
-            ("it had a slot to hand off", surplus, refused_surplus(2), Woken, RUNS_ON, Respite),
-            ("it waits for a CPU, without a slot", surplus, asked_surplus, Woken, RUNS_ON, Respite),
-        ];
-        for (what, before, now, waiting, asleep, verdict) in table {
-            assert_eq!(judge(&before, &now, waiting, asleep), verdict, "{what}");
-        }
-    }
-
-    #[test]
-    fn looks_at_the_ends_of_slices() {
-        let aged = |age| Sample { age, ..RUNS };
-        let table = [
-            ("it has just begun", RUNS, Waiting::Woken, MS),
-            ("it has dispatched often", Sample { dispatches: LIVELY, ..RUNS }, Waiting::Woken, 2 * MS),
-            (
-                "it has, and slices are short",
-                Sample { dispatches: LIVELY, slice: MS / 20, ..RUNS },
-                Waiting::Woken,
-                MS / 20,
-            ),
-            ("it goes on", aged(MS - 1), Waiting::Woken, 1),
-            ("it is over", aged(MS), Waiting::Woken, u64::MAX),
-            ("it is over for those that woke", aged(2 * MS), PREEMPTED, 8 * MS),
-            ("no thread waits", RUNS, Waiting::NoThread, u64::MAX),
-            ("it has no slot", Sample { holds_slot: false, ..RUNS }, Waiting::Woken, u64::MAX),
-            ("it is idle", Sample { idle: true, ..RUNS }, Waiting::Woken, u64::MAX),
-        ];
-        for (what, sample, waiting, expected) in table {
-            assert_eq!(sample.next_end(waiting, false), expected, "{what}");
-        }
-    }
-
-    #[test]
-    fn looks_at_what_came_of_a_trial() {
-        let asked = Sample { age: MS, asked: true, ..RUNS };
-        let table = [
-            ("it will leave", asked, u64::MAX),
-            ("it slept", Sample { asked: false, ..asked }, ANSWER),
-            ("it has refused before", Sample { refusals: 1, ..asked }, ANSWER),
-            ("it has put that off", Sample { deferred: true, ..asked }, ANSWER),
-            ("slices are short", Sample { slice: MS / 20, ..asked }, ANSWER),
-            ("slices are as long as for woken threads", Sample { slice: MS, ..asked }, u64::MAX),
-            ("its slice is not over", Sample { age: 0, ..asked }, MS),
-            ("it has no slot", Sample { holds_slot: false, asked: false, ..asked }, u64::MAX),
-        ];
-        for (what, sample, expected) in table {
-            assert_eq!(sample.next_end(Waiting::Woken, true), expected, "{what}");
-        }
-    }
-
-    #[test]
-    fn a_round_over_many_lwps_is_paid_for_by_a_pause() {
-        assert_eq!(pause_for_cost(FEW, MS, 10 * MS), 0);
-        assert_eq!(pause_for_cost(FEW + 1, 100_000, 10 * MS), 1_900_000);
-        assert_eq!(pause_for_cost(FEW + 1, MS, 10 * MS), 10 * MS);
-    }
-
-    #[test]
-    fn pauses() {
-        let never = u64::MAX;
-        let table = [
-            ("nothing to do", MIN_PAUSE, false, never, 10 * MS, (2 * MIN_PAUSE, 2 * MIN_PAUSE)),
-            ("nothing for long", 8 * MS, false, never, 10 * MS, (10 * MS, 10 * MS)),
-            ("a slot moved", 10 * MS, true, never, 10 * MS, (MIN_PAUSE, MIN_PAUSE)),
-            ("sleeps that others are too busy to end", MS, false, never, 10 * MS, (2 * MS, 2 * MS)),
-            ("a slice is over before", 2 * MS, false, MS, 10 * MS, (MS, 4 * MS)),
-            ("a slice is over any moment", 2 * MS, false, 5, 10 * MS, (MIN_PAUSE, 4 * MS)),
-            ("a dropped runtime has still threads", MS, false, never, MS, (MS, MS)),
-        ];
-        for (what, last, acted, next_slice, longest, expected) in table {
-            assert_eq!(pause(last, acted, next_slice, longest), expected, "{what}");
-        }
-    }
-
-    #[test]
-    fn others_are_told_from_our_own() {
-        let table = [
-            ("all to ourselves", 1.0, 2.0, 2, 2.0, false),
-            ("one beside two of ours", 2.0 / 3.0, 4.0 / 3.0, 2, 2.0, true),
-            ("one beside four of ours", 2.0 / 5.0, 8.0 / 5.0, 4, 2.0, true),
-            ("four of ours alone", 0.5, 2.0, 4, 2.0, false),
-            ("the same, measured on a bad day", 0.46, 2.0, 4, 2.0, false),
-            ("two of ours on one CPU, and another on the other", 0.5, 1.95, 3, 2.0, false),
-            ("one of ours, a little disturbed", 0.95, 0.95, 1, 2.0, false),
-            ("two hogs, and half of a CPU paid for", 0.25, 0.5, 2, 0.5, false),
-            ("two hogs, and one and a half CPUs paid for", 0.75, 1.5, 2, 1.5, false),
-            ("a quarter of a thread beside two of ours", 2.0 / 2.25, 2.0 * 2.0 / 2.25, 2, 2.0, false),
-            ("half of a thread beside eight of ours", 0.22, 1.75, 8, 2.0, true),
-            ("hardly anything beside eight of ours", 0.23, 1.75, 8, 2.0, false),
-        ];
-        for (what, share, all, running, cpus, expected) in table {
-            assert_eq!(crowded(share, all, running, cpus), expected, "{what}");
-        }
-    }
-
-    #[test]
-    fn others_are_there_until_we_have_all() {
-        let table = [
-            ("one beside eight of ours", 2.0 / 9.0, 16.0 / 9.0, 8, true),
-            ("one beside twelve of ours", 2.0 / 13.0, 24.0 / 13.0, 12, true),
-            ("the same, measured while eight of them waited", 0.4, 1.6, 4, true),
-            ("eight of ours alone", 0.25, 1.99, 8, false),
-            ("sixteen of ours, and what the kernel uses", 0.12, 1.92, 16, false),
-            ("a quarter of a thread beside four of ours", 0.47, 8.0 / 4.25, 4, false),
-            ("one of ours, that has a CPU", 1.0, 1.0, 1, false),
-            ("the last two of ours, that have one each", 0.97, 1.94, 2, false),
-            ("two of ours on one CPU, for the moment", 0.5, 1.95, 3, false),
-        ];
-        for (what, share, all, running, expected) in table {
-            assert_eq!(still_crowded(share, all, running, 2.0), expected, "{what}");
-        }
-    }
-
-    #[test]
-    fn where_many_wait_slices_are_short() {
-        let left = |ahead| RUNS.left(Waiting::Preempted { ahead }).unwrap();
-        assert_eq!([1, 3, 7, 1000].map(left), [10 * MS, 5 * MS, 5 * MS / 2, MS]);
-    }
-
-    #[test]
-    fn a_short_slice_is_short_for_all() {
-        let now = Sample { slice: MS / 20, age: MS / 40, ..RUNS };
-        assert_eq!(now.left(Waiting::Woken), Some(MS / 40));
-        assert_eq!(now.left(Waiting::Preempted { ahead: 1 }), Some(MS / 40));
-        assert_eq!(now.left(Waiting::NoThread), None);
-    }
-}
+mod tests;

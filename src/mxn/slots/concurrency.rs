@@ -88,7 +88,7 @@ impl Scheduler {
     /// reserve's thread alone.
     pub(in crate::mxn) fn settle_concurrency(&'static self) -> bool {
         loop {
-            let settled = match self.pool.slots().cmp(&self.pool.wanted()) {
+            let settled = match self.pool.slots().cmp(&self.pool.aim()) {
                 std::cmp::Ordering::Equal => return true,
                 std::cmp::Ordering::Less => self.grow(),
                 std::cmp::Ordering::Greater => self.shrink(),

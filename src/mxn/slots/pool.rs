@@ -35,6 +35,8 @@ pub(crate) struct LwpPool {
     slots: AtomicU32,
     /// How many there are to be (`concurrency`). With [`FOLLOWS`], as many as there are CPUs.
     wanted: AtomicU32,
+    /// How many of these the monitor saves for the time being.
+    saved: AtomicU32,
     /// The LWPs with a slot, and those that have left something behind since they lost it: what others look
     /// through for threads.
     active: LwpSet,
@@ -75,6 +77,7 @@ impl LwpPool {
             len: AtomicU32::new(0),
             slots: AtomicU32::new(slots),
             wanted: AtomicU32::new(if follows { slots | FOLLOWS } else { slots }),
+            saved: AtomicU32::new(0),
             active: LwpSet::new(max_lwps),
             spares: QueueLock::new(
                 Rank::Scheduler,
@@ -96,6 +99,26 @@ impl LwpPool {
     /// Returns how many slots there are to be.
     pub(crate) fn wanted(&self) -> u32 {
         self.wanted.load(Ordering::Relaxed) & !FOLLOWS
+    }
+
+    /// Returns how many slots there are to be at present: the wanted ones, less those that are saved.
+    pub(crate) fn aim(&self) -> u32 {
+        // Relaxed: as in `want`.
+        let saved = self.saved.load(Ordering::Relaxed);
+        self.follows().map_or_else(|| self.wanted(), |cpus| cpus.saturating_sub(saved).max(1))
+    }
+
+    /// Returns how many slots are wanted, unless the program has set the number.
+    pub(crate) fn follows(&self) -> Option<u32> {
+        let wanted = self.wanted.load(Ordering::Relaxed);
+        (wanted & FOLLOWS != 0).then_some(wanted & !FOLLOWS)
+    }
+
+    /// Saves so many of the wanted slots. Returns `true` if that changes the number. Then the caller wakes the
+    /// thread that acts on it. Called by the monitor alone.
+    pub(crate) fn save(&self, slots: u32) -> bool {
+        // Relaxed: as in `want`.
+        self.saved.swap(slots, Ordering::Relaxed) != slots
     }
 
     /// Sets how many slots there are to be, for the program. The caller wakes the thread that acts on it

@@ -7,18 +7,19 @@ const MS: u64 = 1_000_000;
 /// An LWP that stands still with its slot, at the end of a slice.
 const OVER: Sample = Sample {
     tick: 7,
-    dispatches: 0,
     holds_slot: true,
     announced: false,
     rests: false,
     brief: None,
     idle: false,
     age: 10 * MS,
+    had: 10 * MS,
     slice: 10 * MS,
     high: false,
     asked: false,
     refusals: 0,
     deferred: false,
+    calm: 0,
 };
 const WOKEN: Queued = Queued { high: 0, low: 0, woken: 2, preempted: 0 };
 
@@ -101,7 +102,15 @@ fn cases() {
     let refused = Sample { refusals: 2, ..OVER };
     let none = Queued::default();
     let table = [
-        ("it dispatches", WOKEN, false, Sample { age: 0, ..OVER }, COMPUTES, Action::Nothing, (1, 0, 0)),
+        (
+            "it dispatches",
+            WOKEN,
+            false,
+            Sample { age: 0, had: 0, ..OVER },
+            COMPUTES,
+            Action::Nothing,
+            (1, 0, 0),
+        ),
         ("it naps", WOKEN, false, OVER, Given { task: None, ..COMPUTES }, Action::Nothing, (1, 0, 0)),
         ("it sleeps", WOKEN, false, OVER, SLEEPS, Action::Compensate, (1, 0, 0)),
         (

@@ -192,8 +192,8 @@ impl Machine {
         };
         for at in 0..self.slots.len() {
             self.slots[at].looks = ahead > 0;
-            let age = self.now - self.slots[at].since;
-            let sample = Sample { holds_slot: true, age, slice: 10 * MS, ..Sample::default() };
+            let had = self.now - self.slots[at].since;
+            let sample = Sample { holds_slot: true, had, slice: 10 * MS, ..Sample::default() };
             if self.slots[at].runs.is_some() && sample.left(waiting) == Some(0) {
                 let left = self.leave(at);
                 self.shares.note(get(left).ran.get());

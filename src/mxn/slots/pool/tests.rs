@@ -1,3 +1,4 @@
+use super::LwpPool;
 use crate::mxn::tests::Model;
 
 /// Once a newcomer was missed: the bound was counted, and counted again when it had come and gone.
@@ -29,4 +30,16 @@ fn the_only_spare_that_there_can_be_ends_the_shortage() {
     assert!(pool.becomes_exhausted());
     pool.enter_spares(spare);
     assert!(pool.leave_spares(spare) && pool.becomes_exhausted());
+}
+
+#[test]
+fn only_a_number_of_slots_that_follows_the_cpus_may_be_less_for_a_time() {
+    let pool = LwpPool::new(8, 4, true);
+    assert_eq!((pool.follows(), pool.aim()), (Some(4), 4));
+    assert!(pool.save(1) && !pool.save(1), "it says what is a change");
+    assert_eq!((pool.wanted(), pool.aim()), (4, 3), "the program does not see it");
+    assert!(pool.save(9));
+    assert_eq!(pool.aim(), 1, "one always stays");
+    pool.want(3);
+    assert_eq!((pool.follows(), pool.aim()), (None, 3), "the program has set the number");
 }

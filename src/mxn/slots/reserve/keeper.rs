@@ -53,7 +53,7 @@ impl Scheduler {
     /// time.
     pub(crate) fn notice_spare(&self, spares: usize) {
         // The second condition: a slot may still have to be made, and this spare can hold it.
-        if spares == self.reserve_state.width() + 1 || self.pool.slots() < self.pool.wanted() {
+        if spares == self.reserve_state.width() + 1 || self.pool.slots() < self.pool.aim() {
             self.reserve_state.ask();
         }
     }
@@ -107,7 +107,7 @@ impl Reserve {
     /// Makes as many slots as are wanted. If there are not as many then, returns the pause before the next
     /// attempt.
     fn settle(&mut self) -> Option<Duration> {
-        let wanted = self.scheduler.pool.wanted();
+        let wanted = self.scheduler.pool.aim();
         if self.scheduler.settle_concurrency() {
             self.wanted = wanted;
             self.retry = RETRY;

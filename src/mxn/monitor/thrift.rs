@@ -1,0 +1,226 @@
+//! Fewer slots, where the last ones do not pay.
+//!
+//! **The problem.** A server and its clients share the CPUs, and its threads run for microseconds at a time. One
+//! LWP more takes a CPU from the clients, which make the server's work, and moves threads between the caches.
+//! But beside a process with which the runtime has nothing to do, it gets more of the CPUs by one LWP more.
+//!
+//! **Rejected**: a rule that tells a client from another process. The kernel does not say for whom a CPU works.
+//!
+//! **So** the monitor tries it out. If the LWPs are calm (`policy`) and wait for CPUs, it counts the turns that
+//! threads have with all slots, and then with a quarter fewer, for the same time. If they have no fewer turns, it
+//! stays so, until all slots are tried again. A trial that does not pay puts the next one off, up to a minute. As
+//! soon as an LWP is not calm, all slots are back: it may compute, or wait for a thread that has no LWP.
+//!
+//! A number of slots that the program has set stays as it is. So does one of LWPs that threads have homes on.
+
+use crate::mxn::lwp::Lwp;
+use crate::mxn::sched::Scheduler;
+use crate::sys::task_state::Tasks;
+
+/// How long turns are counted, with all slots and with fewer, in ns.
+const SPAN: u64 = 40_000_000;
+/// How long it stays with fewer, in ns.
+const STAY: u64 = 1_000_000_000;
+/// How long the next trial is put off, in ns, at first and at most.
+const SHORT_PAUSE: u64 = 100_000_000;
+const LONG_PAUSE: u64 = 60_000_000_000;
+/// It is tried if each LWP has waited for CPUs for one part in this many of the time.
+const CROWDED: u64 = 10;
+
+/// What is known at some time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Mark {
+    /// By the runtime's clock.
+    pub(super) time: u64,
+    /// How many turns threads have had.
+    pub(super) turns: u64,
+    /// How long the LWPs with a slot have waited for CPUs, in ns.
+    pub(super) waited: u64,
+}
+
+impl Mark {
+    fn take(scheduler: &Scheduler, tasks: &Tasks, time: u64) -> Self {
+        let pool = &scheduler.pool;
+        let waited = |lwp: &Lwp| tasks.cpu_time(lwp.life.tid().cast_signed()).map_or(0, |cpu| cpu.waited);
+        Self {
+            time,
+            turns: pool.all().map(|lwp| lwp.tick.dispatches()).sum(),
+            waited: pool.lwps().filter(|lwp| lwp.slot.is_held()).map(waited).sum(),
+        }
+    }
+
+    /// Returns the turns in a nanosecond, from here `to` another mark.
+    fn rate(self, to: Self) -> f64 {
+        to.turns.saturating_sub(self.turns) as f64 / (to.time - self.time).max(1) as f64
+    }
+
+    /// Returns `true` if each of the LWPs with these `slots` has waited for CPUs.
+    fn is_crowded(self, to: Self, slots: u32) -> bool {
+        to.waited.saturating_sub(self.waited) >= u64::from(slots) * (to.time - self.time) / CROWDED
+    }
+}
+
+/// What is being tried.
+#[derive(Clone, Copy, Debug)]
+enum Phase {
+    /// All slots; nothing is tried before this time.
+    Rest(u64),
+    /// All slots; turns are counted from here on.
+    All(Mark),
+    /// Fewer slots. With all there were turns at this rate. They are counted from the mark on, which is set once
+    /// the others have had a round to leave.
+    Fewer(f64, Option<Mark>),
+    /// Fewer slots, until this time.
+    Stay(u64),
+}
+
+/// What came of trials.
+#[derive(Debug)]
+pub(super) struct Thrift {
+    phase: Phase,
+    /// How long the next one is put off if that does not pay either.
+    pause: u64,
+}
+
+impl Thrift {
+    pub(super) fn new() -> Self {
+        Self { phase: Phase::Rest(0), pause: SHORT_PAUSE }
+    }
+
+    /// Ends a round at `time`: saves some slots, or gives them back. `calm`: all LWPs with a slot are.
+    pub(super) fn end_round(&mut self, scheduler: &Scheduler, tasks: &Tasks, time: u64, calm: bool) {
+        let slots = scheduler.pool.follows().filter(|_| !scheduler.placement.has_homes()).unwrap_or(1);
+        let saved = self.look(time, calm, slots, || Mark::take(scheduler, tasks, time));
+        if scheduler.pool.save(saved) {
+            scheduler.reserve_state.ask();
+        }
+    }
+
+    /// Returns how many of the `slots` are to be saved until the next round. `mark` takes some system calls.
+    fn look(&mut self, time: u64, calm: bool, slots: u32, mark: impl Fn() -> Mark) -> u32 {
+        if slots == 1 {
+            return 0;
+        }
+        self.phase = self.next(time, calm, slots, mark);
+        if matches!(self.phase, Phase::Fewer(..) | Phase::Stay(_)) { slots.div_ceil(4) } else { 0 }
+    }
+
+    fn next(&mut self, time: u64, calm: bool, slots: u32, mark: impl Fn() -> Mark) -> Phase {
+        match self.phase {
+            Phase::Rest(until) if time < until || !calm => self.phase,
+            Phase::Rest(_) => Phase::All(mark()),
+            _ if !calm => Phase::Rest(time + SHORT_PAUSE),
+            Phase::All(from) | Phase::Fewer(_, Some(from)) if time < from.time + SPAN => self.phase,
+            Phase::All(from) => {
+                let to = mark();
+                if from.is_crowded(to, slots) {
+                    Phase::Fewer(from.rate(to), None)
+                } else {
+                    Phase::Rest(time + SHORT_PAUSE)
+                }
+            }
+            Phase::Fewer(before, None) => Phase::Fewer(before, Some(mark())),
+            Phase::Fewer(before, Some(from)) if from.rate(mark()) < before => {
+                let pause = self.pause;
+                self.pause = (2 * pause).min(LONG_PAUSE);
+                Phase::Rest(time + pause)
+            }
+            Phase::Fewer(..) => {
+                self.pause = SHORT_PAUSE;
+                Phase::Stay(time + STAY)
+            }
+            Phase::Stay(until) if time < until => self.phase,
+            Phase::Stay(_) => Phase::All(mark()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+    const ROUND: u64 = 8 * MS;
+
+    /// A runtime with two slots beside another process, in virtual time.
+    struct Machine {
+        /// Turns in a millisecond with both slots, and with one.
+        rates: [u64; 2],
+        /// Each rate is up to so many hundredths too much or too little.
+        noise: u64,
+        /// The LWPs wait for CPUs.
+        crowded: bool,
+        random: u64,
+        now: Mark,
+        thrift: Thrift,
+        saved: u32,
+    }
+
+    impl Machine {
+        fn new(rates: [u64; 2], noise: u64, crowded: bool) -> Self {
+            let now = Mark { time: 0, turns: 0, waited: 0 };
+            Self { rates, noise, crowded, random: 1, now, thrift: Thrift::new(), saved: 0 }
+        }
+
+        /// Plays for so long. Returns the part of the time that a slot was saved.
+        fn play(&mut self, time: u64, calm: bool) -> f64 {
+            let mut rounds = [0_u32; 2];
+            for _ in 0..time / ROUND {
+                self.random = self
+                    .random
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1_442_695_040_888_963_407);
+                let percent = 100 - self.noise + (self.random >> 33) % (2 * self.noise + 1);
+                self.now.time += ROUND;
+                self.now.turns += self.rates[self.saved as usize] * (ROUND / MS) * percent / 100;
+                self.now.waited += if self.crowded { ROUND / 2 } else { 0 };
+                let now = self.now;
+                self.saved = self.thrift.look(now.time, calm, 2, || now);
+                rounds[self.saved as usize] += 1;
+            }
+            f64::from(rounds[1]) / f64::from(rounds[0] + rounds[1])
+        }
+    }
+
+    const MINUTES: u64 = 10 * 60_000 * MS;
+
+    #[test]
+    fn a_slot_that_does_not_pay_is_saved() {
+        let saved = Machine::new([140, 155], 0, true).play(MINUTES, true);
+        assert!(saved > 0.9, "{saved}");
+        let saved = Machine::new([140, 155], 15, true).play(MINUTES, true);
+        assert!(saved > 0.7, "where rates are noisy: {saved}");
+    }
+
+    #[test]
+    fn a_slot_that_pays_is_tried_without_seldom() {
+        let saved = Machine::new([140, 105], 0, true).play(MINUTES, true);
+        assert!((0.000_1..0.01).contains(&saved), "{saved}");
+        let saved = Machine::new([140, 105], 30, true).play(MINUTES, true);
+        assert!(saved < 0.02, "where rates are noisy: {saved}");
+    }
+
+    #[test]
+    fn nothing_is_tried_where_lwps_have_cpus_or_one_computes() {
+        assert_eq!(Machine::new([140, 155], 0, false).play(MINUTES, true), 0.0);
+        assert_eq!(Machine::new([140, 155], 0, true).play(MINUTES, false), 0.0);
+    }
+
+    #[test]
+    fn all_slots_are_back_at_the_first_sign() {
+        let mut machine = Machine::new([140, 155], 0, true);
+        machine.play(500 * MS, true);
+        assert_eq!(machine.saved, 1);
+        machine.play(ROUND, false);
+        assert_eq!(machine.saved, 0);
+        assert_eq!(machine.play(SHORT_PAUSE / 2, true), 0.0);
+        assert!(machine.play(1_000 * MS, true) > 0.0);
+    }
+
+    #[test]
+    fn the_only_slot_is_kept() {
+        let mut thrift = Thrift::new();
+        let mark = || Mark { time: 0, turns: 0, waited: 0 };
+        assert!((0..1_000).all(|round| thrift.look(round * ROUND, true, 1, mark) == 0));
+    }
+}
