@@ -7,9 +7,12 @@
 //! **Rejected**: a rule that tells a client from another process. The kernel does not say for whom a CPU works.
 //!
 //! **So** the monitor tries it out. If the LWPs are calm (`policy`) and wait for CPUs, it counts the turns that
-//! threads have with all slots, and then with a quarter fewer, for the same time. If they have no fewer turns, it
-//! stays so, until all slots are tried again. A trial that does not pay puts the next one off, up to a minute. As
-//! soon as an LWP is not calm, all slots are back: it may compute, or wait for a thread that has no LWP.
+//! threads have with all slots, and with a quarter fewer, twice in turns. If they have more with fewer, it stays
+//! so for a second, and is tried again. A trial that does not pay puts the next one off, up to a minute. As soon
+//! as an LWP is not calm, all slots are back: it may compute, or wait for a thread that has no LWP.
+//!
+//! As many turns with fewer slots do not count. While the kernel has put two LWPs on one CPU and another process
+//! on the other, one LWP is as good as two. A moment later, it has them on both.
 //!
 //! A number of slots that the program has set stays as it is. So does one of LWPs that threads have homes on.
 
@@ -17,8 +20,12 @@ use crate::mxn::lwp::Lwp;
 use crate::mxn::sched::Scheduler;
 use crate::sys::task_state::Tasks;
 
-/// How long turns are counted, with all slots and with fewer, in ns.
-const SPAN: u64 = 40_000_000;
+/// How long turns are counted, in ns, before the number of slots changes.
+const SPAN: u64 = 24_000_000;
+/// How often it changes in a trial. The odd spans have fewer slots.
+const SPANS: usize = 4;
+/// Fewer slots pay if threads have this many times as many turns.
+const PAYS: f64 = 1.03;
 /// How long it stays with fewer, in ns.
 const STAY: u64 = 1_000_000_000;
 /// How long the next trial is put off, in ns, at first and at most.
@@ -49,27 +56,41 @@ impl Mark {
         }
     }
 
-    /// Returns the turns in a nanosecond, from here `to` another mark.
-    fn rate(self, to: Self) -> f64 {
-        to.turns.saturating_sub(self.turns) as f64 / (to.time - self.time).max(1) as f64
-    }
-
-    /// Returns `true` if each of the LWPs with these `slots` has waited for CPUs.
-    fn is_crowded(self, to: Self, slots: u32) -> bool {
-        to.waited.saturating_sub(self.waited) >= u64::from(slots) * (to.time - self.time) / CROWDED
+    /// Returns how much of each figure there was since an earlier mark.
+    fn since(self, from: Self) -> Self {
+        let (time, turns) = (self.time - from.time, self.turns.saturating_sub(from.turns));
+        Self { time, turns, waited: self.waited.saturating_sub(from.waited) }
     }
 }
 
-/// What is being tried.
+/// A trial: what is counted.
+#[derive(Clone, Copy, Debug, Default)]
+struct Trial {
+    /// How many spans are over.
+    spans: usize,
+    /// Where this one begins: when LWPs that have lost a slot have had a round to leave.
+    from: Option<Mark>,
+    /// The time and the turns so far, with all slots and with fewer.
+    counts: [(u64, u64); 2],
+}
+
+impl Trial {
+    fn has_fewer(&self) -> bool {
+        self.spans % 2 == 1
+    }
+
+    fn pays(&self) -> bool {
+        let [all, fewer] = self.counts.map(|(time, turns)| turns as f64 / time as f64);
+        fewer >= PAYS * all
+    }
+}
+
+/// What is being done.
 #[derive(Clone, Copy, Debug)]
 enum Phase {
-    /// All slots; nothing is tried before this time.
+    /// All slots, and no trial before this time.
     Rest(u64),
-    /// All slots; turns are counted from here on.
-    All(Mark),
-    /// Fewer slots. With all there were turns at this rate. They are counted from the mark on, which is set once
-    /// the others have had a round to leave.
-    Fewer(f64, Option<Mark>),
+    Trial(Trial),
     /// Fewer slots, until this time.
     Stay(u64),
 }
@@ -101,36 +122,44 @@ impl Thrift {
         if slots == 1 {
             return 0;
         }
-        self.phase = self.next(time, calm, slots, mark);
-        if matches!(self.phase, Phase::Fewer(..) | Phase::Stay(_)) { slots.div_ceil(4) } else { 0 }
+        self.phase = match self.phase {
+            Phase::Rest(until) if time < until || !calm => self.phase,
+            _ if !calm => Phase::Rest(time + SHORT_PAUSE),
+            Phase::Trial(trial) => self.go_on(trial, time, slots, mark),
+            Phase::Stay(until) if time < until => self.phase,
+            Phase::Rest(_) | Phase::Stay(_) => Phase::Trial(Trial::default()),
+        };
+        let fewer = match self.phase {
+            Phase::Rest(_) => false,
+            Phase::Trial(trial) => trial.has_fewer(),
+            Phase::Stay(_) => true,
+        };
+        if fewer { slots.div_ceil(4) } else { 0 }
     }
 
-    fn next(&mut self, time: u64, calm: bool, slots: u32, mark: impl Fn() -> Mark) -> Phase {
-        match self.phase {
-            Phase::Rest(until) if time < until || !calm => self.phase,
-            Phase::Rest(_) => Phase::All(mark()),
-            _ if !calm => Phase::Rest(time + SHORT_PAUSE),
-            Phase::All(from) | Phase::Fewer(_, Some(from)) if time < from.time + SPAN => self.phase,
-            Phase::All(from) => {
-                let to = mark();
-                if from.is_crowded(to, slots) {
-                    Phase::Fewer(from.rate(to), None)
-                } else {
-                    Phase::Rest(time + SHORT_PAUSE)
-                }
-            }
-            Phase::Fewer(before, None) => Phase::Fewer(before, Some(mark())),
-            Phase::Fewer(before, Some(from)) if from.rate(mark()) < before => {
-                let pause = self.pause;
-                self.pause = (2 * pause).min(LONG_PAUSE);
-                Phase::Rest(time + pause)
-            }
-            Phase::Fewer(..) => {
-                self.pause = SHORT_PAUSE;
-                Phase::Stay(time + STAY)
-            }
-            Phase::Stay(until) if time < until => self.phase,
-            Phase::Stay(_) => Phase::All(mark()),
+    fn go_on(&mut self, mut trial: Trial, time: u64, slots: u32, mark: impl Fn() -> Mark) -> Phase {
+        let Some(from) = trial.from else {
+            return Phase::Trial(Trial { from: Some(mark()), ..trial });
+        };
+        if time < from.time + SPAN {
+            return self.phase;
+        }
+        let span = mark().since(from);
+        if trial.spans == 0 && span.waited < u64::from(slots) * span.time / CROWDED {
+            return Phase::Rest(time + SHORT_PAUSE);
+        }
+        let (all_time, turns) = &mut trial.counts[trial.spans % 2];
+        (*all_time, *turns) = (*all_time + span.time, *turns + span.turns);
+        (trial.spans, trial.from) = (trial.spans + 1, None);
+        if trial.spans < SPANS {
+            Phase::Trial(trial)
+        } else if trial.pays() {
+            self.pause = SHORT_PAUSE;
+            Phase::Stay(time + STAY)
+        } else {
+            let pause = self.pause;
+            self.pause = (2 * pause).min(LONG_PAUSE);
+            Phase::Rest(time + pause)
         }
     }
 }
@@ -146,7 +175,7 @@ mod tests {
     struct Machine {
         /// Turns in a millisecond with both slots, and with one.
         rates: [u64; 2],
-        /// Each rate is up to so many hundredths too much or too little.
+        /// Each rate is up to so many hundredths too much or too little, for 80 ms at a time.
         noise: u64,
         /// The LWPs wait for CPUs.
         crowded: bool,
