@@ -90,9 +90,10 @@ impl Slot {
     fn create(memory: &Mapping) -> usize {
         // SAFETY: this is the end of the mapping.
         let top = unsafe { memory.start().add(memory.len()) };
+        let reserve = glibc().reserve();
         // It may have held another block.
         // SAFETY: the end of the mapping, which nothing else uses.
-        unsafe { top.sub(glibc().reserve()).write_bytes(0, glibc().reserve()) };
+        unsafe { top.wrapping_sub(reserve).write_bytes(0, reserve) };
         // SAFETY: page-aligned, and nothing else uses the mapping.
         unsafe { glibc().create(top, memory.start()) }.unwrap()
     }
