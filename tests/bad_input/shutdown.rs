@@ -123,20 +123,23 @@ fn handles_outlive_their_runtime() {
     );
 }
 
-/// What a destructor at the end of kernel threads waits for, and how many have had it.
+/// What a destructor at the end of kernel threads waits for, and how many have come and had it.
 struct Gate {
     open: std::sync::Mutex<bool>,
     opened: std::sync::Condvar,
+    came: AtomicUsize,
     passed: AtomicUsize,
 }
 
 impl Gate {
     fn new() -> &'static Self {
         let (open, opened) = Default::default();
-        Box::leak(Box::new(Self { open, opened, passed: AtomicUsize::new(0) }))
+        let [came, passed] = [const { AtomicUsize::new(0) }; 2];
+        Box::leak(Box::new(Self { open, opened, came, passed }))
     }
 
     fn pass(&self) {
+        self.came.fetch_add(1, Ordering::Relaxed);
         drop(self.opened.wait_while(self.open.lock().unwrap(), |open| !*open).unwrap());
         self.passed.fetch_add(1, Ordering::Release);
     }
@@ -253,7 +256,8 @@ fn ends_of_threads<R: Own>(rt: R) {
     }
     let gate = Gate::new();
     drop(rt.spawn_with(Builder::new().bound(true), || PASSES.set(Some(Passes(gate)))).unwrap());
-    while !matches!(&rt.threads()[..], [one] if matches!(one.state(), ThreadState::InKernel { .. })) {
+    let waits = || matches!(&rt.threads()[..], [one] if matches!(one.state(), ThreadState::InKernel { .. }));
+    while gate.came.load(Ordering::Relaxed) == 0 || !waits() {
         thread::yield_now();
     }
     let unstopped = rt.stop(Duration::from_millis(200)).expect_err("it waits");
