@@ -199,8 +199,8 @@ fn a_thread_from_outside_has_its_turn_at_the_fair_tick_beside_threads_that_yield
     assert!(waited[50] < 8 * FAIR_TICK, "half of the threads waited for {} yields or more", waited[50]);
 }
 
-/// A pair does not look at the injection queue by itself, as a thread that yields does. Only turns count, so a
-/// busy machine makes no wait longer.
+/// A pair does not look at the injection queue by itself, as a thread that yields does. Only turns count, so
+/// a busy machine makes no wait longer.
 #[test]
 fn a_thread_from_outside_has_its_turn_at_the_fair_tick_beside_a_pair() {
     let _watchdog = Watchdog::start("threads from outside beside a pair");

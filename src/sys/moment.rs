@@ -6,8 +6,8 @@
 //! **Solution.** Inside of the crate, a moment is a number of nanoseconds. One pair (instant, number) is
 //! taken once in the process. An instant of the program becomes the pair's number plus the distance from the
 //! pair's instant. The two reads of the pair are some 20 ns apart. The number is taken last, so that an error
-//! makes a deadline late, not early. If the thread lost its CPU between them, all deadlines of the process would
-//! be as late. So the pair is the closest of a few.
+//! makes a deadline late, not early. If the thread lost its CPU between them, all deadlines of the process
+//! would be as late. So the pair is the closest of a few.
 
 use std::ops::{Add, Sub};
 use std::time::{Duration, Instant};
@@ -94,19 +94,13 @@ fn anchor() -> &'static (Instant, Moment) {
 
 /// Returns the closest of a few pairs. `between` runs between the two reads of each.
 fn closest(mut between: impl FnMut()) -> (Instant, Moment) {
-    let mut read = || {
+    let tries = (0..5).map(|_| {
         let instant = Instant::now();
         between();
-        (instant, Moment::now(), instant.elapsed())
-    };
-    let mut best = read();
-    for _ in 0..4 {
-        let next = read();
-        if next.2 < best.2 {
-            best = next;
-        }
-    }
-    (best.0, best.1)
+        let moment = Moment::now();
+        (instant.elapsed(), (instant, moment))
+    });
+    tries.min_by_key(|&(took, _)| took).expect("there are five tries").1
 }
 
 #[cfg(test)]
