@@ -32,7 +32,8 @@ use std::time::{Duration, Instant};
 
 use lwps::*;
 use pipe::Pipe;
-use selvedge::{LwpState, Mxn, OneToOne, Runtime, RuntimeStats, Wait, WaitError, mxn, thread};
+use selvedge::thread::{self, ThreadInfo, ThreadState};
+use selvedge::{LwpState, Mxn, OneToOne, Runtime, RuntimeStats, Wait, WaitError, mxn};
 use waiting::soon;
 use watchdog::Watchdog;
 

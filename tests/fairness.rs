@@ -199,6 +199,25 @@ fn a_thread_from_outside_has_its_turn_at_the_fair_tick_beside_threads_that_yield
     assert!(waited[50] < 8 * FAIR_TICK, "half of the threads waited for {} yields or more", waited[50]);
 }
 
+/// A pair does not look at the injection queue by itself, as a thread that yields does. Only turns count, so
+/// a busy machine makes no wait longer.
+#[test]
+fn a_thread_from_outside_has_its_turn_at_the_fair_tick_beside_a_pair() {
+    let _watchdog = Watchdog::start("threads from outside beside a pair");
+    let rt = Mxn::builder().concurrency(1).max_lwps(1).build().unwrap();
+    let (pair, handles) = rt.run(Pair::start);
+    let waits = || {
+        let theirs = Arc::clone(&pair);
+        let thread = rt.spawn(move || theirs.turns.load(Ordering::Relaxed));
+        let before = pair.turns.load(Ordering::Relaxed);
+        thread.join().unwrap().saturating_sub(before)
+    };
+    // Some have run before this kernel thread looks.
+    let longest = (0..500).map(|_| waits()).max().unwrap();
+    rt.run(move || pair.stop(handles));
+    assert!(longest < 4 * FAIR_TICK, "one thread waited for {longest} turns");
+}
+
 /// Each turn of a pair that computes takes as long as thousands of the others'. A thread that waits beside it
 /// has its turn once the monitor has seen that, and not only after as many turns.
 #[test]

@@ -159,4 +159,5 @@ alone! {
     a_wait_without_a_set_does_not_hang: no_set;
     a_forked_child_does_not_disturb_the_set: forks;
     programs_inherit_no_sockets: starts_programs;
+    a_write_to_a_peer_that_has_gone_is_an_error_and_no_signal: broken_pipe;
 }

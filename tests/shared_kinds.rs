@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::thread as kernel;
 use std::time::{Duration, Instant};
 
-use processes::Mapping;
+use processes::{Mapping, Seen, seen};
 
 use selvedge::sync::process_shared::{Barrier, Once, RwLock, Semaphore};
 use selvedge::sync::{Condition, OncePhase, RobustError};
@@ -260,8 +260,9 @@ fn interrupts_are_noticed() {
             Box::new(move || common.pair.write_with(wait).err() == Some(RobustError::Interrupted)),
         ];
         for wait in waits {
+            let (wait, seen) = seen(wait);
             let waiter = rt.spawn_with(thread::Builder::new().bound(bound), wait).unwrap();
-            kernel::sleep(SHORT);
+            seen.until_asleep();
             waiter.thread().interrupt();
             assert!(waiter.join().unwrap());
         }
@@ -301,7 +302,7 @@ fn a_waiter_may_be_killed() {
     for round in 1..=4 {
         let mut waiter = mapping.play("acquire");
         mapping.wait_ready(round, &mut waiter);
-        kernel::sleep(SHORT);
+        waiter.until_asleep();
         waiter.kill();
         waiter.wait();
         common.permits.add_permits(1);
@@ -319,7 +320,9 @@ fn a_process_killed_in_a_closure_poisons_it() {
         mapping.wait_ready(1, &mut runner);
         assert_eq!(common.once.state(), OncePhase::InProgress);
         assert!(!common.once.call_once_for(|| unreachable!(), SHORT));
-        let waiter = kernel::spawn(|| common.once.call_once(|| unreachable!()));
+        let (waits, seen) = seen(|| common.once.call_once(|| unreachable!()));
+        let waiter = kernel::spawn(waits);
+        seen.until_asleep();
         runner.kill();
         let begin = Instant::now();
         assert!(waiter.join().is_err(), "it is poisoned");
@@ -341,15 +344,17 @@ fn a_killed_writer_is_found() {
         let mut writer = mapping.play(role);
         mapping.wait_ready(1, &mut writer);
         assert!(common.pair.try_read().unwrap().is_none() && common.pair.try_write().unwrap().is_none());
-        let reads = || common.pair.read().unwrap_err();
-        let writes = || common.pair.write().unwrap_err();
+        let reads = || seen(|| common.pair.read().unwrap_err());
+        let writes = || seen(|| common.pair.write().unwrap_err());
+        let ((read, a), (write, b)) = (reads(), writes());
+        let ((read_too, c), (write_too, d)) = (reads(), writes());
         let waiters = [
-            green.spawn(reads),
-            green.spawn(writes),
-            kernel_threads.spawn(reads),
-            kernel_threads.spawn(writes),
+            green.spawn(read),
+            green.spawn(write),
+            kernel_threads.spawn(read_too),
+            kernel_threads.spawn(write_too),
         ];
-        kernel::sleep(SHORT);
+        [a, b, c, d].iter().for_each(Seen::until_asleep);
         let begin = Instant::now();
         writer.kill();
         for waiter in waiters {

@@ -2,8 +2,7 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use selvedge::net::{TcpListener, TcpStream};
@@ -136,7 +135,7 @@ fn a_reader_is_served_beside_hogs<L: Leg>() {
     }
     // One for each slot: with more, some would wait, and the others would lose their slices.
     let slots = rt.info().concurrency;
-    rt.run(move || {
+    rt.run(|| {
         let (mut one, mut other) = pair();
         let stop = Arc::new(AtomicBool::new(false));
         let reader = thread::spawn({
@@ -146,10 +145,13 @@ fn a_reader_is_served_beside_hogs<L: Leg>() {
                 stop.store(true, Relaxed);
             }
         });
+        until_waits(&rt, &reader);
+        let running = Arc::new(AtomicUsize::new(0));
         let hogs: Vec<_> = (0..slots)
             .map(|_| {
-                let stop = Arc::clone(&stop);
+                let (stop, running) = (Arc::clone(&stop), Arc::clone(&running));
                 thread::spawn(move || {
+                    running.fetch_add(1, Relaxed);
                     while !stop.load(Relaxed) {
                         std::hint::spin_loop();
                     }
@@ -157,6 +159,9 @@ fn a_reader_is_served_beside_hogs<L: Leg>() {
             })
             .collect();
         std::thread::spawn(move || {
+            while running.load(Relaxed) < slots {
+                std::thread::yield_now();
+            }
             std::thread::sleep(SHORT);
             one.write_all(&[0]).unwrap();
             // Until the reader has read.
@@ -175,9 +180,11 @@ fn a_read_times_out<L: Leg>() {
         assert!(other.read_timeout().unwrap() >= Some(SHORT));
         let start = Instant::now();
         is(other.read(&mut [0]), ErrorKind::WouldBlock);
+        // Of a copy, too.
+        is(other.try_clone().unwrap().read(&mut [0]), ErrorKind::WouldBlock);
         is(other.read_with(&mut [0], Wait::timeout(SHORT)), ErrorKind::TimedOut);
         is(other.read_with(&mut [0], Wait::until(start)), ErrorKind::TimedOut);
-        assert!(start.elapsed() >= 2 * SHORT);
+        assert!(start.elapsed() >= 3 * SHORT);
         one.write_all(&[7]).unwrap();
         other.set_read_timeout(Some(LONG)).unwrap();
         let mut byte = [0];

@@ -197,12 +197,18 @@ fn wait_ends_with_success<L: Leg>() {
     let once = Arc::new(Once::new());
     let (waits, done) = (Arc::clone(&once), Arc::new(AtomicUsize::new(0)));
     let theirs = Arc::clone(&done);
+    let coming = Arc::new(AtomicUsize::new(0));
+    let come = Arc::clone(&coming);
+    // No call has begun when they come.
     let caller = std::thread::spawn(move || {
+        while come.load(SeqCst) < 2 * KINDS {
+            std::thread::yield_now();
+        }
         std::thread::sleep(Duration::from_millis(2));
         once.call_once(|| theirs.store(1, Relaxed));
     });
-    // No call has begun when they come.
     let seen = everywhere::<L, _>(2, move || {
+        coming.fetch_add(1, SeqCst);
         waits.wait();
         done.load(Relaxed)
     });

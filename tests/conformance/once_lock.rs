@@ -120,7 +120,12 @@ fn set_waits_for_the_thread_that_makes_it<L: Leg>() {
 fn all_waiters_get_it<L: Leg>() {
     let cell = Arc::new(OnceLock::new());
     let theirs = Arc::clone(&cell);
+    let coming = Arc::new(AtomicUsize::new(0));
+    let come = Arc::clone(&coming);
     let setter = std::thread::spawn(move || {
+        while come.load(SeqCst) < 2 * KINDS {
+            std::thread::yield_now();
+        }
         std::thread::sleep(Duration::from_millis(2));
         // Failures do not end the waits.
         assert_eq!(cell.get_or_try_init(|| Err("not yet")), Err("not yet"));
@@ -128,6 +133,7 @@ fn all_waiters_get_it<L: Leg>() {
         cell.set(7).unwrap();
     });
     let seen = everywhere::<L, _>(2, move || {
+        coming.fetch_add(1, SeqCst);
         let waited = *theirs.wait();
         let again = [
             theirs.wait_for(LONG).copied(),

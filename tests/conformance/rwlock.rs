@@ -111,12 +111,13 @@ fn many_read_or_one_writes<L: Leg>() {
 }
 
 fn readers_are_in_at_once<L: Leg>() {
-    let shared = Arc::new((RwLock::new(()), AtomicUsize::new(0)));
+    let shared = Arc::new((RwLock::new(()), AtomicUsize::new(0), AtomicUsize::new(0)));
     let writer = shared.0.write();
     let starter = {
         let theirs = Arc::clone(&shared);
         std::thread::spawn(passed_on(move || {
             everywhere::<L>(2, move |_| {
+                theirs.2.fetch_add(1, SeqCst);
                 let _guard = theirs.0.read();
                 theirs.1.fetch_add(1, SeqCst);
                 // None leaves before all are in.
@@ -126,6 +127,9 @@ fn readers_are_in_at_once<L: Leg>() {
             });
         }))
     };
+    while shared.2.load(SeqCst) < 2 * KINDS {
+        std::thread::yield_now();
+    }
     std::thread::sleep(Duration::from_millis(10));
     assert_eq!(shared.1.load(SeqCst), 0);
     drop(writer);

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, IoSlice, Read, Write};
 use std::net::{Shutdown, TcpStream as StdStream};
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -141,6 +141,24 @@ pub(crate) fn no_set() {
         let reader = rt.spawn(move || other.read_with(&mut [0; 2], Wait::forever()));
         one.write_with(b"x", Wait::forever()).unwrap();
         assert_eq!(reader.join().unwrap().unwrap(), 1);
+    });
+}
+
+/// A program that has not asked for `SIGPIPE` to be ignored, as those of std have.
+pub(crate) fn broken_pipe() {
+    // SAFETY: the usual action, which ends the process.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+    let writes = || {
+        let (one, other) = UnixStream::pair().unwrap();
+        drop(other);
+        let parts = [IoSlice::new(b"x"), IoSlice::new(b"y")];
+        for written in [one.write(b"x"), one.write_vectored(&parts), one.write_with(b"x", Wait::forever())] {
+            assert_eq!(written.unwrap_err().kind(), ErrorKind::BrokenPipe);
+        }
+    };
+    writes();
+    on_each!(|rt| {
+        rt.run(writes);
     });
 }
 

@@ -2,9 +2,10 @@
 
 use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::Ordering::SeqCst;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use std::{env, fs, ptr, thread as kernel};
 
@@ -103,6 +104,44 @@ impl Actor {
 
     pub(crate) fn wait(&mut self) -> bool {
         self.0.wait().expect("a child to wait for").success()
+    }
+
+    /// Waits until all its threads sleep in the kernel.
+    pub(crate) fn until_asleep(&self) {
+        let tasks = PathBuf::from(format!("/proc/{}/task", self.0.id()));
+        let all_sleep = || fs::read_dir(&tasks).expect("it runs").flatten().all(|task| sleeps(&task.path()));
+        while !all_sleep() {
+            kernel::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+/// Returns `true` if a kernel thread sleeps, or has ended.
+fn sleeps(task: &Path) -> bool {
+    !fs::read_to_string(task.join("stat")).is_ok_and(|stat| !stat.contains(") S "))
+}
+
+/// A kernel thread of this process, which others are to see asleep.
+pub(crate) struct Seen(Arc<OnceLock<PathBuf>>);
+
+/// Returns what does the same as `act`, and what sees the kernel thread that does so.
+pub(crate) fn seen<T>(act: impl FnOnce() -> T) -> (impl FnOnce() -> T, Seen) {
+    let task = Arc::new(OnceLock::new());
+    let seen = Seen(Arc::clone(&task));
+    let acts = move || {
+        let own = fs::read_link("/proc/thread-self").expect("a Linux kernel");
+        task.set(Path::new("/proc").join(own)).expect("it is done once");
+        act()
+    };
+    (acts, seen)
+}
+
+impl Seen {
+    /// Waits until it sleeps in the kernel.
+    pub(crate) fn until_asleep(&self) {
+        while !self.0.get().is_some_and(|task| sleeps(task)) {
+            kernel::sleep(Duration::from_millis(1));
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 #[cfg(unix)]
 mod survey;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -65,15 +66,18 @@ fn a_held_lock_brings_no_lwps_where_threads_are_pinned() {
 fn a_hog_where_threads_are_pinned_brings_one_slot() {
     // SAFETY: nothing here keeps anything in a thread-local.
     let rt = unsafe { Builder::default().pinned() }.concurrency(2).build().unwrap();
-    let compute = |time| {
-        move || {
-            let until = Instant::now() + time;
-            while Instant::now() < until {}
-        }
+    let compute = || {
+        let until = Instant::now() + Duration::from_micros(200);
+        while Instant::now() < until {}
     };
-    let hog = rt.spawn(compute(Duration::from_millis(300)));
-    let others: Vec<_> = (0..2_000).map(|_| rt.spawn(compute(Duration::from_micros(200)))).collect();
-    others.into_iter().chain([hog]).for_each(|thread| thread.join().unwrap());
+    // As long as others wait, however slow the machine is.
+    let over = Arc::new(AtomicBool::new(false));
+    let is_over = Arc::clone(&over);
+    let hog = rt.spawn(move || while !is_over.load(Ordering::Relaxed) {});
+    let others: Vec<_> = (0..2_000).map(|_| rt.spawn(compute)).collect();
+    others.into_iter().for_each(|thread| thread.join().unwrap());
+    over.store(true, Ordering::Relaxed);
+    hog.join().unwrap();
     // The hog's. If others have the CPUs, also those of some threads that took too long.
     let stats = rt.stats();
     assert!((1..20).contains(&stats.handed_off), "{stats}");
