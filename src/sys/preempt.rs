@@ -38,16 +38,16 @@
 //! that kernel thread, and as another sender's otherwise.
 //!
 //! **The handler** runs on the alternate stack, with every signal blocked except those that faults raise. So
-//! it decides in one piece, and no handler of the program can run on top of it and leave by `longjmp`. (The C
-//! library's own two signals are an exception: it does not let programs block them.) A fault in the handler
-//! is a bug, and should say where it is, so those signals stay unblocked. The handler keeps `errno`.
+//! it decides in one piece, and no handler of the program can run on top of it and leave by `longjmp`. Nor can
+//! the C library's own, by which it ends kernel threads. A fault in the handler is a bug, and should say where
+//! it is, so those signals stay unblocked. The handler keeps `errno`.
 
 use std::ffi::{c_int, c_void};
 use std::io;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::kthread::{FAULTS, SignalMask};
+use super::kthread::FAULTS;
 use super::once::{Mutex, OnceLock};
 use super::registers::Registers;
 use super::{Tid, process, sigaction, system};
@@ -237,7 +237,10 @@ fn put_in_front(signal: c_int, decide: Decide) -> io::Result<()> {
 /// Installs this crate's handler for `signal`.
 fn take_signal(signal: c_int) -> io::Result<()> {
     let mut ours = sigaction::calling(on_signal, libc::SA_RESTART);
-    ours.sa_mask = SignalMask::asynchronous().set();
+    // Also those of the C library, which it lets no program block: it may unwind in its handlers, and not
+    // through this one.
+    // SAFETY: a set has at least the kernel's eight bytes.
+    unsafe { (&raw mut ours.sa_mask).cast::<u64>().write_unaligned(ASYNCHRONOUS) };
     // SAFETY: the handler is as async-signal-safe as `decide`.
     unsafe { sigaction::set(signal, &ours) }
 }

@@ -53,7 +53,8 @@ fn the_next_owner_of_a_robust_mutex_is_told() {
     says_ok("robust");
 }
 
-/// A signal for one thread went to the process, and a handler ran in any thread.
+/// A signal for one thread went to the process, and a handler ran in any thread. Later, a kernel thread that
+/// was asked to end right after a signal ended the program.
 #[test]
 fn a_signal_for_one_thread_is_handled_there() {
     says_ok("kills");
