@@ -209,7 +209,8 @@ pub(crate) fn with_marker<R>(mask: *const sigset_t, call: impl FnOnce(*const sig
 /// Installs the preemption signal for this alone, where there is no runtime of green threads.
 pub(crate) fn prepare() {
     let _ = preempt::install(preempt::DEFAULT_SIGNAL, |at| {
-        if at.is_marked() {
+        if at.is_marked() || super::is_told() {
+            at.claim();
             let _ = super::send_at(at);
         }
     });

@@ -315,6 +315,12 @@ pub(crate) fn own_signals() -> u64 {
     own().map_or(0, Cancel::signals)
 }
 
+/// Returns `true` if the preemption signal may have been sent to tell something to the thread that its handler
+/// has interrupted. Where the kernel had no memory for the mark, that thread alone can say so.
+pub(crate) fn is_told() -> bool {
+    own_in_handler().is_some_and(|own| own.has(POKED) || own.is_due())
+}
+
 /// Sends its signals to the thread that the handler of the preemption signal has interrupted. The kernel
 /// calls their handlers when this handler returns. Returns `true` if there were any. A thread in this crate's
 /// code may have its locks. It is left alone, for a while: it may also wait there for a thread whose handler
