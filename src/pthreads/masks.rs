@@ -280,13 +280,19 @@ unsafe fn set_mask(
         // SAFETY: the caller's place. The C library writes eight bytes, too.
         unsafe { old.cast::<u64>().write_unaligned(before) };
     }
-    if me.is_some() {
-        cancel::send_unblocked(now);
-    }
     // SAFETY: a set begins with the kernel's eight bytes.
     unsafe { (&raw mut wanted).cast::<u64>().write(now) };
-    // SAFETY: a set, and no place for the old one.
-    unsafe { set(libc::SIG_SETMASK, &raw const wanted, ptr::null_mut()) }
+    loop {
+        let are_left = me.is_some() && cancel::send_unblocked(now);
+        // SAFETY: a set, and no place for the old one.
+        let code = unsafe { set(libc::SIG_SETMASK, &raw const wanted, ptr::null_mut()) };
+        if !are_left {
+            return code;
+        }
+        // Those that were handled have left their memory.
+        // SAFETY: a set, and no place for the old one.
+        unsafe { set(libc::SIG_BLOCK, &raw const all, ptr::null_mut()) };
+    }
 }
 
 /// Returns `true` on the main thread of a program that has started green threads.

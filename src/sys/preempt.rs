@@ -404,6 +404,25 @@ fn queue(tid: Tid, info: &Info) -> io::Result<()> {
     if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Returns `false` if the kernel has no memory at the moment for a signal that is queued (RLIMIT_SIGPENDING).
+/// It is asked by a timer, which needs the same memory. Async-signal-safe.
+#[cfg(all(feature = "interpose", target_env = "gnu"))]
+pub(crate) fn may_queue() -> bool {
+    // SAFETY: plain data.
+    let mut event: libc::sigevent = unsafe { std::mem::zeroed() };
+    event.sigev_notify = libc::SIGEV_NONE;
+    let (clock, mut timer) = (libc::CLOCK_MONOTONIC, 0_i32);
+    keep_errno(|| {
+        // SAFETY: an event, and a place for the kernel's number of the timer.
+        let made = unsafe { libc::syscall(libc::SYS_timer_create, clock, &raw mut event, &raw mut timer) };
+        if made == 0 {
+            // SAFETY: made above.
+            unsafe { libc::syscall(libc::SYS_timer_delete, timer) };
+        }
+        made == 0 || io::Error::last_os_error().raw_os_error() != Some(libc::EAGAIN)
+    })
+}
+
 /// Sends a signal with a value to the calling kernel thread, as `sigqueue` does. Async-signal-safe.
 ///
 /// # Errors

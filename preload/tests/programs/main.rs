@@ -68,6 +68,13 @@ fn signals_for_one_thread_reach_it_from_anywhere() {
     says_ok("senders");
 }
 
+/// Where the kernel had no memory for the preemption signal's mark, a thread that computed was told of
+/// nothing. A signal that the kernel refused was lost, or came after those that were sent later.
+#[test]
+fn a_signal_for_one_thread_comes_although_the_kernel_keeps_few() {
+    says_ok("limits");
+}
+
 /// A thread went on in a call that blocked its LWP, and that a handler without `SA_RESTART` ends. And the
 /// mask of `ppoll` and its like did not find the thread's own signals.
 #[test]

@@ -97,14 +97,9 @@ impl Cancel {
 
     /// Sends these signals to the kernel thread.
     fn send_to(&self, tid: Tid, of: u64) {
-        for _ in 0..MOST {
-            let Some(sent) = self.take_signal(of) else { break };
-            if !sent.send_to(tid) {
-                // The helper tries again.
-                let _ = self.add_signal(sent.signal, sent.value);
-                break;
-            }
-        }
+        // If the kernel has no memory for one, the helper tries again.
+        let mut sent = (0..MOST).map_while(|_| self.give_signal(of, |sent| sent.send_to(tid)));
+        let _ = sent.all(|is_sent| is_sent);
     }
 
     /// Sends its signals to the kernel thread that the handler of the preemption signal has interrupted.

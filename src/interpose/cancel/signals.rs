@@ -38,7 +38,7 @@ use std::sync::atomic::Ordering;
 
 use libc::{siginfo_t, sigset_t};
 
-use super::values::{self, Sent};
+use super::values::{self, Place, Sent};
 use super::{Cancel, DISTURBED, POKED, SURVIVES, is_used, own, own_in_handler};
 use crate::park::thread::ThreadRef;
 use crate::sys::kthread::SignalMask;
@@ -132,25 +132,29 @@ impl Cancel {
         Ok(())
     }
 
-    /// Takes one of these signals. Called by the thread, which has this.
-    pub(super) fn take_signal(&self, of: u64) -> Option<Sent> {
+    /// Gives one of these signals to `to`, and takes it if that returns `true`. Otherwise it keeps its turn.
+    /// Returns what `to` does; `None`: none waits. Called by the thread, which has this; for a kernel thread,
+    /// by one thread at a time.
+    pub(super) fn give_signal(&self, of: u64, to: impl FnOnce(Sent) -> bool) -> Option<bool> {
         loop {
             let signal = self.pending.take(of)?.cast_signed();
             let is_queued = signal >= FIRST_QUEUED;
-            match values::take(self.number(), signal) {
-                Some((sent, mut others)) => {
-                    if others && is_queued {
-                        self.pending.add(bit(signal));
-                    }
-                    // Two threads may have sent one that waits only once.
-                    while others && !is_queued {
-                        others = values::take(self.number(), signal).is_some();
-                    }
-                    return Some(sent);
-                }
-                None if is_queued => {}
-                None => return Some(Sent { signal, value: None }),
+            let first = || values::first(self.number(), signal);
+            let kept = first();
+            if kept.is_none() && is_queued {
+                continue;
             }
+            let is_taken = to(kept.map_or(Sent { signal, value: None }, Place::sent));
+            if let Some(kept) = kept.filter(|_| is_taken) {
+                kept.free();
+            }
+            if is_taken && !is_queued {
+                // Two threads may have sent one that waits only once.
+                std::iter::from_fn(first).for_each(Place::free);
+            } else if !is_taken || first().is_some() {
+                self.pending.add(bit(signal));
+            }
+            return Some(is_taken);
         }
     }
 
@@ -208,15 +212,17 @@ impl Cancel {
     /// what is going to run.
     pub(super) fn send_here(&self, of: u64) -> Ran {
         let mut ran = Ran::default();
-        for _ in 0..MOST {
-            let Some(sent) = self.take_signal(of) else { break };
-            let before = ran;
-            ran.add(sent.signal);
-            if !sent.send_here() {
-                // The helper comes again.
-                let _ = self.add_signal(sent.signal, sent.value);
-                return before;
+        let mut send = |sent: Sent| {
+            let is_sent = sent.send_here();
+            if is_sent {
+                ran.add(sent.signal);
             }
+            is_sent
+        };
+        let given = (0..MOST).map_while(|_| self.give_signal(of, &mut send)).find(|&given| !given);
+        if given.is_some() {
+            // The kernel has no memory for it. The helper comes again, or the thread at its next call.
+            self.change(POKED, true);
         }
         ran
     }
@@ -295,14 +301,13 @@ pub(crate) fn begin_signals() {
 }
 
 /// Sends the running thread's signals to the kernel thread on which it stands, but for those that it is about
-/// to block. It blocks all until then, and has said what it is about to block.
-pub(crate) fn send_unblocked(blocked: u64) {
-    if let Some(own) = own().filter(|own| !own.is_kernel) {
-        own.pending.after_mask();
-        if own.signals() & !blocked != 0 {
-            own.send_here(!blocked);
-        }
-    }
+/// to block. It blocks all until then, and has said what it is about to block. Returns `true` if the kernel
+/// has memory for some, and others are left.
+pub(crate) fn send_unblocked(blocked: u64) -> bool {
+    let Some(own) = own().filter(|own| !own.is_kernel) else { return false };
+    own.pending.after_mask();
+    let is_any = || own.signals() & !blocked != 0;
+    is_any() && own.send_here(!blocked).any && is_any()
 }
 
 /// Returns `true` if signals may wait for the running thread alone.
@@ -373,12 +378,17 @@ pub(crate) fn wait_for(set: &sigset_t, info: *mut siginfo_t, mut call: impl FnMu
     }
     own.pending.await_these(bits(set));
     let result = loop {
-        if let Some(sent) = own.take_signal(bits(set)) {
+        let mut found = 0;
+        let take = |sent: Sent| {
+            found = sent.signal;
             if !info.is_null() {
                 // SAFETY: the caller's place.
                 unsafe { info.write(preempt::info(sent.signal, sent.value)) };
             }
-            break sent.signal;
+            true
+        };
+        if own.give_signal(bits(set), take).is_some() {
+            break found;
         }
         let result = call();
         let is_told = || result < 0 && next::errno() == libc::EINTR && own.signals() & bits(set) != 0;
