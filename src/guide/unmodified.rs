@@ -58,7 +58,8 @@
 //!   call an error. That may be another than the kernel's: it has been told.
 //! - After a handler of a signal was installed with `SA_NODEFER` and without `SA_ONSTACK`, all calls go to
 //!   the C library. Nothing tells whether such a handler runs. C programs that are compiled for a standard
-//!   (`-std=c99`) do that with each `signal`.
+//!   (`-std=c99`) do that with each `signal`. The same holds after a handler without `SA_ONSTACK` has let its
+//!   own signal through, by `pthread_sigmask`.
 //!
 //! # Threads of std
 //!

@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use libc::sigset_t;
 
 use super::{record, start};
-use crate::interpose::cancel;
+use crate::interpose::{self, cancel};
 use crate::park::backend::Spawner;
 use crate::park::current;
 use crate::park::no_preempt::NoPreempt;
@@ -275,6 +275,9 @@ unsafe fn set_mask(
     if me.is_none_or(|me| now != before && me.backend().mask_changed(&me, before, now)) {
         let _no_preempt = NoPreempt::hold();
         if me.is_some() { changed(before, now) } else { main_blocks(now) }
+    } else if now != before && of_caller() == now {
+        // In a handler of a signal, which may wait next. It must not leave its LWP.
+        interpose::handler_is_unmasked();
     }
     if !old.is_null() {
         // SAFETY: the caller's place. The C library writes eight bytes, too.

@@ -205,11 +205,16 @@ fn a_program_ends_after_the_values_of_its_threads() {
     }
 }
 
+/// A handler moved that let its own signal through, and waited: its LWP had another's alternate stack then.
 #[test]
 fn a_handler_has_its_kernel_thread_to_itself() {
     let Some(program) = compile_with("handlers", &["-std=c99"]) else { return };
     for model in [None, Some(MODELS[0]), Some(MODELS[1])] {
-        assert_eq!(run(on(model, &program), &format!("handlers, {model:?}")), b"ok\n", "{model:?}");
+        for how in [None, Some("unblocks")] {
+            let mut command = on(model, &program);
+            command.args(how);
+            assert_eq!(run(command, &format!("handlers, {model:?}, {how:?}")), b"ok\n", "{model:?}");
+        }
     }
 }
 
