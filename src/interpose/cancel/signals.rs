@@ -246,19 +246,25 @@ impl Cancel {
     }
 
     /// Returns `true` if the wait of the running thread, which has this, has ended for a signal and is to
-    /// end. `None`: it has ended for something else.
+    /// end. `None`: it has ended for something else. The handlers that end a call run after that, since they
+    /// may jump: a call may have memory and descriptors until then.
     pub(super) fn ends_wait(&self, ends: Ends) -> Option<bool> {
         // Relaxed: see `tell`.
         if !self.nudged.load(Ordering::Relaxed) {
             return None;
         }
-        let ran = self.run_handlers();
-        Some(match ends {
+        let is_ended_by = |ran: Ran| match ends {
             Ends::Always => ran.any,
             Ends::AsAsked => ran.ending,
-            Ends::Never => false,
-            Ends::ForNothing => true,
-        })
+            Ends::Never | Ends::ForNothing => false,
+        };
+        if is_ended_by(Ran::of(self.signals() & !SignalMask::of_caller().bits())) {
+            // In any case: one may just have come.
+            self.change(POKED, true);
+            return Some(true);
+        }
+        let ran = self.run_handlers();
+        Some(is_ended_by(ran) || ends == Ends::ForNothing)
     }
 
     /// Notes that no signal has ended a wait yet. Called before each.
@@ -335,7 +341,11 @@ pub(crate) fn send_at(at: &mut Interrupted<'_>) -> bool {
     if own.is_kernel {
         return own.send_at_kernel(at);
     }
-    let (blocked, is_own) = (at.mask().bits(), at.in_own_library());
+    // Relaxed: the thread's own.
+    let is_within = own.within.load(Ordering::Relaxed) != 0;
+    // What this crate calls is in the library, but for system calls.
+    let is_own = at.in_own_library() || is_within && at.in_library() && !at.is_by_call();
+    let blocked = at.mask().bits();
     if blocked & preempt::signal_bit() != 0 {
         // It is let through in `suspended` alone. It has ended that, and no handler has.
         own.change(DISTURBED, true);
