@@ -340,11 +340,13 @@ pub(super) fn kernel_begins() {
 
 /// Takes the running thread's record from it, which is a kernel thread's.
 fn kernel_ends() {
-    if let Some(own) = KERNELS.end() {
-        // Relaxed: see `has_ended`.
+    let own = KERNELS.end();
+    if let Some(own) = &own {
+        // Relaxed: it only says that.
         own.rounds.store(ROUNDS, Ordering::Relaxed);
-        cancel::kernel::pass_to_kernel();
+        cancel::kernel::end_kernel();
     }
+    // Before the record is freed: handlers of signals look there.
     cancel::end();
 }
 

@@ -186,6 +186,15 @@ pub(crate) fn pass_to_kernel() {
     }
 }
 
+/// Does so for the last time, if the running thread is a kernel thread: it ends. The kernel may give its
+/// number to another thread, and nothing is sent to that.
+pub(crate) fn end_kernel() {
+    pass_to_kernel();
+    if let Some(stands) = own().and_then(|own| own.stands.get()) {
+        stands.taking.close();
+    }
+}
+
 /// Makes a call of a kernel thread that takes a mask of signals for as long as it lasts. `call` gets that
 /// mask with the preemption signal, so the kernel gets what is sent to the thread meanwhile. Otherwise the
 /// handler of that signal would end the call, and the mask, before another can run.

@@ -169,6 +169,30 @@ fn negative_the_thread_does_not_wait_for_the_helper() {
     });
 }
 
+/// Models a thread that ends, while the helper sends it a signal by its number.
+fn ends(close: Take) {
+    model(move || {
+        let shared = Shared::new(0);
+        shared.pending.add(SIGNAL);
+        let helper = spawn_with(shared.clone(), |shared| tell(&shared, take, is_done));
+        close(&shared);
+        let sent = shared.kernels.load(Ordering::Relaxed);
+        helper.join().unwrap();
+        assert_eq!(shared.kernels.load(Ordering::Relaxed), sent, "another thread has the number");
+    });
+}
+
+#[test]
+fn a_thread_that_has_ended_is_sent_nothing() {
+    ends(|shared| shared.taking.close());
+}
+
+#[test]
+#[should_panic(expected = "another thread has the number")]
+fn negative_a_thread_ends_while_signals_are_sent() {
+    ends(|_| ());
+}
+
 /// Models a sender that finds the same signal there, while the thread takes it.
 fn again(has: IsDone) {
     model(move || {
