@@ -234,6 +234,15 @@ fn main_blocks(mask: u64) {
     }
 }
 
+/// Returns `true` if the running thread, which is green, may be in a handler of a signal on its own stack. It
+/// may also have left one by a jump, with the mask that the handler had, or an earlier one.
+fn is_in_handler() -> bool {
+    let here = 0_u8;
+    let stack = green().and_then(|me| me.backend().stack_of(&me));
+    let own = stack.filter(|stack| stack.contains(&(&raw const here).addr()));
+    own.is_some_and(|stack| preempt::may_be_in_handler(stack.end))
+}
+
 /// A function that changes the mask of the calling kernel thread.
 type SetMask = unsafe fn(c_int, *const sigset_t, *mut sigset_t) -> c_int;
 
@@ -275,8 +284,8 @@ unsafe fn set_mask(
     if me.is_none_or(|me| now != before && me.backend().mask_changed(&me, before, now)) {
         let _no_preempt = NoPreempt::hold();
         if me.is_some() { changed(before, now) } else { main_blocks(now) }
-    } else if now != before && of_caller() == now {
-        // In a handler of a signal, which may wait next. It must not leave its LWP.
+    } else if now != before && of_caller() == now && is_in_handler() {
+        // It may wait next, and must not leave its LWP.
         interpose::handler_is_unmasked();
     }
     if !old.is_null() {

@@ -404,6 +404,20 @@ fn queue(tid: Tid, info: &Info) -> io::Result<()> {
     if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Returns `true` if a handler of a signal may be running that has interrupted code of the caller's stack.
+/// That ends at `end`.
+#[cfg(all(feature = "interpose", target_env = "gnu"))]
+pub(crate) fn may_be_in_handler(end: usize) -> bool {
+    // SAFETY: plain data.
+    let mut here: libc::ucontext_t = unsafe { std::mem::zeroed() };
+    let stack = &raw mut here.uc_stack;
+    // SAFETY: a place for the answer. The C library's function may be this crate's.
+    unsafe { libc::syscall(libc::SYS_sigaltstack, ptr::null::<libc::stack_t>(), stack) };
+    let above = (&raw const here).addr() + size_of_val(&here);
+    frame::go_on_at(&mut here, above, 0);
+    above < end && Interrupted::new(&mut here, false).is_above_frame(end)
+}
+
 /// Returns `false` if the kernel has no memory at the moment for a signal that is queued (RLIMIT_SIGPENDING).
 /// It is asked by a timer, which needs the same memory. Async-signal-safe.
 #[cfg(all(feature = "interpose", target_env = "gnu"))]

@@ -86,9 +86,9 @@ static void *jumps_often(void *argument)
     return argument;
 }
 
-static int descriptors(void)
+static int entries(const char *folder)
 {
-    DIR *all = opendir("/proc/self/fd");
+    DIR *all = opendir(folder);
     int number = 0;
 
     CHECK(all != NULL);
@@ -100,7 +100,7 @@ static int descriptors(void)
 
 static void leaves_nothing(void)
 {
-    int i, before = descriptors();
+    int i, before = entries("/proc/self/fd");
     pthread_t thread;
 
     CHECK(pthread_create(&thread, NULL, jumps_often, NULL) == 0);
@@ -111,7 +111,51 @@ static void leaves_nothing(void)
         CHECK(pthread_kill(thread, SIGUSR1) == 0);
     }
     join(thread);
-    CHECK(descriptors() < before + JUMPS / 2);
+    CHECK(entries("/proc/self/fd") < before + JUMPS / 2);
+}
+
+static sem_t may_end;
+
+static void *jumps_once(void *argument)
+{
+    set_mask(SIG_BLOCK, SIGUSR1, 0);
+    if (sigsetjmp(out, 1) == 0) {
+        sem_post(&waits);
+        set_mask(SIG_UNBLOCK, SIGUSR1, 0);
+        for (;;)
+            in_poll();
+    }
+    set_mask(SIG_UNBLOCK, SIGUSR1, 0);
+    return argument;
+}
+
+static void *waits_alone(void *argument)
+{
+    take(&may_end);
+    return argument;
+}
+
+enum { WAITERS = 40 };
+
+/* A jump restores a mask, and the thread changes that. It is no handler that lets signals through. */
+static void goes_on(void)
+{
+    int i, before = entries("/proc/self/task");
+    pthread_t threads[WAITERS];
+
+    CHECK(pthread_create(threads, NULL, jumps_once, NULL) == 0);
+    take(&waits);
+    rest(5000);
+    CHECK(pthread_kill(threads[0], SIGUSR1) == 0);
+    join(threads[0]);
+    for (i = 0; i < WAITERS; i++)
+        CHECK(pthread_create(&threads[i], NULL, waits_alone, NULL) == 0);
+    rest(50000);
+    CHECK(entries("/proc/self/task") < before + WAITERS / 2);
+    for (i = 0; i < WAITERS; i++)
+        sem_post(&may_end);
+    for (i = 0; i < WAITERS; i++)
+        join(threads[i]);
 }
 
 static void (*const calls[])(void) = { in_message, in_pause, in_read, in_poll };
@@ -124,6 +168,7 @@ int main(void)
 
     CHECK((queue = msgget(IPC_PRIVATE, 0600)) >= 0 && pipe(ends) == 0 && pipe(others) == 0);
     sem_init(&waits, 0, 0);
+    sem_init(&may_end, 0, 0);
     signal(SIGUSR1, on_signal);
     for (n = 0; n < sizeof calls / sizeof calls[0]; n++) {
         jumped = asked = survived = 0;
@@ -140,6 +185,7 @@ int main(void)
     }
     msgctl(queue, IPC_RMID, NULL);
     leaves_nothing();
+    goes_on();
     printf("ok\n");
     return 0;
 }
