@@ -193,6 +193,34 @@ fn negative_a_thread_ends_while_signals_are_sent() {
     ends(|_| ());
 }
 
+/// Models a sender, and the thread, which takes the signal.
+fn brings(add: Take) {
+    model(move || {
+        let shared = Shared::new(0);
+        let sender = spawn_with(shared.clone(), move |shared| add(&shared));
+        let is_taken = shared.pending.take(SIGNAL).is_some();
+        assert!(!is_taken || shared.said.load(Ordering::Relaxed) != 0, "the handler does not know why");
+        sender.join().unwrap();
+    });
+}
+
+#[test]
+fn a_signal_brings_what_was_said_before() {
+    brings(|shared| {
+        shared.said.store(1, Ordering::Relaxed);
+        shared.pending.add(SIGNAL);
+    });
+}
+
+#[test]
+#[should_panic(expected = "the handler does not know why")]
+fn negative_said_after_the_signal() {
+    brings(|shared| {
+        shared.pending.add(SIGNAL);
+        shared.said.store(1, Ordering::Relaxed);
+    });
+}
+
 /// Models a sender that finds the same signal there, while the thread takes it.
 fn again(has: IsDone) {
     model(move || {
