@@ -58,6 +58,7 @@ mod user_memory;
 
 pub(crate) use caller::{announced, duration, green};
 pub(crate) use clocks::moment;
+pub(crate) use noted::handler_is_unmasked;
 
 /// Threads may have signal masks of their own.
 pub(crate) const HAS_MASKS: bool = true;

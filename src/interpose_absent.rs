@@ -29,6 +29,11 @@ pub(crate) mod cancel {
     pub(crate) fn test_anywhere() {}
 
     #[inline]
+    pub(crate) fn is_told() -> bool {
+        false
+    }
+
+    #[inline]
     pub(crate) fn send_at<T>(_at: &mut T) -> bool {
         false
     }

@@ -18,7 +18,7 @@ static TIMEOUTS: AtomicBool = AtomicBool::new(false);
 static LOW_MARKS: AtomicBool = AtomicBool::new(false);
 /// Some signal has, or had, a handler that runs on the stack of the thread that it interrupts.
 static HANDLERS: AtomicBool = AtomicBool::new(false);
-/// The same of one that blocks no signal meanwhile.
+/// The same of one that blocks no signal meanwhile, or for a part of that.
 static UNMASKED: AtomicBool = AtomicBool::new(false);
 
 /// Where handlers of signals run.
@@ -54,6 +54,12 @@ pub(super) fn handlers() -> Handlers {
     } else {
         Handlers::Unmasked
     }
+}
+
+/// Notes that a handler of a signal blocks what its thread does, and goes on.
+#[cold]
+pub(crate) fn handler_is_unmasked() {
+    note(&UNMASKED);
 }
 
 fn note(what: &AtomicBool) {

@@ -94,7 +94,8 @@ pub(super) fn prepare(rung: ThreadRegister, signal: Option<i32>) -> io::Result<b
 
 /// Handles the signal where no thread is preempted by it: see [`ends`].
 fn end(at: &mut Interrupted<'_>) {
-    if at.is_marked() {
+    if at.is_marked() || cancel::is_told() {
+        at.claim();
         let _ = cancel::send_at(at);
         ends(at);
     }
@@ -161,7 +162,7 @@ fn decide(at: &mut Interrupted<'_>) {
         // This is a forked child, and the request was for its parent.
         return;
     }
-    if lwp.request.note_signal() {
+    if lwp.request.note_signal() || cancel::is_told() {
         at.claim();
     } else if !at.is_marked() {
         return;

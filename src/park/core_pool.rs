@@ -41,6 +41,8 @@ pub(crate) struct KernelThread {
     core: ThreadCore,
     /// How often a sleep of this thread looks at its word before it enters the kernel. See `kernel_park.rs`.
     looks: Cell<u16>,
+    /// In a child: the green thread that has forked, and goes on with this. Its stack is still that one's.
+    before: Cell<Option<ThreadRef>>,
     /// See `reaper.rs`.
     join_state: JoinState,
     /// Where its events go, while they are recorded.
@@ -54,7 +56,8 @@ pub(crate) struct KernelThread {
 }
 
 // SAFETY: `next` is guarded by the free list's lock. `older` does not change once others can see it. `looks`
-// is used by the thread itself only, and by `take`, which has the whole to itself. The rest is `Sync`.
+// is used by the thread itself only, and by `take`, which has the whole to itself. `before` is written by
+// `take`, and by the only thread of a child. The rest is `Sync`.
 unsafe impl Sync for KernelThread {}
 
 /// For debuggers. The script looks for this table if it finds no green threads.
@@ -95,6 +98,7 @@ fn begin(
     name: Option<Box<str>>,
 ) -> ThreadRef {
     thread.looks.set(FULL_LOOKS);
+    thread.before.set(None);
     thread.join_state.reset();
     thread.tid.store(0, Ordering::Relaxed);
     // The bit that says "kernel thread". The CPU is filled in at each acquire. Relaxed: published with the
@@ -134,13 +138,15 @@ pub(super) unsafe fn survive_fork(me: ThreadRef) {
     unsafe { KernelThread::of(me).join_state.survive_fork() };
 }
 
-/// Returns the core for a child's thread that was a green one. Called in the child, once for each green
-/// thread that forks.
-pub(super) fn survivor(spawner: Option<&'static dyn Spawner>) -> Option<ThreadRef> {
+/// Returns the core for a child's thread that was `before`, a green one. Called in the child, once for each
+/// green thread that forks.
+pub(super) fn survivor(before: ThreadRef) -> Option<ThreadRef> {
     let thread = SURVIVOR.swap(ptr::null_mut(), Ordering::Acquire);
     // SAFETY: null, or put there by `keep_survivor`: type-stable.
     let thread: &'static KernelThread = unsafe { thread.as_ref() }?;
-    Some(begin(thread, 1, spawner, None))
+    let survivor = begin(thread, 1, before.spawner(), None);
+    thread.before.set(Some(before));
+    Some(survivor)
 }
 
 /// Frees the list's lock from a holder that does not exist in this process. If there was one, gives up the
@@ -205,6 +211,7 @@ fn fresh() -> &'static KernelThread {
     let fresh = Box::leak(Box::new(KernelThread {
         core: ThreadCore::new(&KERNEL_PARK, &KERNEL_PARK),
         looks: Cell::new(0),
+        before: Cell::new(None),
         join_state: JoinState::new(),
         ring: RingCell::new(),
         tid: AtomicU32::new(0),
@@ -254,6 +261,11 @@ impl KernelThread {
     pub(crate) fn tid(&self) -> Option<u32> {
         // Relaxed: a number to show.
         Some(self.tid.load(Ordering::Relaxed)).filter(|&tid| tid != 0)
+    }
+
+    /// Returns the green thread that it was in the parent, if it was one.
+    pub(super) fn before(&self) -> Option<ThreadRef> {
+        self.before.get()
     }
 
     /// Returns what is left of it at its end.

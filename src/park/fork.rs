@@ -87,7 +87,7 @@ fn survive(me: ThreadRef) -> Option<ThreadRef> {
         me.backend().forked(&me);
         // The thread's frames know its old core only through counted references of users, and through what
         // `mxn` checks.
-        let here = core_pool::survivor(me.spawner());
+        let here = core_pool::survivor(me);
         if let Some(here) = here {
             // SAFETY: in the child of a fork, by its only thread, and the survivor is new.
             unsafe { here.go_on_as(&me) };
@@ -255,9 +255,10 @@ mod tests {
     #[test]
     fn there_is_a_core_for_a_green_thread_that_forks() {
         child::isolated(concat!(module_path!(), "::there_is_a_core_for_a_green_thread_that_forks"), || {
-            assert!(core_pool::survivor(None).is_none());
+            let me = current::current();
+            assert!(core_pool::survivor(me).is_none());
             expect_green_threads();
-            assert!(core_pool::survivor(None).is_some());
+            assert!(core_pool::survivor(me).is_some());
         });
     }
 
@@ -277,7 +278,8 @@ mod tests {
             assert_eq!(last.name(), None, "what its last life has left is freed before the fork");
             let lock = QueueLock::new(Rank::Outer, ());
             // With a lock held, allocations are noticed.
-            let survives = || lock.with(|()| core_pool::survivor(None));
+            let me = current::current();
+            let survives = || lock.with(|()| core_pool::survivor(me));
             assert!(allocates_without_locks(survives).is_some());
         });
     }

@@ -38,6 +38,7 @@
 //! commit fails.
 
 use std::mem;
+use std::ops::Range;
 use std::time::Duration;
 
 use super::backend::Backend;
@@ -126,6 +127,11 @@ impl Backend for KernelPark {
 
     fn sleeps_in_kernel(&self) -> bool {
         true
+    }
+
+    fn stack_of(&self, thread: &ThreadRef) -> Option<Range<usize>> {
+        let before = KernelThread::of(*thread).before()?;
+        before.backend().stack_of(&before)
     }
 
     fn ring(&self, me: &ThreadRef) -> Option<&'static Ring> {

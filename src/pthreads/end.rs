@@ -2,6 +2,8 @@
 //! it.
 
 use std::ffi::{c_int, c_void};
+use std::mem;
+use std::ptr;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 use libc::{clockid_t, pthread_t, timespec};
@@ -24,6 +26,10 @@ use crate::sys::{fork, next};
 unsafe fn join(record: &Record, value: *mut *mut c_void, wait: Wait) -> c_int {
     if record.is_own() {
         return libc::EDEADLK;
+    }
+    if record.has_forked_this() {
+        // SAFETY: the caller's promise.
+        return unsafe { join_in_child(record, value, wait) };
     }
     let handle = record.thread.lock().handle.take();
     let Some(handle) = handle else { return libc::EINVAL };
@@ -60,6 +66,28 @@ unsafe fn join(record: &Record, value: *mut *mut c_void, wait: Wait) -> c_int {
     code
 }
 
+/// Does so in the child that the thread has forked. Whatever threads of the parent have begun, it can be
+/// joined or detached here, unless it was detached.
+///
+/// # Safety
+/// As for [`join`].
+unsafe fn join_in_child(record: &Record, value: *mut *mut c_void, wait: Wait) -> c_int {
+    if mem::replace(&mut record.thread.lock().detached, true) {
+        return libc::EINVAL;
+    }
+    if let Err(code) = until_ended(record.end_in_child(), wait, || !record.has_ended()) {
+        record.thread.lock().detached = false;
+        return code;
+    }
+    if !value.is_null() {
+        // SAFETY: the caller's promise.
+        unsafe { value.write(record.exit.get().unwrap_or(ptr::null_mut())) };
+    }
+    // SAFETY: the thread was not detached, so the `pthread_t` had a share, and it is used up.
+    unsafe { record.give_up_id() };
+    0
+}
+
 /// See `pthread_join(3)`.
 ///
 /// # Safety
@@ -90,7 +118,10 @@ unsafe extern "C" fn pthread_tryjoin_np(thread: pthread_t, value: *mut *mut c_vo
         // SAFETY: the caller's promise.
         return unsafe { next::pthread_tryjoin_np(thread, value) };
     };
-    let runs = record.thread.lock().handle.as_ref().is_some_and(|handle| !handle.is_finished());
+    let runs = match record.has_forked_this() {
+        true => !record.has_ended(),
+        false => record.thread.lock().handle.as_ref().is_some_and(|handle| !handle.is_finished()),
+    };
     if runs {
         return libc::EBUSY;
     }
@@ -199,19 +230,24 @@ pub(super) fn kernel_ends() {
     }
 }
 
-/// Waits for the end of the main thread. Called by a green thread.
-fn until_main_has_ended(deadline: Option<Moment>) -> Result<(), c_int> {
-    let runs = || MAIN_HAS_ENDED.load(Ordering::Relaxed) == 0;
-    let queued = |wait| futex::wait(MAIN_HAS_ENDED.as_ptr().addr(), futex::ANY, wait, runs);
+/// Waits at a futex for the end of a thread, while that `runs`.
+fn until_ended(end: &AtomicU32, wait: Wait, runs: impl Fn() -> bool) -> Result<(), c_int> {
+    let queued = |wait| futex::wait(end.as_ptr().addr(), futex::ANY, wait, &runs);
     while runs() {
         let is_interrupted = |waited: &Result<(), NotWoken>| *waited == Err(NotWoken::Interrupted);
-        match cancel::wait_unless(Ends::Never, Wait::by(deadline), queued, is_interrupted) {
+        match cancel::wait_unless(Ends::Never, wait, queued, is_interrupted) {
             Ok(()) | Err(NotWoken::Differs) => {}
             Err(NotWoken::TimedOut) => return Err(libc::ETIMEDOUT),
             Err(NotWoken::Interrupted) => return Err(libc::ECANCELED),
         }
     }
     Ok(())
+}
+
+/// Waits for the end of the main thread. Called by a green thread.
+fn until_main_has_ended(deadline: Option<Moment>) -> Result<(), c_int> {
+    let runs = || MAIN_HAS_ENDED.load(Ordering::Relaxed) == 0;
+    until_ended(&MAIN_HAS_ENDED, Wait::by(deadline), runs)
 }
 
 /// Joins a kernel thread by `join`. If that waits, it blocks the LWP, and not all versions of the C library
@@ -318,16 +354,16 @@ unsafe extern "C" fn pthread_detach(thread: pthread_t) -> c_int {
         // SAFETY: the caller's promise.
         return unsafe { next::pthread_detach(thread) };
     };
-    let handle = {
+    let (was_detached, handle) = {
         let mut own = record.thread.lock();
-        own.detached = true;
-        own.handle.take()
+        (mem::replace(&mut own.detached, true), own.handle.take())
     };
-    if handle.is_none() {
+    let is_joinable = if record.has_forked_this() { !was_detached } else { handle.is_some() };
+    if !is_joinable {
         return libc::EINVAL;
     }
     drop(handle);
-    // SAFETY: the handle was there, so the `pthread_t` had a share, and it is used up.
+    // SAFETY: it was not detached or joined, so the `pthread_t` had a share, and it is used up.
     unsafe { record.give_up_id() };
     0
 }

@@ -34,6 +34,7 @@ use crate::sys::fork::Generation;
 use crate::sys::kthread::Mask;
 use crate::sys::moment::Moment;
 use crate::sys::next;
+use crate::sys::preempt;
 use crate::sys::task_state::Tasks;
 
 static ERRANDS: Errands = Errands::new();
@@ -147,6 +148,17 @@ fn tell(record: &Record, tasks: &Tasks) -> bool {
     }
 }
 
+/// Adds a signal to those of a thread. If that is queued, the kernel will have to keep it, for a moment.
+///
+/// # Errors
+/// `EAGAIN` if it cannot, or if too many wait.
+fn add(record: &Record, signal: c_int, value: Option<usize>) -> Result<(), c_int> {
+    if signal >= libc::SIGRTMIN() && !preempt::may_queue() {
+        return Err(libc::EAGAIN);
+    }
+    record.cancel.add_signal(signal, value)
+}
+
 /// Sends a signal to a green thread, with a value if it has one.
 ///
 /// # Errors
@@ -162,7 +174,7 @@ fn send(record: &Record, signal: c_int, value: Option<usize>) -> Result<(), c_in
         return cancel::send_signal_here(signal, value);
     }
     let _quiet = Mask::block_asynchronous();
-    record.cancel.add_signal(signal, value)?;
+    add(record, signal, value)?;
     if !is_own {
         leave(record);
     }
@@ -184,7 +196,7 @@ fn send_to_kernel(
     let Some(record) = known else { return kernel() };
     let _quiet = Mask::block_asynchronous();
     record.cancel.begin_wait();
-    let added = record.cancel.add_signal(signal, value);
+    let added = add(&record, signal, value);
     if added.is_ok() && unended(|| record.cancel.tell_kernel(&Tasks::SHARED)) {
         leave(&record);
     }

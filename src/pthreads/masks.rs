@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use libc::sigset_t;
 
 use super::{record, start};
-use crate::interpose::cancel;
+use crate::interpose::{self, cancel};
 use crate::park::backend::Spawner;
 use crate::park::current;
 use crate::park::no_preempt::NoPreempt;
@@ -234,6 +234,15 @@ fn main_blocks(mask: u64) {
     }
 }
 
+/// Returns `true` if the running thread, which is green, may be in a handler of a signal on its own stack. It
+/// may also have left one by a jump, with the mask that the handler had, or an earlier one.
+fn is_in_handler() -> bool {
+    let here = 0_u8;
+    let stack = green().and_then(|me| me.backend().stack_of(&me));
+    let own = stack.filter(|stack| stack.contains(&(&raw const here).addr()));
+    own.is_some_and(|stack| preempt::may_be_in_handler(stack.end))
+}
+
 /// A function that changes the mask of the calling kernel thread.
 type SetMask = unsafe fn(c_int, *const sigset_t, *mut sigset_t) -> c_int;
 
@@ -275,18 +284,27 @@ unsafe fn set_mask(
     if me.is_none_or(|me| now != before && me.backend().mask_changed(&me, before, now)) {
         let _no_preempt = NoPreempt::hold();
         if me.is_some() { changed(before, now) } else { main_blocks(now) }
+    } else if now != before && of_caller() == now && is_in_handler() {
+        // It may wait next, and must not leave its LWP.
+        interpose::handler_is_unmasked();
     }
     if !old.is_null() {
         // SAFETY: the caller's place. The C library writes eight bytes, too.
         unsafe { old.cast::<u64>().write_unaligned(before) };
     }
-    if me.is_some() {
-        cancel::send_unblocked(now);
-    }
     // SAFETY: a set begins with the kernel's eight bytes.
     unsafe { (&raw mut wanted).cast::<u64>().write(now) };
-    // SAFETY: a set, and no place for the old one.
-    unsafe { set(libc::SIG_SETMASK, &raw const wanted, ptr::null_mut()) }
+    loop {
+        let are_left = me.is_some() && cancel::send_unblocked(now);
+        // SAFETY: a set, and no place for the old one.
+        let code = unsafe { set(libc::SIG_SETMASK, &raw const wanted, ptr::null_mut()) };
+        if !are_left {
+            return code;
+        }
+        // Those that were handled have left their memory.
+        // SAFETY: a set, and no place for the old one.
+        unsafe { set(libc::SIG_BLOCK, &raw const all, ptr::null_mut()) };
+    }
 }
 
 /// Returns `true` on the main thread of a program that has started green threads.

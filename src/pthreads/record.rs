@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_void};
-use std::mem::offset_of;
+use std::mem::{self, offset_of};
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
 use libc::pthread_t;
 
 use super::kernel::Kernels;
-
+use super::semaphore;
 use crate::interpose::cancel::{self, Cancel};
 use crate::park::futex::errands::Errand;
 use crate::park::thread::ThreadRef;
@@ -72,8 +72,10 @@ pub(super) struct Record {
     pub(super) errand: Errand,
     /// That the helper has given up shares.
     pub(super) given_up: Errand,
-    /// How often its keys have been destroyed.
+    /// How often its keys have been destroyed. A futex in a child that the thread has forked.
     rounds: AtomicU32,
+    /// The child in which the thread goes on that has forked it; 0: none.
+    child: AtomicI32,
     /// The name as C has it; the thread's own is another's concern.
     pub(super) name: Mutex<[u8; NAME]>,
 }
@@ -95,6 +97,7 @@ impl Record {
             errand: Errand::new(),
             given_up: Errand::new(),
             rounds: AtomicU32::new(0),
+            child: AtomicI32::new(0),
             name: Mutex::new([0; NAME]),
         })
     }
@@ -180,8 +183,19 @@ impl Record {
 
     /// Returns `true` if the thread runs no code of the program any more. Async-signal-safe.
     pub(super) fn has_ended(&self) -> bool {
-        // Relaxed: a caller that knows of the end has it from the thread.
-        self.rounds.load(Ordering::Relaxed) >= ROUNDS
+        // Acquire: pairs with `end`.
+        self.rounds.load(Ordering::Acquire) >= ROUNDS
+    }
+
+    /// Returns `true` if this process is a child that the thread has forked, and in which it goes on.
+    pub(super) fn has_forked_this(&self) -> bool {
+        // Relaxed: written by the child's only thread.
+        fork::is_child() && self.child.load(Ordering::Relaxed) == process()
+    }
+
+    /// Returns what a thread waits at for its end, in such a child.
+    pub(super) fn end_in_child(&self) -> &AtomicU32 {
+        &self.rounds
     }
 
     /// Sets the name, of at most 15 bytes.
@@ -225,11 +239,30 @@ pub(super) fn begin_process() {
     // Relaxed: a fork has one thread.
     if PROCESS.swap(here, Ordering::Relaxed) != here {
         fork::children_end_after(until_none_is_alive);
+        let _ = fork::Generation::watched(in_child);
         ALIVE.store(u32::from(is_counted()), Ordering::Relaxed);
         if value().is_null() && super::end::is_main() {
             set_value(MAIN);
         }
     }
+}
+
+/// Does what comes first in a child. Threads of the parent may have locked what is known of the running one.
+fn in_child() {
+    fn free<T>(lock: &Mutex<T>) {
+        if lock.try_lock().is_none() {
+            // SAFETY: the thread that holds it is the parent's, and is not here.
+            unsafe { lock.force_unlock() };
+        }
+    }
+    with_own(|own| {
+        free(&own.name);
+        free(&own.thread);
+        // Of no use here, and it may be half written.
+        mem::forget(own.thread.lock().handle.take());
+        // Relaxed: the only thread.
+        own.child.store(process(), Ordering::Relaxed);
+    });
 }
 
 /// Returns `true` if the running thread was counted, and not counted off, in this process or in the parent.
@@ -307,11 +340,13 @@ pub(super) fn kernel_begins() {
 
 /// Takes the running thread's record from it, which is a kernel thread's.
 fn kernel_ends() {
-    if let Some(own) = KERNELS.end() {
-        // Relaxed: see `has_ended`.
+    let own = KERNELS.end();
+    if let Some(own) = &own {
+        // Relaxed: it only says that.
         own.rounds.store(ROUNDS, Ordering::Relaxed);
-        cancel::kernel::pass_to_kernel();
+        cancel::kernel::end_kernel();
     }
+    // Before the record is freed: handlers of signals look there.
     cancel::end();
 }
 
@@ -367,13 +402,17 @@ unsafe extern "C" fn end(share: *mut c_void) {
     }
     // SAFETY: the share that `begin` stored.
     let record = unsafe { &*share.cast::<Record>().cast_const() };
-    let round = record.rounds.fetch_add(1, Ordering::Relaxed) + 1;
+    // Release: pairs with `has_ended`.
+    let round = record.rounds.fetch_add(1, Ordering::Release) + 1;
     if round < ROUNDS
         && let Some(key) = key()
     {
         // SAFETY: the key exists.
         unsafe { libc::pthread_setspecific(key, share) };
         return;
+    }
+    if record.has_forked_this() {
+        semaphore::wake(record.end_in_child().as_ptr(), i32::MAX);
     }
     OWN.set(ptr::null());
     cancel::end();

@@ -394,7 +394,10 @@ fn start(
             // leaves are of the thread's function, and its caller knows what they own.
             unsafe { arch::call_landed(&raw mut landing) };
             cancel::leave();
-            Value(record.exit.get().unwrap_or(landing.value))
+            let value = record.exit.get().unwrap_or(landing.value);
+            // For one that joins it in a child that it has forked.
+            record.exit.set(value);
+            Value(value)
         }
     };
     let creators = masks::of_caller();
@@ -404,6 +407,7 @@ fn start(
     let _quiet = Quiet::begin();
     // The thread, and those that it tells its name, must find its handle.
     let mut own = record.thread.lock();
+    own.detached = wanted.detached;
     let counts = is_default();
     if cancel::are_signals_used() {
         kill::help();
@@ -420,7 +424,6 @@ fn start(
         }
     })?;
     let _ = record.started.set(started.thread().clone());
-    own.detached = wanted.detached;
     if wanted.detached {
         // The thread has a share of its record, too.
         return Ok(());

@@ -38,16 +38,16 @@
 //! that kernel thread, and as another sender's otherwise.
 //!
 //! **The handler** runs on the alternate stack, with every signal blocked except those that faults raise. So
-//! it decides in one piece, and no handler of the program can run on top of it and leave by `longjmp`. (The C
-//! library's own two signals are an exception: it does not let programs block them.) A fault in the handler
-//! is a bug, and should say where it is, so those signals stay unblocked. The handler keeps `errno`.
+//! it decides in one piece, and no handler of the program can run on top of it and leave by `longjmp`. Nor can
+//! the C library's own, by which it ends kernel threads. A fault in the handler is a bug, and should say where
+//! it is, so those signals stay unblocked. The handler keeps `errno`.
 
 use std::ffi::{c_int, c_void};
 use std::io;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::kthread::{FAULTS, SignalMask};
+use super::kthread::FAULTS;
 use super::once::{Mutex, OnceLock};
 use super::registers::Registers;
 use super::{Tid, process, sigaction, system};
@@ -237,7 +237,10 @@ fn put_in_front(signal: c_int, decide: Decide) -> io::Result<()> {
 /// Installs this crate's handler for `signal`.
 fn take_signal(signal: c_int) -> io::Result<()> {
     let mut ours = sigaction::calling(on_signal, libc::SA_RESTART);
-    ours.sa_mask = SignalMask::asynchronous().set();
+    // Also those of the C library, which it lets no program block: it may unwind in its handlers, and not
+    // through this one.
+    // SAFETY: a set has at least the kernel's eight bytes.
+    unsafe { (&raw mut ours.sa_mask).cast::<u64>().write_unaligned(ASYNCHRONOUS) };
     // SAFETY: the handler is as async-signal-safe as `decide`.
     unsafe { sigaction::set(signal, &ours) }
 }
@@ -399,6 +402,39 @@ fn queue(tid: Tid, info: &Info) -> io::Result<()> {
         libc::syscall(libc::SYS_rt_tgsigqueueinfo, info.pid, tid, info.signal, ptr::from_ref(info))
     };
     if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Returns `true` if a handler of a signal may be running that has interrupted code of the caller's stack.
+/// That ends at `end`.
+#[cfg(all(feature = "interpose", target_env = "gnu"))]
+pub(crate) fn may_be_in_handler(end: usize) -> bool {
+    // SAFETY: plain data.
+    let mut here: libc::ucontext_t = unsafe { std::mem::zeroed() };
+    let stack = &raw mut here.uc_stack;
+    // SAFETY: a place for the answer. The C library's function may be this crate's.
+    unsafe { libc::syscall(libc::SYS_sigaltstack, ptr::null::<libc::stack_t>(), stack) };
+    let above = (&raw const here).addr() + size_of_val(&here);
+    frame::go_on_at(&mut here, above, 0);
+    above < end && Interrupted::new(&mut here, false).is_above_frame(end)
+}
+
+/// Returns `false` if the kernel has no memory at the moment for a signal that is queued (RLIMIT_SIGPENDING).
+/// It is asked by a timer, which needs the same memory. Async-signal-safe.
+#[cfg(all(feature = "interpose", target_env = "gnu"))]
+pub(crate) fn may_queue() -> bool {
+    // SAFETY: plain data.
+    let mut event: libc::sigevent = unsafe { std::mem::zeroed() };
+    event.sigev_notify = libc::SIGEV_NONE;
+    let (clock, mut timer) = (libc::CLOCK_MONOTONIC, 0_i32);
+    keep_errno(|| {
+        // SAFETY: an event, and a place for the kernel's number of the timer.
+        let made = unsafe { libc::syscall(libc::SYS_timer_create, clock, &raw mut event, &raw mut timer) };
+        if made == 0 {
+            // SAFETY: made above.
+            unsafe { libc::syscall(libc::SYS_timer_delete, timer) };
+        }
+        made == 0 || io::Error::last_os_error().raw_os_error() != Some(libc::EAGAIN)
+    })
 }
 
 /// Sends a signal with a value to the calling kernel thread, as `sigqueue` does. Async-signal-safe.

@@ -163,6 +163,18 @@ pub(crate) fn queue_here(_signal: c_int, _value: usize) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
+/// Returns `true`: no frame is known.
+#[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
+pub(crate) fn may_be_in_handler(_end: usize) -> bool {
+    true
+}
+
+/// Returns `true`: no signal is sent here.
+#[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
+pub(crate) fn may_queue() -> bool {
+    true
+}
+
 /// Returns one that says nothing.
 #[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
 pub(crate) fn info(_signal: c_int, _value: Option<usize>) -> libc::siginfo_t {

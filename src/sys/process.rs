@@ -25,23 +25,24 @@ pub(super) fn send_abort() {
     send_here(libc::SIGABRT);
 }
 
-/// Sends a signal to the calling kernel thread. Async-signal-safe.
+/// Sends a signal to the calling kernel thread. Returns `false` if the kernel has no memory for one that is
+/// queued. Async-signal-safe.
 ///
 /// The C library addresses that to the id in the calling thread's block. For a green thread, the kernel has
 /// no thread with that id. glibc asks the kernel. musl sends nothing, and `abort` would crash by another
 /// signal.
-pub(crate) fn send_here(signal: libc::c_int) {
+pub(crate) fn send_here(signal: libc::c_int) -> bool {
     #[cfg(target_os = "linux")]
     {
         let (process, thread) = (std::process::id(), super::system::gettid());
         // SAFETY: no memory is involved.
-        unsafe { libc::syscall(libc::SYS_tgkill, process, thread, signal) };
+        unsafe { libc::syscall(libc::SYS_tgkill, process, thread, signal) == 0 }
     }
     #[cfg(not(target_os = "linux"))]
     // SAFETY: no memory is involved.
     unsafe {
-        libc::raise(signal)
-    };
+        libc::raise(signal) == 0
+    }
 }
 
 /// Sends a signal to a kernel thread of this process. Returns `false` if that has ended. Async-signal-safe.

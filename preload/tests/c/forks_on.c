@@ -1,8 +1,11 @@
 /*
  * A thread forks, starts threads in the child, and leaves: it returns, or exits, or asks itself to end. The
- * child ends with its last thread, with 0, as any program does.
+ * child ends with its last thread, with 0, as any program does. A thread of the child may join it there. What
+ * is known of the thread is known in the child, too, also if it has just been started.
  */
+#define _GNU_SOURCE
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +14,33 @@
 
 static int opened[2];
 static sem_t begun;
+static pthread_t forker;
+
+/* What a thread knows of itself. */
+static void knows_itself(void)
+{
+    char here, name[16];
+    pthread_attr_t attributes;
+    void *low;
+    size_t size;
+
+    if (pthread_getname_np(pthread_self(), name, sizeof name) != 0
+        || pthread_getattr_np(pthread_self(), &attributes) != 0
+        || pthread_attr_getstack(&attributes, &low, &size) != 0
+        || &here < (char *)low || &here >= (char *)low + size)
+        abort();
+    pthread_attr_destroy(&attributes);
+}
+
+static void *joins(void *argument)
+{
+    void *value;
+
+    if (pthread_join(forker, &value) != 0 || value != argument)
+        abort();
+    printf("worked\n");
+    return NULL;
+}
 
 static void *works(void *argument)
 {
@@ -46,6 +76,13 @@ static void *forks(void *argument)
             abort();
         return argument;
     }
+    knows_itself();
+    forker = pthread_self();
+    if (argument == &forker) {
+        if (pthread_create(&thread, NULL, joins, argument) != 0)
+            abort();
+        return argument;
+    }
     if (pipe(opened) != 0 || pthread_key_create(&key, leaves) != 0 || pthread_setspecific(key, &key) != 0)
         abort();
     for (int i = 0; i < 3; i++)
@@ -65,14 +102,53 @@ static void *forks(void *argument)
     return argument;
 }
 
+/* Its creator may not have noted all of the thread yet. */
+static void *forks_at_once(void *argument)
+{
+    pid_t child = fork();
+    int status;
+
+    if (child == 0) {
+        knows_itself();
+        _exit(pthread_detach(pthread_self()));
+    }
+    if (child < 0 || waitpid(child, &status, 0) != child || status != 0)
+        abort();
+    return argument;
+}
+
+static void at_once(void)
+{
+    pid_t process = fork();
+    pthread_t thread;
+    cpu_set_t one;
+    int status;
+
+    if (process != 0) {
+        if (process < 0 || waitpid(process, &status, 0) != process || status != 0)
+            abort();
+        return;
+    }
+    /* The one that is created may run before its creator goes on. */
+    CPU_ZERO(&one);
+    CPU_SET(sched_getcpu(), &one);
+    if (sched_setaffinity(0, sizeof one, &one) != 0)
+        abort();
+    for (int i = 0; i < 100; i++)
+        if (pthread_create(&thread, NULL, forks_at_once, NULL) != 0 || pthread_join(thread, NULL) != 0)
+            abort();
+    _exit(0);
+}
+
 int main(void)
 {
     pthread_t thread;
-    void *ways[] = { NULL, &thread, &begun };
+    void *ways[] = { NULL, &thread, &begun, &forker };
 
     setvbuf(stdout, NULL, _IONBF, 0);
     sem_init(&begun, 0, 0);
-    for (int i = 0; i < 3; i++)
+    at_once();
+    for (int i = 0; i < 4; i++)
         if (pthread_create(&thread, NULL, forks, ways[i]) != 0 || pthread_join(thread, NULL) != 0)
             abort();
     return 0;

@@ -1,6 +1,7 @@
 /*
  * A handler of a signal stays on its kernel thread, and has that to itself, also where it sleeps. The program
- * is compiled for standard C (`-std=c99`): `signal` is System V's then. It prints "ok" at the end.
+ * is compiled for standard C (`-std=c99`): `signal` is System V's then. With an argument, the handler lets
+ * its own signal through. It prints "ok" at the end.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <pthread.h>
@@ -15,10 +16,11 @@ extern long syscall(long number, ...);
 
 enum { OTHERS = 4, SIGNALS = 30 };
 
+static sigset_t own;
 static volatile sig_atomic_t moved, handled;
 /* The kernel thread on which the handler is, or 0. */
 static volatile long home;
-static volatile int over, guests;
+static volatile int over, guests, unblocks;
 
 static long kernel_thread(void)
 {
@@ -34,8 +36,11 @@ static void rest(long nanos)
 
 static void on_signal(int number)
 {
-    /* It was reset to the default. */
-    signal(number, on_signal);
+    if (unblocks)
+        pthread_sigmask(SIG_UNBLOCK, &own, NULL);
+    else
+        /* It was reset to the default. */
+        signal(number, on_signal);
     home = kernel_thread();
     rest(1000000);
     if (home != kernel_thread())
@@ -62,11 +67,19 @@ static void *rests(void *argument)
     return argument;
 }
 
-int main(void)
+int main(int count, char **arguments)
 {
+    struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
     pthread_t threads[1 + OTHERS];
 
-    signal(SIGUSR1, on_signal);
+    (void)arguments;
+    unblocks = count > 1;
+    sigemptyset(&own);
+    sigaddset(&own, SIGUSR1);
+    if (unblocks)
+        sigaction(SIGUSR1, &action, NULL);
+    else
+        signal(SIGUSR1, on_signal);
     for (int i = 0; i < 1 + OTHERS; i++)
         if (pthread_create(&threads[i], NULL, i == 0 ? raises : rests, NULL) != 0)
             return 1;

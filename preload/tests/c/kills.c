@@ -662,6 +662,37 @@ static void ends_all(void)
     CHECK(waitpid(child, &status, 0) == child && WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM);
 }
 
+static void on_nothing(int signal)
+{
+    (void)signal;
+}
+
+static void *sleeps_long(void *argument)
+{
+    sem_post(&waits);
+    for (;;)
+        rest(1000000);
+    return argument;
+}
+
+/* A signal is on its way to a thread that is asked to end. */
+static void before_the_end(void)
+{
+    pthread_t thread;
+    void *value;
+    int i;
+
+    handle_by(SIGUSR2, on_nothing, SA_RESTART);
+    for (i = 0; i < 100; i++) {
+        thread = start(sleeps_long, NULL);
+        take(&waits);
+        if (i % 2)
+            rest(200);
+        CHECK(pthread_kill(thread, SIGUSR2) == 0 && pthread_cancel(thread) == 0);
+        CHECK(pthread_join(thread, &value) == 0 && value == PTHREAD_CANCELED);
+    }
+}
+
 int main(int count, char **arguments)
 {
     const char *only = count > 1 ? arguments[1] : "";
@@ -681,6 +712,7 @@ int main(int count, char **arguments)
     RUN(blocked);
     RUN(collects);
     RUN(pass_on);
+    RUN(before_the_end);
     join(start(forks, NULL));
     RUN(ends_all);
     printf("ok\n");

@@ -369,9 +369,9 @@ static void *creates(void *argument)
     for (i = 0; i < CREATED; i++) {
         pthread_t one = start(is_born);
 
-        /* To ask holds what is known of the thread for moments. */
+        /* To ask holds what is known of the thread for moments. The others need a processor, too. */
         while (asks && pthread_tryjoin_np(one, NULL) == EBUSY)
-            ;
+            sched_yield();
         if (!asks)
             join(one);
     }

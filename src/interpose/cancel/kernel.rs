@@ -97,14 +97,9 @@ impl Cancel {
 
     /// Sends these signals to the kernel thread.
     fn send_to(&self, tid: Tid, of: u64) {
-        for _ in 0..MOST {
-            let Some(sent) = self.take_signal(of) else { break };
-            if !sent.send_to(tid) {
-                // The helper tries again.
-                let _ = self.add_signal(sent.signal, sent.value);
-                break;
-            }
-        }
+        // If the kernel has no memory for one, the helper tries again.
+        let mut sent = (0..MOST).map_while(|_| self.give_signal(of, |sent| sent.send_to(tid)));
+        let _ = sent.all(|is_sent| is_sent);
     }
 
     /// Sends its signals to the kernel thread that the handler of the preemption signal has interrupted.
@@ -191,6 +186,15 @@ pub(crate) fn pass_to_kernel() {
     }
 }
 
+/// Does so for the last time, if the running thread is a kernel thread: it ends. The kernel may give its
+/// number to another thread, and nothing is sent to that.
+pub(crate) fn end_kernel() {
+    pass_to_kernel();
+    if let Some(stands) = own().and_then(|own| own.stands.get()) {
+        stands.taking.close();
+    }
+}
+
 /// Makes a call of a kernel thread that takes a mask of signals for as long as it lasts. `call` gets that
 /// mask with the preemption signal, so the kernel gets what is sent to the thread meanwhile. Otherwise the
 /// handler of that signal would end the call, and the mask, before another can run.
@@ -209,7 +213,8 @@ pub(crate) fn with_marker<R>(mask: *const sigset_t, call: impl FnOnce(*const sig
 /// Installs the preemption signal for this alone, where there is no runtime of green threads.
 pub(crate) fn prepare() {
     let _ = preempt::install(preempt::DEFAULT_SIGNAL, |at| {
-        if at.is_marked() {
+        if at.is_marked() || super::is_told() {
+            at.claim();
             let _ = super::send_at(at);
         }
     });

@@ -38,7 +38,7 @@ use std::sync::atomic::Ordering;
 
 use libc::{siginfo_t, sigset_t};
 
-use super::values::{self, Sent};
+use super::values::{self, Place, Sent};
 use super::{Cancel, DISTURBED, POKED, SURVIVES, is_used, own, own_in_handler};
 use crate::park::thread::ThreadRef;
 use crate::sys::kthread::SignalMask;
@@ -132,25 +132,29 @@ impl Cancel {
         Ok(())
     }
 
-    /// Takes one of these signals. Called by the thread, which has this.
-    pub(super) fn take_signal(&self, of: u64) -> Option<Sent> {
+    /// Gives one of these signals to `to`, and takes it if that returns `true`. Otherwise it keeps its turn.
+    /// Returns what `to` does; `None`: none waits. Called by the thread, which has this; for a kernel thread,
+    /// by one thread at a time.
+    pub(super) fn give_signal(&self, of: u64, to: impl FnOnce(Sent) -> bool) -> Option<bool> {
         loop {
             let signal = self.pending.take(of)?.cast_signed();
             let is_queued = signal >= FIRST_QUEUED;
-            match values::take(self.number(), signal) {
-                Some((sent, mut others)) => {
-                    if others && is_queued {
-                        self.pending.add(bit(signal));
-                    }
-                    // Two threads may have sent one that waits only once.
-                    while others && !is_queued {
-                        others = values::take(self.number(), signal).is_some();
-                    }
-                    return Some(sent);
-                }
-                None if is_queued => {}
-                None => return Some(Sent { signal, value: None }),
+            let first = || values::first(self.number(), signal);
+            let kept = first();
+            if kept.is_none() && is_queued {
+                continue;
             }
+            let is_taken = to(kept.map_or(Sent { signal, value: None }, Place::sent));
+            if let Some(kept) = kept.filter(|_| is_taken) {
+                kept.free();
+            }
+            if is_taken && !is_queued {
+                // Two threads may have sent one that waits only once.
+                std::iter::from_fn(first).for_each(Place::free);
+            } else if !is_taken || first().is_some() {
+                self.pending.add(bit(signal));
+            }
+            return Some(is_taken);
         }
     }
 
@@ -208,15 +212,17 @@ impl Cancel {
     /// what is going to run.
     pub(super) fn send_here(&self, of: u64) -> Ran {
         let mut ran = Ran::default();
-        for _ in 0..MOST {
-            let Some(sent) = self.take_signal(of) else { break };
-            let before = ran;
-            ran.add(sent.signal);
-            if !sent.send_here() {
-                // The helper comes again.
-                let _ = self.add_signal(sent.signal, sent.value);
-                return before;
+        let mut send = |sent: Sent| {
+            let is_sent = sent.send_here();
+            if is_sent {
+                ran.add(sent.signal);
             }
+            is_sent
+        };
+        let given = (0..MOST).map_while(|_| self.give_signal(of, &mut send)).find(|&given| !given);
+        if given.is_some() {
+            // The kernel has no memory for it. The helper comes again, or the thread at its next call.
+            self.change(POKED, true);
         }
         ran
     }
@@ -240,19 +246,25 @@ impl Cancel {
     }
 
     /// Returns `true` if the wait of the running thread, which has this, has ended for a signal and is to
-    /// end. `None`: it has ended for something else.
+    /// end. `None`: it has ended for something else. The handlers that end a call run after that, since they
+    /// may jump: a call may have memory and descriptors until then.
     pub(super) fn ends_wait(&self, ends: Ends) -> Option<bool> {
         // Relaxed: see `tell`.
         if !self.nudged.load(Ordering::Relaxed) {
             return None;
         }
-        let ran = self.run_handlers();
-        Some(match ends {
+        let is_ended_by = |ran: Ran| match ends {
             Ends::Always => ran.any,
             Ends::AsAsked => ran.ending,
-            Ends::Never => false,
-            Ends::ForNothing => true,
-        })
+            Ends::Never | Ends::ForNothing => false,
+        };
+        if is_ended_by(Ran::of(self.signals() & !SignalMask::of_caller().bits())) {
+            // In any case: one may just have come.
+            self.change(POKED, true);
+            return Some(true);
+        }
+        let ran = self.run_handlers();
+        Some(is_ended_by(ran) || ends == Ends::ForNothing)
     }
 
     /// Notes that no signal has ended a wait yet. Called before each.
@@ -295,14 +307,13 @@ pub(crate) fn begin_signals() {
 }
 
 /// Sends the running thread's signals to the kernel thread on which it stands, but for those that it is about
-/// to block. It blocks all until then, and has said what it is about to block.
-pub(crate) fn send_unblocked(blocked: u64) {
-    if let Some(own) = own().filter(|own| !own.is_kernel) {
-        own.pending.after_mask();
-        if own.signals() & !blocked != 0 {
-            own.send_here(!blocked);
-        }
-    }
+/// to block. It blocks all until then, and has said what it is about to block. Returns `true` if the kernel
+/// has memory for some, and others are left.
+pub(crate) fn send_unblocked(blocked: u64) -> bool {
+    let Some(own) = own().filter(|own| !own.is_kernel) else { return false };
+    own.pending.after_mask();
+    let is_any = || own.signals() & !blocked != 0;
+    is_any() && own.send_here(!blocked).any && is_any()
 }
 
 /// Returns `true` if signals may wait for the running thread alone.
@@ -315,6 +326,12 @@ pub(crate) fn own_signals() -> u64 {
     own().map_or(0, Cancel::signals)
 }
 
+/// Returns `true` if the preemption signal may have been sent to tell something to the thread that its handler
+/// has interrupted. Where the kernel had no memory for the mark, that thread alone can say so.
+pub(crate) fn is_told() -> bool {
+    own_in_handler().is_some_and(|own| own.has(POKED) || own.is_due())
+}
+
 /// Sends its signals to the thread that the handler of the preemption signal has interrupted. The kernel
 /// calls their handlers when this handler returns. Returns `true` if there were any. A thread in this crate's
 /// code may have its locks. It is left alone, for a while: it may also wait there for a thread whose handler
@@ -324,7 +341,11 @@ pub(crate) fn send_at(at: &mut Interrupted<'_>) -> bool {
     if own.is_kernel {
         return own.send_at_kernel(at);
     }
-    let (blocked, is_own) = (at.mask().bits(), at.in_own_library());
+    // Relaxed: the thread's own.
+    let is_within = own.within.load(Ordering::Relaxed) != 0;
+    // What this crate calls is in the library, but for system calls.
+    let is_own = at.in_own_library() || is_within && at.in_library() && !at.is_by_call();
+    let blocked = at.mask().bits();
     if blocked & preempt::signal_bit() != 0 {
         // It is let through in `suspended` alone. It has ended that, and no handler has.
         own.change(DISTURBED, true);
@@ -367,12 +388,17 @@ pub(crate) fn wait_for(set: &sigset_t, info: *mut siginfo_t, mut call: impl FnMu
     }
     own.pending.await_these(bits(set));
     let result = loop {
-        if let Some(sent) = own.take_signal(bits(set)) {
+        let mut found = 0;
+        let take = |sent: Sent| {
+            found = sent.signal;
             if !info.is_null() {
                 // SAFETY: the caller's place.
                 unsafe { info.write(preempt::info(sent.signal, sent.value)) };
             }
-            break sent.signal;
+            true
+        };
+        if own.give_signal(bits(set), take).is_some() {
+            break found;
         }
         let result = call();
         let is_told = || result < 0 && next::errno() == libc::EINTR && own.signals() & bits(set) != 0;

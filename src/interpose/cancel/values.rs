@@ -45,16 +45,13 @@ impl Sent {
         }
         match self.value {
             Some(value) => preempt::queue_here(self.signal, value).is_ok(),
-            None => {
-                process::send_here(self.signal);
-                true
-            }
+            None => process::send_here(self.signal),
         }
     }
 }
 
 /// The place of one signal.
-struct Place {
+pub(super) struct Place {
     owner: AtomicUsize,
     signal: AtomicI32,
     value: AtomicUsize,
@@ -107,18 +104,23 @@ impl Place {
         self.turn.load(Ordering::Relaxed)
     }
 
-    fn free(&self) {
+    /// Returns the signal that is kept here.
+    pub(super) fn sent(&self) -> Sent {
+        let has_value = self.has_value.load(Ordering::Relaxed) != 0;
+        let value = has_value.then(|| self.value.load(Ordering::Relaxed));
+        Sent { signal: self.signal.load(Ordering::Relaxed), value }
+    }
+
+    /// Forgets the signal, for the thread that it was for.
+    pub(super) fn free(&self) {
         // Release: pairs with `keep`.
         self.owner.store(0, Ordering::Release);
     }
 }
 
-/// Takes the first of a signal, for the thread itself. Also returns `true` if there are others.
-pub(super) fn take(owner: usize, signal: c_int) -> Option<(Sent, bool)> {
-    let first = of(owner, signal).min_by_key(|place| place.turn())?;
-    let value = (first.has_value.load(Ordering::Relaxed) != 0).then(|| first.value.load(Ordering::Relaxed));
-    first.free();
-    Some((Sent { signal, value }, of(owner, signal).next().is_some()))
+/// Returns the first of a signal, for the thread itself. It keeps its turn until it is [freed](Place::free).
+pub(super) fn first(owner: usize, signal: c_int) -> Option<&'static Place> {
+    of(owner, signal).min_by_key(|place| place.turn())
 }
 
 /// Forgets what is kept for a thread, which ends, or for all threads.
@@ -141,11 +143,14 @@ mod tests {
         for it in [sent(40, Some(7)), sent(41, None), sent(40, Some(8))] {
             assert!(keep(owner, it));
         }
-        assert_eq!(take(owner, 40), Some((sent(40, Some(7)), true)));
-        assert_eq!(take(owner, 40), Some((sent(40, Some(8)), false)));
-        assert_eq!((take(owner, 40), take(owner + 8, 41)), (None, None));
+        let look = |owner, signal| first(owner, signal).map(Place::sent);
+        for value in [7, 8] {
+            assert_eq!([(); 2].map(|()| look(owner, 40)), [Some(sent(40, Some(value))); 2]);
+            first(owner, 40).unwrap().free();
+        }
+        assert_eq!((look(owner, 40), look(owner + 8, 41)), (None, None));
         forget(Some(owner));
-        assert_eq!(take(owner, 41), None);
+        assert_eq!(look(owner, 41), None);
         // A full table refuses.
         let one = sent(50, None);
         let kept = (0..=PLACES).take_while(|_| keep(owner, one)).count();

@@ -13,7 +13,8 @@
 //! added again.
 //!
 //! **The thread itself** may have to know that the kernel has all that was sent to it before. So it waits
-//! for one that takes signals. That one has all signals blocked, and waits for nothing.
+//! for one that takes signals. That one has all signals blocked, and waits for nothing. A thread that ends
+//! waits for it, too, and leaves the flag set: the kernel may give its number to another.
 
 use std::time::Duration;
 
@@ -48,8 +49,19 @@ impl Taking {
 
     /// Does so when no other thread does. Called by the thread itself, while no handler can run.
     pub(crate) fn after_others(&self, mut take: impl FnMut()) {
+        Self::until(|| self.unless_taken(&mut take).is_some());
+    }
+
+    /// Lets no thread take signals any more. Called by the thread itself, which ends.
+    pub(crate) fn close(&self) {
+        // Acquire: pairs with the release of the last one, which has used the thread's number.
+        Self::until(|| !self.0.swap(true, Ordering::Acquire));
+    }
+
+    /// Waits until `is_over` returns `true`, but not for one that was lost.
+    fn until(mut is_over: impl FnMut() -> bool) {
         for _ in 0..LOOKS {
-            if self.unless_taken(&mut take).is_some() {
+            if is_over() {
                 return;
             }
             shim::nap(PAUSE);

@@ -169,6 +169,58 @@ fn negative_the_thread_does_not_wait_for_the_helper() {
     });
 }
 
+/// Models a thread that ends, while the helper sends it a signal by its number.
+fn ends(close: Take) {
+    model(move || {
+        let shared = Shared::new(0);
+        shared.pending.add(SIGNAL);
+        let helper = spawn_with(shared.clone(), |shared| tell(&shared, take, is_done));
+        close(&shared);
+        let sent = shared.kernels.load(Ordering::Relaxed);
+        helper.join().unwrap();
+        assert_eq!(shared.kernels.load(Ordering::Relaxed), sent, "another thread has the number");
+    });
+}
+
+#[test]
+fn a_thread_that_has_ended_is_sent_nothing() {
+    ends(|shared| shared.taking.close());
+}
+
+#[test]
+#[should_panic(expected = "another thread has the number")]
+fn negative_a_thread_ends_while_signals_are_sent() {
+    ends(|_| ());
+}
+
+/// Models a sender, and the thread, which takes the signal.
+fn brings(add: Take) {
+    model(move || {
+        let shared = Shared::new(0);
+        let sender = spawn_with(shared.clone(), move |shared| add(&shared));
+        let is_taken = shared.pending.take(SIGNAL).is_some();
+        assert!(!is_taken || shared.said.load(Ordering::Relaxed) != 0, "the handler does not know why");
+        sender.join().unwrap();
+    });
+}
+
+#[test]
+fn a_signal_brings_what_was_said_before() {
+    brings(|shared| {
+        shared.said.store(1, Ordering::Relaxed);
+        shared.pending.add(SIGNAL);
+    });
+}
+
+#[test]
+#[should_panic(expected = "the handler does not know why")]
+fn negative_said_after_the_signal() {
+    brings(|shared| {
+        shared.pending.add(SIGNAL);
+        shared.said.store(1, Ordering::Relaxed);
+    });
+}
+
 /// Models a sender that finds the same signal there, while the thread takes it.
 fn again(has: IsDone) {
     model(move || {
