@@ -227,24 +227,3 @@ pub(crate) unsafe fn exit(rung: ThreadRegister) {
         unsafe { library.exit(&ASIDE) };
     }
 }
-
-/// The value of the machine's other register of this kind (x86-64: the base of GS), which programs may use.
-/// Only a preempted thread keeps it. In a call to the runtime, the kernel thread may change, and a program
-/// can know that.
-pub(crate) struct OtherRegister {
-    base: usize,
-    fast: bool,
-}
-
-impl OtherRegister {
-    /// Reads the calling LWP's register.
-    pub(crate) fn read(rung: ThreadRegister) -> Self {
-        let fast = rung == ThreadRegister::Switched;
-        Self { base: arch::tp::read_other(fast), fast }
-    }
-
-    /// Writes the calling LWP's register.
-    pub(crate) fn write(self) {
-        arch::tp::write_other(self.fast, self.base);
-    }
-}

@@ -64,8 +64,8 @@ use super::green::Green;
 use super::lwp::preempt_request::Manner;
 use super::lwp::{self, First, Lwp};
 use super::sched::Scheduler;
-use crate::arch::{Injected, inject, valgrind};
-use crate::fiber::{ThreadRegister, tls};
+use crate::arch::{Injected, inject, tp, valgrind};
+use crate::fiber::ThreadRegister;
 use crate::interpose::cancel;
 use crate::park::current;
 use crate::park::no_preempt::{self, NoPreempt};
@@ -245,10 +245,14 @@ impl Injected for Preempted {
             // SAFETY: only green threads are preempted.
             let me = unsafe { Green::of(me) };
             let scheduler = Scheduler::of(me.thread());
-            let other = tls::OtherRegister::read(scheduler.rung);
+            // The machine's other thread register (x86-64: the base of GS), which programs may use. Only a
+            // preempted thread keeps it. In a call to the runtime, the kernel thread may change, and a program
+            // can know that.
+            let fast = scheduler.rung == ThreadRegister::Switched;
+            let other = tp::read_other(fast);
             scheduler.queue_for_lost_slice(me);
             scheduler.leave_preempted(me);
-            other.write();
+            tp::write_other(fast, other);
             me.lwp()
         });
         // The handler has raised it.
