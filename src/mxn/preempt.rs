@@ -196,13 +196,9 @@ fn preempt(at: &mut Interrupted<'_>) {
 
 /// Makes the interrupted code of a thread that [takes a call](Interrupted::takes_call) run `F`.
 fn inject_into<F: Injected>(at: &mut Interrupted<'_>) {
-    // SAFETY: the interrupted code is a green thread's, and its stack has room for the call. The signal frame
-    // and this handler are on the alternate stack.
-    let redirect = |sp: &mut usize, pc: &mut usize, in_use| unsafe {
-        inject::inject::<F>(sp, pc, in_use);
-    };
-    // SAFETY: the interrupted code can continue in the trampoline.
-    unsafe { at.redirect(redirect) };
+    // SAFETY: the interrupted code is a green thread's, and can continue in the trampoline. Its stack has room
+    // for the call. The signal frame and this handler are on the alternate stack.
+    unsafe { at.redirect(inject::inject::<F>) };
 }
 
 /// Returns `true` if a thread that is found in a library may be preempted there. A thread that slept for a
