@@ -196,8 +196,8 @@ fn preempt(at: &mut Interrupted<'_>) {
 
 /// Makes the interrupted code of a thread that [takes a call](Interrupted::takes_call) run `F`.
 fn inject_into<F: Injected>(at: &mut Interrupted<'_>) {
-    // SAFETY: the interrupted code is a green thread's, and can continue in the trampoline. Its stack has room
-    // for the call. The signal frame and this handler are on the alternate stack.
+    // SAFETY: the interrupted code is a green thread's, and can continue in the trampoline. Its stack has
+    // room for the call. The signal frame and this handler are on the alternate stack.
     unsafe { at.redirect(inject::inject::<F>) };
 }
 
@@ -242,8 +242,8 @@ impl Injected for Preempted {
             let me = unsafe { Green::of(me) };
             let scheduler = Scheduler::of(me.thread());
             // The machine's other thread register (x86-64: the base of GS), which programs may use. Only a
-            // preempted thread keeps it. In a call to the runtime, the kernel thread may change, and a program
-            // can know that.
+            // preempted thread keeps it. In a call to the runtime, the kernel thread may change, and a
+            // program can know that.
             let fast = scheduler.rung == ThreadRegister::Switched;
             let other = tp::read_other(fast);
             scheduler.queue_for_lost_slice(me);
