@@ -1,10 +1,10 @@
 //! The scheduler of one `mxn` runtime: what its LWPs share, and what each of them does next.
 //!
 //! **The problem** is Solaris' `_schedlock`: one lock for the user-level scheduler, taken on every operation.
-//! Here each LWP has its own queues (`local_queue` and a next-slot), and others steal from them (`search`).
-//! What no LWP owns goes through an injection queue (`inject`). A thread that waits picks its successor
-//! itself and switches to it directly (`switch`). Only if it finds none does it go back to the dispatcher,
-//! which searches and sleeps (`idle`).
+//! Here each LWP has its own queue (`run_queue`), and others steal from that (`search`). What no LWP owns
+//! goes through an injection queue (`inject`). A thread that waits picks its successor itself and switches to
+//! it directly (`switch`). Only if it finds none does it go back to the dispatcher, which searches and sleeps
+//! (`idle`).
 //!
 //! **Rejected**:
 //!
@@ -41,8 +41,8 @@ use super::life::Life;
 use super::lwp::{First, HighRun, Lwp};
 use super::monitor::sleep::MonitorState;
 use super::near::Near;
+use super::run_queue::CAPACITY;
 use super::run_queue::inject::Inject;
-use super::run_queue::local_queue;
 use super::slots::counts::{Moves, SlotCounts};
 use super::slots::pool::LwpPool;
 use super::slots::reserve::ReserveState;
@@ -251,7 +251,7 @@ impl Scheduler {
             return self.pop_migrant(lwp);
         }
         let share = waiting / self.pool.slots() as usize;
-        let room = local_queue::CAPACITY as usize - lwp.queue.ring.len();
+        let room = CAPACITY as usize - lwp.queue.ring.len();
         self.inject.pop(share.min(policy::INJECT_BATCH).min(room / 2), |green| {
             let pushed = lwp.queue.ring.push(green);
             debug_assert!(pushed.is_ok(), "only the owner fills a ring, and there was room");
@@ -379,7 +379,7 @@ impl Scheduler {
             // SAFETY: only green threads arm entries of LWPs.
             let green = unsafe { Green::of(thread) };
             Self::trace_woken(Some(on), green);
-            if on.queue.ring.len() < local_queue::CAPACITY as usize {
+            if on.queue.ring.len() < CAPACITY as usize {
                 self.queue_behind(on, green);
             } else {
                 // It is the one to wait, and not half of the ring.
