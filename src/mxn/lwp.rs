@@ -230,7 +230,7 @@ pub(crate) struct SearchState {
     pub(crate) next_far: Cell<u32>,
     /// The LWP's tick when its last search began.
     began_at: Cell<Option<u32>>,
-    /// The group that its CPU belonged to when it last looked (`mxn::near`).
+    /// The group that its CPU belonged to when it last looked (`lwp_set::Near`).
     pub(crate) group: Cell<Option<u8>>,
     /// It keeps the CPU from an LWP that it looks at.
     pub(crate) in_the_way: Cell<bool>,
