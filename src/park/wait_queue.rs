@@ -36,7 +36,6 @@ use std::cell::Cell;
 use std::ptr;
 
 use super::current::current;
-use super::endless;
 use super::mutex_handoff::HeldMutex;
 use super::no_preempt::NoPreempt;
 use super::reason::WaitReason;
@@ -195,7 +194,7 @@ pub(crate) fn wait_unless(
     validate: impl FnOnce() -> bool,
     before_sleep: impl FnOnce(),
 ) -> Result<Woken, Invalid> {
-    endless::check_unless(options.wait, is_over);
+    options.wait.check_end_unless(is_over);
     wait_and(key, options, validate, |waiter| {
         before_sleep();
         waiter.block(options);
@@ -221,7 +220,7 @@ pub(crate) fn wait_with(
     validate: impl FnOnce() -> bool,
     lock: &impl HeldMutex,
 ) -> Result<Woken, Invalid> {
-    endless::check(options.wait);
+    options.wait.check_end();
     wait_and(key, options, validate, |waiter| {
         let simple = !waiter.kernel && options.wait.is_endless();
         if simple && lock.is_alone() {
