@@ -376,7 +376,7 @@ pub(crate) const OWNER_DIED: Token = Token(u8::MAX);
 /// Takes all heirs off their queues, and wakes them.
 pub(crate) fn wake_heirs() {
     let grants = |first| Grants { first, token: OWNER_DIED, _no_preempt: NoPreempt::hold() };
-    table::wake_matching::take(|waiter| waiter.heir, |first| _ = grants(first).wake_all());
+    table::take::from_all(|waiter| waiter.heir, |first| _ = grants(first).wake_all());
 }
 
 /// Moves the waiters of `from` to the back of the queue of `to`, in their order, if `f` returns `true`. `f`

@@ -299,7 +299,7 @@ impl Pair {
         let mine: Vec<*const Waiter> = self.waiters.iter().map(|linked| &raw const *linked.waiter).collect();
         let chosen = |waiter: &Waiter| waiter.heir && mine.contains(&std::ptr::from_ref(waiter));
         let grants = |first| Grants { first, token, _no_preempt: NoPreempt::hold() };
-        table::wake_matching::take(chosen, |first| _ = grants(first).wake_all());
+        table::take::from_all(chosen, |first| _ = grants(first).wake_all());
         let heirs = self.lists.queues.iter().flatten().filter(|waits| waits.wish.heir);
         for number in heirs.map(|waits| waits.number).collect::<Vec<_>>() {
             assert!(self.lists.remove(number));
