@@ -54,8 +54,6 @@ pub(crate) struct Options {
     pub(crate) reason: WaitReason,
     pub(crate) wait: Wait,
     pub(crate) order: Order,
-    /// A higher one is granted first. `None`: the thread's own priority.
-    pub(crate) priority: Option<u8>,
     /// Shown to granters ([`Found::urgent`]).
     pub(crate) urgent: bool,
     /// How much it asks for ([`grant_while`]).
@@ -69,16 +67,7 @@ pub(crate) struct Options {
 impl Options {
     /// Creates options for near-LIFO order, without anything special.
     pub(crate) fn new(reason: WaitReason, wait: Wait) -> Self {
-        Self {
-            reason,
-            wait,
-            order: Order::NearLifo,
-            priority: None,
-            urgent: false,
-            demand: 0,
-            spin: true,
-            heir: false,
-        }
+        Self { reason, wait, order: Order::NearLifo, urgent: false, demand: 0, spin: true, heir: false }
     }
 }
 
@@ -128,7 +117,7 @@ impl Waiter {
             backend,
             kernel,
             spin: options.spin,
-            priority: options.priority.unwrap_or_else(|| thread.priority.number()),
+            priority: thread.priority.number(),
             urgent: options.urgent,
             demand: Cell::new(options.demand),
             heir: options.heir,

@@ -169,13 +169,13 @@ impl Pair {
     fn link(&mut self, wish: Wish) {
         let options = Options {
             order: wish.order,
-            priority: Some(wish.priority),
             urgent: wish.urgent,
             demand: wish.demand,
             heir: wish.heir,
             ..Options::new(WaitReason::Mutex, Wait::forever())
         };
-        let waiter = Box::new(Waiter::new(current(), self.keys[wish.key], &options));
+        let mut waiter = Box::new(Waiter::new(current(), self.keys[wish.key], &options));
+        waiter.priority = wish.priority;
         let arrival = table::with(&NoPreempt::hold(), self.keys[wish.key], |bucket| {
             // SAFETY: the waiter is on the heap, and out of its queue before it is freed: see `compare`.
             unsafe { bucket.link(&waiter, wish.order) };
