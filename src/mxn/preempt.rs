@@ -269,11 +269,6 @@ pub(super) fn take_mask(lwp: &Lwp, next: &Green) {
     }
 }
 
-/// Blocks all signals on the calling LWP, before it continues a preempted thread.
-pub(super) fn block_signals() {
-    preempt::block_all();
-}
-
 /// Restores the signal mask of the calling LWP.
 pub(super) fn unblock_signals(lwp: &Lwp) {
     if let Some(mask) = lwp.mask.get() {
