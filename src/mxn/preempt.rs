@@ -144,8 +144,8 @@ impl Injected for End {
 /// not be preempted.
 fn decide(at: &mut Interrupted<'_>) {
     let green = match current::try_current() {
-        // SAFETY: threads that do not sleep in the kernel are green.
-        Some(me) if !me.backend().sleeps_in_kernel() => Some(unsafe { Green::of(me) }),
+        // SAFETY: only green threads own no kernel thread.
+        Some(me) if !me.is_kernel() => Some(unsafe { Green::of(me) }),
         _ => None,
     };
     if green.is_some_and(|green| backtrace::answer(green, at)) {

@@ -77,7 +77,7 @@ fn in_child() {
 
 /// Continues the caller of `fork` in the child, and returns its core there. Called by that thread.
 fn survive(me: ThreadRef) -> Option<ThreadRef> {
-    if me.backend().sleeps_in_kernel() {
+    if me.is_kernel() {
         // SAFETY: in the child of a fork, by its only thread, which has this core.
         unsafe { me.core().survive_fork() };
         // SAFETY: in the child of a fork, by its only thread, which is `me`.

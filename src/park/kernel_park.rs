@@ -124,10 +124,6 @@ impl Backend for KernelPark {
         yield_cpu();
     }
 
-    fn sleeps_in_kernel(&self) -> bool {
-        true
-    }
-
     fn ring(&self, me: &ThreadRef) -> Option<&'static Ring> {
         Some(KernelThread::of(*me).ring.get()?.ring())
     }

@@ -78,7 +78,7 @@ pub(crate) fn park(wait: impl FnOnce() -> Wait, reason: WaitReason) -> Result<()
     let wait = wait();
     wait.check_end_unless(|| me.permit.look() == NOTIFIED);
     let backend = me.backend();
-    let kernel = backend.sleeps_in_kernel();
+    let kernel = me.is_kernel();
     // From the publication to the wake-up (I9).
     let _no_preempt = NoPreempt::hold();
     if kernel || me.permit.publish() {

@@ -313,10 +313,6 @@ mod tests {
         fn yield_now(&self, _: &ThreadRef) {
             unreachable!("no thread runs")
         }
-
-        fn sleeps_in_kernel(&self) -> bool {
-            false
-        }
     }
 
     /// A sleep that was granted, or was not. It counts the attempts to end it.

@@ -108,7 +108,6 @@ impl Waiter {
     pub(super) fn new(thread: ThreadRef, key: usize, options: &Options) -> Self {
         let backend = thread.backend();
         let kernel = thread.is_kernel();
-        debug_assert_eq!(kernel, backend.sleeps_in_kernel());
         Self {
             word: SleepWord::new(),
             key: Key::new(key),
