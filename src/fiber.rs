@@ -2,8 +2,12 @@
 //! another. No scheduler is in here.
 //!
 //! A runtime with green threads stands on this. It decides which fiber runs next, and on which kernel thread.
-//! A fiber is mounted on one kernel thread at a time (`on_cpu`). Its register is written in the switch
-//! (`tls`). Its stack comes from a pool of the process and outlives it (`stack`).
+//! A fiber is mounted on one kernel thread at a time (`on_cpu`). Its stack comes from a pool of the process
+//! and outlives it (`stack`). How it keeps a thread register of its own is `tls`'s.
+//!
+//! This is the only file that has the register written (I1). That happens in the switch itself, by the
+//! instruction before the stack pointer changes. So no code that could use a thread-local runs in between. On
+//! `Pinned` it stays the LWP's, and the thread-locals with it.
 
 pub(crate) mod on_cpu;
 pub(crate) mod stack;
@@ -51,8 +55,16 @@ impl Context {
     /// (I2), and it has been left by a switch, or laid out by [`Fiber::put_on`].
     #[inline(always)]
     pub(crate) unsafe fn switch_to(&self, rung: ThreadRegister, to: &Self, arg: usize) -> usize {
-        // SAFETY: the caller's contract. The register is `to`'s own (I1).
-        unsafe { tls::switch(rung, self.sp.as_ptr(), to.sp.get(), to.tp.get(), arg) }
+        let (save, sp, tp) = (self.sp.as_ptr(), to.sp.get(), to.tp.get());
+        match rung {
+            // SAFETY: the caller's contract. The register is `to`'s own (I1), and [`tls::choose`] has seen
+            // that the instruction is allowed.
+            ThreadRegister::Switched => unsafe { arch::switch_tp(save, sp, tp, arg) },
+            // SAFETY: the caller's contract. The register is `to`'s own (I1).
+            ThreadRegister::Syscall => unsafe { arch::switch_tp_syscall(save, sp, tp, arg) },
+            // SAFETY: the caller's contract.
+            ThreadRegister::Pinned => unsafe { arch::switch(save, sp, arg) },
+        }
     }
 }
 

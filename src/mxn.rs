@@ -16,7 +16,6 @@ mod lwp;
 mod lwp_set;
 mod masks;
 mod monitor;
-mod near;
 mod preempt;
 mod run_queue;
 mod sched;

@@ -7,7 +7,6 @@ pub(crate) mod company;
 pub(crate) mod core_pool;
 pub(crate) mod current;
 pub(crate) mod debugger;
-pub(crate) mod endless;
 pub(crate) mod exit;
 pub(crate) mod fetches;
 pub(crate) mod fork;

@@ -72,7 +72,6 @@ pub(crate) mod socket;
 #[cfg_attr(not(target_os = "linux"), path = "sys/task_state_other.rs")]
 pub(crate) mod task_state;
 pub(crate) mod tcb;
-mod text;
 #[cfg_attr(windows, path = "sys/windows/thread_end.rs")]
 pub(crate) mod thread_end;
 

@@ -6,7 +6,6 @@
 
 use std::time::{Duration, Instant};
 
-use crate::park::endless;
 use crate::park::no_preempt::NoPreempt;
 use crate::park::queue_lock::{QueueLock, Rank};
 use crate::park::reason::WaitReason;
@@ -81,7 +80,7 @@ pub(super) fn earlier(one: Option<Moment>, other: Option<Moment>) -> Option<Mome
 
 /// Sleeps until the wait ends. Fails if an interrupt ends it.
 pub(super) fn doze(wait: Wait) -> Result<(), WaitError> {
-    endless::check(wait);
+    wait.check_end();
     let sleeper = Sleeper::new();
     let how = How { reason: WaitReason::Receive, wait, spin: false };
     // The thread is published as asleep (I9).

@@ -21,7 +21,6 @@ use super::head_tail::{Gain, Passed};
 use super::side::{Receives, Sends, Side};
 use super::waiters::Entry;
 use crate::park::current::current;
-use crate::park::endless;
 use crate::park::no_preempt::NoPreempt;
 use crate::park::sleeper::{How, Sleeper, Slept};
 use crate::park::wait::{Wait, WaitError};
@@ -260,7 +259,7 @@ impl<T> Channel<T> {
                 looks.pause();
             }
             let may_wait = patient && looks.left == 0 && !time::has_passed(wait.deadline);
-            let waits = may_wait && !endless::is_refused(wait);
+            let waits = may_wait && !wait.is_refused();
             let sleeper = Sleeper::new();
             let entry = Entry::alone(&sleeper, frame);
             let mut how = How { reason: S::REASON, wait, spin: true };
@@ -290,7 +289,7 @@ impl<T> Channel<T> {
                         Step::NeedsBlock | Step::NeedsCell => self.supply(step),
                         _ if looks.left > 0 => looks.pause(),
                         // Once refused, it stays so: no other thread is here that could change that.
-                        _ if patient && endless::is_refused(wait) => endless::refuse(),
+                        _ if patient && wait.is_refused() => Wait::refuse(),
                         _ => return Err(WaitError::TimedOut.into()),
                     }
                     continue;

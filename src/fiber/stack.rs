@@ -27,7 +27,6 @@
 //! spans, a give-back never does. So the dispatcher maps nothing (I4).
 
 mod cache;
-mod chain;
 mod lock;
 mod mapped;
 mod pool;
@@ -38,8 +37,6 @@ use std::io;
 use std::mem::offset_of;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
-
-use chain::Chain;
 
 pub(crate) use cache::Cache;
 pub(crate) use pool::{give_back, in_child, notice_surplus, take, trim, trim_to};
@@ -319,6 +316,70 @@ impl Eq for Stack {}
 impl fmt::Debug for Stack {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Stack({:p}..{:p}, {})", self.limit(), self.top(), Bytes(self.usable()))
+    }
+}
+
+/// A list of stacks that one kernel thread owns, linked through their headers.
+#[derive(Default)]
+struct Chain {
+    first: Cell<Option<Stack>>,
+    len: Cell<u32>,
+}
+
+impl Chain {
+    const fn new() -> Self {
+        Self { first: Cell::new(None), len: Cell::new(0) }
+    }
+
+    #[inline]
+    fn len(&self) -> u32 {
+        self.len.get()
+    }
+
+    #[inline]
+    fn is_empty(&self) -> bool {
+        self.first.get().is_none()
+    }
+
+    /// Adds a stack that the caller owns.
+    #[inline]
+    fn push(&self, stack: Stack) {
+        stack.0.link.set(self.first.get());
+        self.first.set(Some(stack));
+        self.len.set(self.len.get() + 1);
+    }
+
+    /// Takes the stack that was pushed last: its lines and pages are the likeliest to be in the caches.
+    #[inline]
+    fn pop(&self) -> Option<Stack> {
+        let stack = self.first.get()?;
+        self.first.set(stack.0.link.get());
+        self.len.set(self.len.get() - 1);
+        Some(stack)
+    }
+
+    /// Returns the stacks, which stay in the chain.
+    fn iter(&self) -> impl Iterator<Item = Stack> {
+        std::iter::successors(self.first.get(), |stack| stack.0.link.get())
+    }
+
+    /// Moves `chain` into this empty one.
+    fn put(&self, chain: Self) {
+        debug_assert!(self.is_empty());
+        self.first.set(chain.first.take());
+        self.len.set(chain.len.take());
+    }
+
+    /// Takes all of it.
+    #[inline]
+    fn take(&self) -> Self {
+        Self { first: Cell::new(self.first.take()), len: Cell::new(self.len.take()) }
+    }
+}
+
+impl fmt::Debug for Chain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Chain({})", self.len())
     }
 }
 

@@ -1,9 +1,5 @@
-//! The thread register of green threads: which rung of the ladder a runtime stands on. The file also has what
-//! a rung means at a switch, and at a thread's start and end.
-//!
-//! This is the only file that has the register written (I1). That happens in the switch itself, by the
-//! instruction before the stack pointer changes. So no code that could use a thread-local runs in between. On
-//! `Pinned` it stays the LWP's, and the thread-locals with it.
+//! The thread register of green threads: which rung of the ladder a runtime stands on, and what that means at
+//! a thread's start and end. The switch writes the register (`fiber.rs`).
 //!
 //! | rung | the register | a thread may move | sound |
 //! |---|---|---|---|
@@ -24,7 +20,7 @@ use std::fmt;
 use std::io;
 
 use super::stack::Stack;
-use crate::arch::{self, SavedSp};
+use crate::arch;
 use crate::sys::once::OnceLock;
 use crate::sys::tcb::{self, Library};
 use aside::ASIDE;
@@ -231,50 +227,5 @@ pub(crate) unsafe fn exit(rung: ThreadRegister) {
         let library = unsafe { library() };
         // SAFETY: the caller's contract.
         unsafe { library.exit(&ASIDE) };
-    }
-}
-
-/// The value of the machine's other register of this kind (x86-64: the base of GS), which programs may use.
-/// Only a preempted thread keeps it. In a call to the runtime, the kernel thread may change, and a program
-/// can know that.
-pub(crate) struct OtherRegister {
-    base: usize,
-    fast: bool,
-}
-
-impl OtherRegister {
-    /// Reads the calling LWP's register.
-    pub(crate) fn read(rung: ThreadRegister) -> Self {
-        let fast = rung == ThreadRegister::Switched;
-        Self { base: arch::tp::read_other(fast), fast }
-    }
-
-    /// Writes the calling LWP's register.
-    pub(crate) fn write(self) {
-        arch::tp::write_other(self.fast, self.base);
-    }
-}
-
-/// Leaves one context for another, with the thread register.
-///
-/// # Safety
-///
-/// As [`arch::switch_tp`]. `tp` is the register of the thread that `to` belongs to, and is not used on rung
-/// 3.
-#[inline(always)]
-pub(crate) unsafe fn switch(
-    rung: ThreadRegister,
-    save: *mut SavedSp,
-    to: SavedSp,
-    tp: usize,
-    arg: usize,
-) -> usize {
-    match rung {
-        // SAFETY: the caller's contract. `choose` has seen that the instruction is allowed.
-        ThreadRegister::Switched => unsafe { arch::switch_tp(save, to, tp, arg) },
-        // SAFETY: the caller's contract.
-        ThreadRegister::Syscall => unsafe { arch::switch_tp_syscall(save, to, tp, arg) },
-        // SAFETY: the caller's contract.
-        ThreadRegister::Pinned => unsafe { arch::switch(save, to, arg) },
     }
 }

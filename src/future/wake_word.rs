@@ -35,7 +35,6 @@ use std::ptr;
 use std::sync::Arc;
 use std::task::Wake;
 
-use crate::park::endless;
 use crate::park::no_preempt::NoPreempt;
 use crate::park::reason::WaitReason;
 use crate::park::sleeper::{How, Sleeper, Slept};
@@ -64,7 +63,7 @@ impl WakeWord {
     /// flag is still set.
     pub(super) fn wait(&self, wait: Wait) -> Result<(), WaitError> {
         // Relaxed: as below.
-        endless::check_unless(wait, || self.0.load(Ordering::Relaxed) == WOKEN);
+        wait.check_end_unless(|| self.0.load(Ordering::Relaxed) == WOKEN);
         let sleeper = Sleeper::new();
         let how = How { reason: WaitReason::Future, wait, spin: true };
         let mine = ptr::from_ref(&sleeper).cast_mut();

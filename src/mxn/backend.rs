@@ -171,10 +171,6 @@ impl Backend for Scheduler {
         }
     }
 
-    fn sleeps_in_kernel(&self) -> bool {
-        false
-    }
-
     fn ring(&self, me: &ThreadRef) -> Option<&'static Ring> {
         // SAFETY: a scheduler's thread is green.
         let green = unsafe { Green::of(*me) };

@@ -464,10 +464,6 @@ mod tests {
         fn yield_now(&self, _me: &ThreadRef) {
             unreachable!("no thread runs")
         }
-
-        fn sleeps_in_kernel(&self) -> bool {
-            false
-        }
     }
 
     /// A million threads that only wait have a million of these.

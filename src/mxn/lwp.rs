@@ -26,9 +26,8 @@ use self::mask::LwpMask;
 use self::preempt_request::PreemptRequest;
 use super::counter::Counter;
 use super::green::{self, Green};
-use super::run_queue::RunQueue;
 use super::run_queue::by_priority::ByPriority;
-use super::run_queue::local_queue::Seen;
+use super::run_queue::{RunQueue, Seen};
 use super::slots::slot::SlotWord;
 use super::timer::Timers;
 use crate::fiber::Context;
@@ -231,7 +230,7 @@ pub(crate) struct SearchState {
     pub(crate) next_far: Cell<u32>,
     /// The LWP's tick when its last search began.
     began_at: Cell<Option<u32>>,
-    /// The group that its CPU belonged to when it last looked (`mxn::near`).
+    /// The group that its CPU belonged to when it last looked (`lwp_set::Near`).
     pub(crate) group: Cell<Option<u8>>,
     /// It keeps the CPU from an LWP that it looks at.
     pub(crate) in_the_way: Cell<bool>,

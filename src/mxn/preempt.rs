@@ -64,8 +64,8 @@ use super::green::Green;
 use super::lwp::preempt_request::Manner;
 use super::lwp::{self, First, Lwp};
 use super::sched::Scheduler;
-use crate::arch::{Injected, inject, valgrind};
-use crate::fiber::{ThreadRegister, tls};
+use crate::arch::{Injected, inject, tp, valgrind};
+use crate::fiber::ThreadRegister;
 use crate::interpose::cancel;
 use crate::park::current;
 use crate::park::no_preempt::{self, NoPreempt};
@@ -145,8 +145,8 @@ impl Injected for End {
 /// not be preempted.
 fn decide(at: &mut Interrupted<'_>) {
     let green = match current::try_current() {
-        // SAFETY: threads that do not sleep in the kernel are green.
-        Some(me) if !me.backend().sleeps_in_kernel() => Some(unsafe { Green::of(me) }),
+        // SAFETY: only green threads own no kernel thread.
+        Some(me) if !me.is_kernel() => Some(unsafe { Green::of(me) }),
         _ => None,
     };
     if green.is_some_and(|green| backtrace::answer(green, at)) {
@@ -197,13 +197,9 @@ fn preempt(at: &mut Interrupted<'_>) {
 
 /// Makes the interrupted code of a thread that [takes a call](Interrupted::takes_call) run `F`.
 fn inject_into<F: Injected>(at: &mut Interrupted<'_>) {
-    // SAFETY: the interrupted code is a green thread's, and its stack has room for the call. The signal frame
-    // and this handler are on the alternate stack.
-    let redirect = |sp: &mut usize, pc: &mut usize, in_use| unsafe {
-        inject::inject::<F>(sp, pc, in_use);
-    };
-    // SAFETY: the interrupted code can continue in the trampoline.
-    unsafe { at.redirect(redirect) };
+    // SAFETY: the interrupted code is a green thread's, and can continue in the trampoline. Its stack has
+    // room for the call. The signal frame and this handler are on the alternate stack.
+    unsafe { at.redirect(inject::inject::<F>) };
 }
 
 /// Returns `true` if a thread that is found in a library may be preempted there. A thread that slept for a
@@ -246,10 +242,14 @@ impl Injected for Preempted {
             // SAFETY: only green threads are preempted.
             let me = unsafe { Green::of(me) };
             let scheduler = Scheduler::of(me.thread());
-            let other = tls::OtherRegister::read(scheduler.rung);
+            // The machine's other thread register (x86-64: the base of GS), which programs may use. Only a
+            // preempted thread keeps it. In a call to the runtime, the kernel thread may change, and a
+            // program can know that.
+            let fast = scheduler.rung == ThreadRegister::Switched;
+            let other = tp::read_other(fast);
             scheduler.queue_for_lost_slice(me);
             scheduler.leave_preempted(me);
-            other.write();
+            tp::write_other(fast, other);
             me.lwp()
         });
         // The handler has raised it.
@@ -268,11 +268,6 @@ pub(super) fn take_mask(lwp: &Lwp, next: &Green) {
     } else {
         lwp.mask.change(next.mask());
     }
-}
-
-/// Blocks all signals on the calling LWP, before it continues a preempted thread.
-pub(super) fn block_signals() {
-    preempt::block_all();
 }
 
 /// Restores the signal mask of the calling LWP.

@@ -1,10 +1,10 @@
 //! The scheduler of one `mxn` runtime: what its LWPs share, and what each of them does next.
 //!
 //! **The problem** is Solaris' `_schedlock`: one lock for the user-level scheduler, taken on every operation.
-//! Here each LWP has its own queues (`local_queue` and a next-slot), and others steal from them (`search`).
-//! What no LWP owns goes through an injection queue (`inject`). A thread that waits picks its successor
-//! itself and switches to it directly (`switch`). Only if it finds none does it go back to the dispatcher,
-//! which searches and sleeps (`idle`).
+//! Here each LWP has its own queue (`run_queue`), and others steal from that (`search`). What no LWP owns
+//! goes through an injection queue (`inject`). A thread that waits picks its successor itself and switches to
+//! it directly (`switch`). Only if it finds none does it go back to the dispatcher, which searches and sleeps
+//! (`idle`).
 //!
 //! **Rejected**:
 //!
@@ -39,13 +39,13 @@ use super::green::Green;
 use super::kernel_threads::KernelThreads;
 use super::life::Life;
 use super::lwp::{First, HighRun, Lwp};
+use super::lwp_set::Near;
 use super::monitor::sleep::MonitorState;
-use super::near::Near;
+use super::run_queue::CAPACITY;
 use super::run_queue::inject::Inject;
-use super::run_queue::local_queue;
-use super::slots::counts::{Moves, SlotCounts};
 use super::slots::pool::LwpPool;
 use super::slots::reserve::ReserveState;
+use super::slots::slot::{Moves, SlotCounts};
 use super::timer::{self, AT_ONCE, Clock, NEVER};
 use crate::fiber::ThreadRegister;
 use crate::fiber::stack::SizeClass;
@@ -231,7 +231,12 @@ impl Scheduler {
     /// Returns the thread that goes first: `fresh`, or the preempted thread that has run least
     /// (`fair_share`).
     fn or_one_behind(&'static self, lwp: &'static Lwp, fresh: NonNull<Green>) -> NonNull<Green> {
-        let Some(behind) = self.pop_behind(deref(fresh).ran()) else { return fresh };
+        let ran = deref(fresh).ran();
+        if !self.is_one_behind(ran) {
+            return fresh;
+        }
+        let below = self.shares.goes_behind(ran);
+        let Some(behind) = self.pop_of(policy::CANDIDATES, below) else { return fresh };
         self.put_first(lwp, deref(fresh));
         behind
     }
@@ -246,7 +251,7 @@ impl Scheduler {
             return self.pop_migrant(lwp);
         }
         let share = waiting / self.pool.slots() as usize;
-        let room = local_queue::CAPACITY as usize - lwp.queue.ring.len();
+        let room = CAPACITY as usize - lwp.queue.ring.len();
         self.inject.pop(share.min(policy::INJECT_BATCH).min(room / 2), |green| {
             let pushed = lwp.queue.ring.push(green);
             debug_assert!(pushed.is_ok(), "only the owner fills a ring, and there was room");
@@ -269,6 +274,79 @@ impl Scheduler {
             std::thread::yield_now();
         }
         self.inject.pop(0, |_| ())
+    }
+
+    /// Puts a thread, which the caller owns and which lost its slice, last of its priority. Wakes no LWP.
+    pub(super) fn queue_preempted(&self, green: &'static Green) {
+        let noted = || {
+            let normal = green.core.priority.is_normal();
+            if normal {
+                self.shares.note(green.ran());
+            }
+            normal
+        };
+        while !self.levels.push(green) && !self.preempted.push_if(green.ptr(), noted) {}
+    }
+
+    /// Adds the time since the last dispatch to the thread that this LWP runs.
+    #[cold]
+    pub(super) fn count_share(&self, lwp: &'static Lwp) {
+        let now = self.clock.now();
+        let since = lwp.counted.replace(now).max(self.shares.counted_since());
+        let Some(running) = lwp.running() else { return };
+        let more = now.saturating_sub(since);
+        let ran = self.shares.add(running.ran(), more);
+        running.set_ran(ran);
+        running.set_ahead(self.shares.is_ahead(ran));
+        let in_all = lwp.shared_out.get() + more;
+        if in_all >= policy::GRAIN {
+            self.shares.advance(in_all, ran);
+        }
+        lwp.shared_out.set(if in_all >= policy::GRAIN { 0 } else { in_all });
+    }
+
+    /// Does the same for the dispatcher, if it counts.
+    #[inline]
+    fn count_if_told(&self, lwp: &'static Lwp) {
+        if lwp.flags.counts() {
+            self.count_share(lwp);
+        }
+    }
+
+    /// Takes a preempted thread: of the oldest, the one that has run least.
+    #[cold]
+    fn pop_preempted(&'static self) -> Option<NonNull<Green>> {
+        self.pop_of(policy::CANDIDATES, u64::MAX)
+    }
+
+    /// Takes the preempted thread that has waited longest.
+    #[cold]
+    fn pop_oldest(&'static self) -> Option<NonNull<Green>> {
+        self.pop_of(1, u64::MAX)
+    }
+
+    /// Returns `true` if a preempted thread is to go before a fresh thread that has run for `ran`.
+    #[inline]
+    fn is_one_behind(&self, ran: u64) -> bool {
+        self.preempted.len() > 0 && self.shares.least() < self.shares.goes_behind(ran)
+    }
+
+    /// Returns `true` if the next preempted thread has had its share.
+    fn preempted_have_their_share(&self) -> bool {
+        self.shares.least() > self.shares.fair()
+    }
+
+    /// Takes the preempted thread that has run least, of so many of the oldest, if it has run for less than
+    /// `below`.
+    #[inline]
+    fn pop_of(&'static self, candidates: usize, below: u64) -> Option<NonNull<Green>> {
+        if self.preempted.len() == 0 {
+            return None;
+        }
+        let ran = |green: NonNull<Green>| deref(green).ran();
+        let green = self.preempted.take_least(candidates, below, ran, |left| self.shares.set_least(left))?;
+        deref(green).set_ahead(false);
+        Some(green)
     }
 
     /// Puts back a thread, to wait its turn again, because an LWP still stands on its stack, or because only
@@ -301,7 +379,7 @@ impl Scheduler {
             // SAFETY: only green threads arm entries of LWPs.
             let green = unsafe { Green::of(thread) };
             Self::trace_woken(Some(on), green);
-            if on.queue.ring.len() < local_queue::CAPACITY as usize {
+            if on.queue.ring.len() < CAPACITY as usize {
                 self.queue_behind(on, green);
             } else {
                 // It is the one to wait, and not half of the ring.

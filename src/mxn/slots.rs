@@ -7,7 +7,6 @@
 
 pub(crate) mod blocking;
 mod concurrency;
-pub(crate) mod counts;
 mod hand_off;
 pub(crate) mod pool;
 pub(crate) mod reserve;

@@ -46,11 +46,6 @@ pub(crate) fn want(on: bool) {
     observed::want_contention(on);
 }
 
-#[inline]
-pub(crate) fn is_on() -> bool {
-    observed::is_contention_counted()
-}
-
 /// Returns the counts of all known addresses.
 pub(crate) fn all() -> Vec<(usize, Counts)> {
     tell_children();
@@ -81,7 +76,7 @@ impl Contention {
     /// Begins the wait for the lock at `key`, which is taken.
     #[inline]
     pub(crate) fn begin(key: usize, kind: WaitReason) -> Self {
-        Self(if is_on() { Some(Wait::begin(key, kind)) } else { None })
+        Self(if observed::is_contention_counted() { Some(Wait::begin(key, kind)) } else { None })
     }
 
     /// Runs `wait`, which queues the thread for the lock.
@@ -170,9 +165,9 @@ mod tests {
                 }
             };
             wait(None);
-            assert!(!is_on() && all().is_empty());
+            assert!(!observed::is_contention_counted() && all().is_empty());
             switch(true);
-            assert!(is_on());
+            assert!(observed::is_contention_counted());
             // Two that only spin, one that sleeps, and one that gives up.
             let outcomes = [
                 None,

@@ -69,11 +69,6 @@ pub(crate) trait Backend: Sync {
     /// Notes that `me` may be preempted again. If its slice was over meanwhile, others go first.
     fn leave_if_asked(&self, _me: &ThreadRef) {}
 
-    /// Returns `true` if sleeps of this backend's threads must be settled by compare-and-swap. That is so if
-    /// the sleeper itself decides to enter the kernel (see [`Sleep::commit_kernel`]). Green threads are
-    /// published as asleep once and for all, so a plain store settles their sleeps.
-    fn sleeps_in_kernel(&self) -> bool;
-
     /// Returns the ring for events that the running thread `me` causes, if events are recorded there. It
     /// stays that ring as long as `me` is not preempted.
     fn ring(&self, _me: &ThreadRef) -> Option<&'static Ring> {

@@ -23,8 +23,8 @@
 //!   is an error at once.
 //!
 //! What belongs to a runtime of the parent returns errors (`mxn`, `onetoone`). If a wait has no deadline,
-//! and the child has no other thread that could end it, it panics (`endless`): it could only hang. What is
-//! observed of threads and locks has duties of its own ([`tell_children`]).
+//! and the child has no other thread that could end it, it panics (`Wait::check_end`): it could only hang.
+//! What is observed of threads and locks has duties of its own ([`tell_children`]).
 
 use std::io;
 use std::num::NonZeroU64;
@@ -77,7 +77,7 @@ fn in_child() {
 
 /// Continues the caller of `fork` in the child, and returns its core there. Called by that thread.
 fn survive(me: ThreadRef) -> Option<ThreadRef> {
-    if me.backend().sleeps_in_kernel() {
+    if me.is_kernel() {
         // SAFETY: in the child of a fork, by its only thread, which has this core.
         unsafe { me.core().survive_fork() };
         // SAFETY: in the child of a fork, by its only thread, which is `me`.
@@ -159,7 +159,6 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::park::endless;
     use crate::park::reaper;
     use crate::park::tests::until;
     use crate::park::wait::{Wait, WaitError};
@@ -208,14 +207,14 @@ mod tests {
     fn a_wait_that_no_thread_could_end_is_refused() {
         child::isolated(concat!(module_path!(), "::a_wait_that_no_thread_could_end_is_refused"), || {
             watch().unwrap();
-            endless::check(Wait::forever());
+            Wait::forever().check_end();
             child::forked(|| {
-                assert!(catch_unwind(|| endless::check(Wait::forever())).is_err());
-                endless::check(Wait::timeout(Duration::from_secs(1)));
+                assert!(catch_unwind(|| Wait::forever().check_end()).is_err());
+                Wait::timeout(Duration::from_secs(1)).check_end();
                 let (end, ends) = mpsc::channel::<()>();
                 thread::scope(move |s| {
                     s.spawn(move || ends.recv());
-                    endless::check(Wait::forever());
+                    Wait::forever().check_end();
                     drop(end);
                 });
             });

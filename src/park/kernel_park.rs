@@ -125,10 +125,6 @@ impl Backend for KernelPark {
         yield_cpu();
     }
 
-    fn sleeps_in_kernel(&self) -> bool {
-        true
-    }
-
     fn stack_of(&self, thread: &ThreadRef) -> Option<Range<usize>> {
         let before = KernelThread::of(*thread).before()?;
         before.backend().stack_of(&before)

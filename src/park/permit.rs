@@ -24,7 +24,6 @@ pub(super) mod word;
 
 use self::word::{EMPTY, INTERRUPTED, NOTIFIED, PARKED, Permit};
 use super::current::current;
-use super::endless;
 use super::no_preempt::NoPreempt;
 use super::reason::WaitReason;
 use super::sleep_word::Sleep;
@@ -77,9 +76,9 @@ pub(crate) fn park(wait: impl FnOnce() -> Wait, reason: WaitReason) -> Result<()
         return Ok(());
     }
     let wait = wait();
-    endless::check_unless(wait, || me.permit.look() == NOTIFIED);
+    wait.check_end_unless(|| me.permit.look() == NOTIFIED);
     let backend = me.backend();
-    let kernel = backend.sleeps_in_kernel();
+    let kernel = me.is_kernel();
     // From the publication to the wake-up (I9).
     let _no_preempt = NoPreempt::hold();
     if kernel || me.permit.publish() {
@@ -154,7 +153,7 @@ impl Sleep for Nap {
 /// Sleeps until the wait ends. Returns an error if an interrupt has ended it: the thread's flag is still set.
 pub(crate) fn sleep(wait: Wait) -> Result<(), WaitError> {
     let me = current();
-    endless::check(wait);
+    wait.check_end();
     let nap = Nap(AtomicU32::from(NAPPING));
     let _no_preempt = NoPreempt::hold();
     wait.block(&me, me.backend(), &nap, WaitReason::Sleep);

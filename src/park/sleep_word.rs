@@ -139,7 +139,7 @@ impl SleepWord {
 pub(super) trait OnWord {
     fn word(&self) -> &SleepWord;
 
-    /// Returns `true` if the thread spins, and enters the kernel by itself (`Backend::sleeps_in_kernel`).
+    /// Returns `true` if the thread spins, and enters the kernel by itself (`ThreadCore::is_kernel`).
     fn is_kernel(&self) -> bool;
 
     /// See [`Sleep::may_spin`].

@@ -85,7 +85,8 @@ pub(crate) enum Slept {
 pub(crate) const CODES: u32 = 1 << (u32::BITS - CODE_SHIFT);
 
 impl Sleeper {
-    /// Creates a sleep of the running thread. The caller sees to it that something can end it (`endless.rs`).
+    /// Creates a sleep of the running thread. The caller sees to it that something can end it
+    /// (`Wait::check_end`).
     #[inline]
     pub(crate) fn new() -> Self {
         let thread = current();

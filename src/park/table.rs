@@ -36,14 +36,15 @@
 //! | never | LIFO: starvation, and live locks between threads that need each other |
 //!
 //! Priority would starve the lowest as well. So when [`MAX_BYPASS`] threads have been granted before others
-//! of lower priority, the oldest waiter of the lowest priority is next.
+//! of lower priority, the oldest waiter of the lowest priority is next. That is counted for the queue, and
+//! not for its oldest waiter. Otherwise new waiters of that priority would take its count from it, or begin
+//! their own behind it.
 //!
 //! All of this happens with the bucket's lock held. Debug builds walk the bucket at each lock and unlock.
 
 mod chains;
-mod next_waiter;
 pub(super) mod pair;
-pub(super) mod wake_matching;
+pub(super) mod take;
 
 use std::mem::offset_of;
 use std::ptr;
@@ -334,8 +335,51 @@ impl Bucket {
         unsafe { place.write(heir) };
     }
 
-    /// Takes off the queue of `key` the waiter that is next in turn (`next_waiter.rs`). Returns it, and
-    /// `true` if there are more.
+    /// Returns the next waiter of the ring of `first`, and how many will then have been granted before
+    /// others of lower priority.
+    #[inline]
+    fn next_waiter(first: *const Waiter) -> (*const Waiter, u32) {
+        // SAFETY: in the chain, and the lock is held.
+        let waiter = unsafe { linked(first) };
+        let (last, passed) = waiter.peek(|links| (links.prev, links.passed));
+        // SAFETY: in the ring, and the lock is held.
+        if unsafe { linked(last) }.priority() == waiter.priority() {
+            (first, 0)
+        } else if passed < MAX_BYPASS {
+            (first, passed + 1)
+        } else {
+            (Self::oldest_of_lowest(last), 0)
+        }
+    }
+
+    /// Returns the oldest of the waiters that have the priority of the last one of a ring. The oldest is at
+    /// one end of these or at the other, in the order in which they were queued. Waiters that came out of
+    /// turn are in between.
+    #[cold]
+    fn oldest_of_lowest(last: *const Waiter) -> *const Waiter {
+        // SAFETY: in the ring, and the lock is held.
+        let (lowest, arrival) = {
+            // SAFETY: in the ring, and the lock is held.
+            let last = unsafe { linked(last) };
+            (last.priority(), last.peek(|links| links.arrival))
+        };
+        let (mut oldest, mut earliest, mut this) = (last, arrival, last);
+        loop {
+            // SAFETY: in the ring, and the lock is held.
+            let waiter = unsafe { linked(this) };
+            if waiter.priority() != lowest {
+                // The ring has waiters of higher priority, or this would not be called.
+                return oldest;
+            }
+            let (prev, arrival) = waiter.peek(|links| (links.prev, links.arrival));
+            if arrival.wrapping_sub(earliest) > u32::MAX / 2 {
+                (oldest, earliest) = (this, arrival);
+            }
+            this = prev;
+        }
+    }
+
+    /// Takes off the queue of `key` the waiter that is next in turn. Returns it, and `true` if there are more.
     #[inline(always)]
     pub(super) fn pop(&mut self, key: usize) -> Option<(*const Waiter, bool)> {
         let (place, first) = self.find(key);
@@ -401,29 +445,6 @@ impl Bucket {
         } else {
             Self::unlink_behind(waiter);
         }
-    }
-
-    /// Takes all waiters of `key` off their queue. Returns them as a list by `next` that ends in null.
-    pub(super) fn take_all(&mut self, key: usize) -> *const Waiter {
-        let (place, first) = self.find(key);
-        if first.is_null() {
-            return first;
-        }
-        // SAFETY: in the chain, and the lock is held.
-        let (last, chain) = unsafe { linked(first) }.peek(|links| (links.prev, links.chain));
-        // SAFETY: it is where `first` was noted, and the lock is held.
-        unsafe { place.write(chain) };
-        // SAFETY: still in the ring, and the lock is held.
-        unsafe { linked(last) }.links(|links| links.next = ptr::null());
-        let mut waiter = first;
-        while !waiter.is_null() {
-            // SAFETY: was in the ring a moment ago, is not settled, and the lock is held.
-            waiter = unsafe { linked(waiter) }.links(|links| {
-                links.linked_as = Linked::Out;
-                links.next
-            });
-        }
-        first
     }
 
     /// Checks, in debug builds, that the chain has each key once, and that the rings are closed and in order

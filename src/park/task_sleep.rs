@@ -76,10 +76,6 @@ impl Backend for Tasks {
     }
 
     fn yield_now(&self, _: &ThreadRef) {}
-
-    fn sleeps_in_kernel(&self) -> bool {
-        false
-    }
 }
 
 /// Runs code of the user's for a caller that has other things to do after a panic. The panic has been

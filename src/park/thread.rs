@@ -213,7 +213,9 @@ impl ThreadCore {
         self.fixed().backend
     }
 
-    /// Returns `true` if it owns a kernel thread. This is [`Backend::sleeps_in_kernel`] without a call.
+    /// Returns `true` if it owns a kernel thread. Such a thread itself decides to enter the kernel
+    /// ([`Sleep::commit_kernel`](super::sleep_word::Sleep::commit_kernel)), so its sleeps are settled by a
+    /// swap. A green thread is published as asleep once and for all, so a plain store settles its sleep.
     #[inline]
     pub(crate) fn is_kernel(&self) -> bool {
         // Relaxed: this bit is constant in the life of a core.

@@ -1,4 +1,8 @@
 //! How a wait may end without what it waits for: by a deadline, by an interrupt, by either, or not at all.
+//!
+//! A wait that nothing can ever end is refused: one of a forked child without another thread. The last other
+//! thread may have ended the wait, and be gone, since the caller looked. So a look at what is waited for
+//! follows the look for threads.
 
 use std::error::Error;
 use std::fmt;
@@ -6,9 +10,11 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use super::backend::{Backend, Sleep};
+use super::current::current;
 use super::interrupt::{self, Interrupted};
 use super::reason::WaitReason;
 use super::thread::ThreadRef;
+use crate::shim::fork;
 use crate::time::{self, Moment};
 
 /// How long a wait may last, and whether an interrupt ends it. The argument of `lock_with`, `recv_with`,
@@ -95,6 +101,35 @@ impl Wait {
         if time::has_passed(self.deadline) { Err(WaitError::TimedOut) } else { Ok(()) }
     }
 
+    /// Panics if nothing can ever end this wait, which the running thread is about to begin.
+    #[inline]
+    pub(crate) fn check_end(self) {
+        self.check_end_unless(|| false);
+    }
+
+    /// Does the same, unless `is_over`, which only looks.
+    #[inline]
+    pub(crate) fn check_end_unless(self, is_over: impl FnOnce() -> bool) {
+        if self.is_refused() && !is_over() {
+            Self::refuse();
+        }
+    }
+
+    /// Returns `true` if nothing could end this wait of the running thread, once that has looked again. If
+    /// what it waits for is not there then, it calls [`refuse`](Self::refuse).
+    #[inline]
+    pub(crate) fn is_refused(self) -> bool {
+        fork::is_child() && self.deadline.is_none() && nothing_ends_it(self.interruptible)
+    }
+
+    /// Panics before a wait that nothing can ever end.
+    #[cold]
+    pub(crate) fn refuse() -> ! {
+        panic!(
+            "this wait would never end: the process is a fork and has no other thread; those of its parent are not here"
+        );
+    }
+
     /// Blocks as [`Backend::block`] does, until the sleep is settled, the deadline passes, or an interrupt
     /// ends it.
     #[inline]
@@ -114,6 +149,15 @@ impl Wait {
 #[cold]
 fn is_over(me: &ThreadRef, deadline: Option<Moment>) -> bool {
     !me.is_kernel() && time::has_passed(deadline)
+}
+
+/// Returns `true` if a child has no other thread, and no interrupt for this one. It takes no more of a wait,
+/// so that callers keep theirs in registers.
+#[cold]
+fn nothing_ends_it(interruptible: bool) -> bool {
+    #[cfg(test)]
+    meanwhile::happens();
+    fork::is_alone() && !(interruptible && interrupt::is_pending(current()))
 }
 
 /// The error of a wait that has ended without what it waited for.
@@ -224,6 +268,27 @@ macro_rules! timed {
 
 pub(crate) use timed;
 
+/// What the last other thread of a child does before it ends.
+#[cfg(test)]
+pub(crate) mod meanwhile {
+    use std::cell::Cell;
+
+    thread_local! {
+        static LAST: Cell<Option<Box<dyn FnOnce()>>> = const { Cell::new(None) };
+    }
+
+    /// Has `act` done after the running thread's next look at what it is to wait for.
+    pub(crate) fn do_once(act: impl FnOnce() + 'static) {
+        LAST.set(Some(Box::new(act)));
+    }
+
+    pub(super) fn happens() {
+        if let Some(act) = LAST.take() {
+            act();
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
@@ -247,10 +312,6 @@ mod tests {
 
         fn yield_now(&self, _: &ThreadRef) {
             unreachable!("no thread runs")
-        }
-
-        fn sleeps_in_kernel(&self) -> bool {
-            false
         }
     }
 

@@ -36,7 +36,6 @@ use std::cell::Cell;
 use std::ptr;
 
 use super::current::current;
-use super::endless;
 use super::mutex_handoff::{HeldMutex, key_of};
 use super::no_preempt::NoPreempt;
 use super::reason::WaitReason;
@@ -55,8 +54,6 @@ pub(crate) struct Options {
     pub(crate) reason: WaitReason,
     pub(crate) wait: Wait,
     pub(crate) order: Order,
-    /// A higher one is granted first. `None`: the thread's own priority.
-    pub(crate) priority: Option<u8>,
     /// Shown to granters ([`Found::urgent`]).
     pub(crate) urgent: bool,
     /// How much it asks for ([`grant_while`]).
@@ -70,16 +67,7 @@ pub(crate) struct Options {
 impl Options {
     /// Creates options for near-LIFO order, without anything special.
     pub(crate) fn new(reason: WaitReason, wait: Wait) -> Self {
-        Self {
-            reason,
-            wait,
-            order: Order::NearLifo,
-            priority: None,
-            urgent: false,
-            demand: 0,
-            spin: true,
-            heir: false,
-        }
+        Self { reason, wait, order: Order::NearLifo, urgent: false, demand: 0, spin: true, heir: false }
     }
 }
 
@@ -120,7 +108,6 @@ impl Waiter {
     pub(super) fn new(thread: ThreadRef, key: usize, options: &Options) -> Self {
         let backend = thread.backend();
         let kernel = thread.is_kernel();
-        debug_assert_eq!(kernel, backend.sleeps_in_kernel());
         Self {
             word: SleepWord::new(),
             key: Key::new(key),
@@ -129,7 +116,7 @@ impl Waiter {
             backend,
             kernel,
             spin: options.spin,
-            priority: options.priority.unwrap_or_else(|| thread.priority.number()),
+            priority: thread.priority.number(),
             urgent: options.urgent,
             demand: Cell::new(options.demand),
             heir: options.heir,
@@ -195,7 +182,7 @@ pub(crate) fn wait_unless(
     validate: impl FnOnce() -> bool,
     before_sleep: impl FnOnce(),
 ) -> Result<Woken, Invalid> {
-    endless::check_unless(options.wait, is_over);
+    options.wait.check_end_unless(is_over);
     wait_and(
         key,
         options,
@@ -227,7 +214,7 @@ pub(crate) fn wait_with(
     validate: impl FnOnce(bool) -> bool,
     lock: &impl HeldMutex,
 ) -> Result<Woken, Invalid> {
-    endless::check(options.wait);
+    options.wait.check_end();
     wait_and(key, options, validate, |waiter| {
         let simple = !waiter.kernel && options.wait.is_endless();
         if simple && lock.is_alone() {
@@ -386,7 +373,7 @@ pub(crate) const OWNER_DIED: Token = Token(u8::MAX);
 /// Takes all heirs off their queues, and wakes them.
 pub(crate) fn wake_heirs() {
     let grants = |first| Grants { first, token: OWNER_DIED, _no_preempt: NoPreempt::hold() };
-    table::wake_matching::take(|waiter| waiter.heir, |first| _ = grants(first).wake_all());
+    table::take::from_all(|waiter| waiter.heir, |first| _ = grants(first).wake_all());
 }
 
 /// Moves the waiters of `from` to the back of the queue of `to`, in their order, if `f` returns `true`. `f`

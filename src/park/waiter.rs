@@ -20,7 +20,7 @@ pub(super) struct Waiter {
     pub(super) links: UnsafeCell<Links>,
     pub(super) thread: ThreadRef,
     pub(super) backend: &'static dyn Backend,
-    /// The thread spins and enters the kernel by itself ([`Backend::sleeps_in_kernel`]).
+    /// The thread spins and enters the kernel by itself (`ThreadCore::is_kernel`).
     pub(super) kernel: bool,
     pub(super) spin: bool,
     pub(super) priority: u8,
@@ -245,12 +245,12 @@ impl Grants {
     /// Settles the next one, if it is a thread of `backend`. Threads of `backend` must always be woken.
     #[inline]
     pub(crate) fn pop_of(&mut self, backend: &dyn Backend) -> Option<ThreadRef> {
-        debug_assert!(!backend.sleeps_in_kernel());
         // SAFETY: null, or unlinked and not settled, so its thread cannot have left.
         let next = unsafe { self.first.as_ref() }?;
         if !ptr::addr_eq(next.backend, backend) {
             return None;
         }
+        debug_assert!(!next.kernel);
         self.pop().map(|next| next.thread)
     }
 }

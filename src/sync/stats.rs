@@ -40,6 +40,7 @@ use super::{CheckedMutex, FairMutex, RawCheckedMutex, RawFairMutex, RawRobustMut
 use super::{ReentrantMutex, RobustMutex, poison};
 use crate::observe::contention::{self, Counts};
 use crate::observe::names;
+use crate::park::observed;
 use crate::park::reason::WaitReason;
 
 /// Begins to count, in the whole process.
@@ -81,7 +82,7 @@ pub fn disable() {
 /// Returns `true` if anything is counted.
 #[must_use]
 pub fn is_enabled() -> bool {
-    contention::is_on()
+    observed::is_contention_counted()
 }
 
 /// Forgets all that has been counted, of all locks. Names stay.

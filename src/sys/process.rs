@@ -10,8 +10,8 @@
 use std::io;
 use std::os::unix::fs::MetadataExt;
 
+use super::message::Text;
 use super::short_file::{ROOT, after_name, read};
-use super::text::Text;
 
 /// Ends this process by `SIGABRT`.
 pub(crate) fn abort() -> ! {

@@ -19,8 +19,8 @@ use std::cell::Cell;
 use std::io;
 
 use super::Tid;
+use super::message::Text;
 use super::short_file::{ROOT, after_name, read, read_text};
-use super::text::Text;
 
 /// The state letter of a kernel thread (`proc_pid_stat(5)`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -44,7 +44,6 @@ use super::port::{Port, Seat};
 use crate::channel::clock::earlier;
 use crate::channel::core::{After, Step};
 use crate::channel::waiters::Deal;
-use crate::park::endless;
 use crate::park::no_preempt::NoPreempt;
 use crate::park::reason::WaitReason;
 use crate::park::sleeper::{CODES, How, Sleeper, Slept};
@@ -112,7 +111,7 @@ pub(in crate::channel) fn choose(cases: &mut [Case<'_>], manner: Manner) -> Resu
     loop {
         let waits = patient && !over && !time::has_passed(wait.deadline);
         let strikes = cases.iter().fold(None, |first, case| earlier(first, case.port.deadline()));
-        let refused = waits && strikes.is_none() && endless::is_refused(wait);
+        let refused = waits && strikes.is_none() && wait.is_refused();
         let waits = waits && !refused;
         let sleeper = Sleeper::new();
         let deal = UnsafeCell::new(Deal::Open);
@@ -145,7 +144,7 @@ pub(in crate::channel) fn choose(cases: &mut [Case<'_>], manner: Manner) -> Resu
                     Round::Chosen(choice) => return Ok(choice),
                     Round::Ended(number) => return Ok((number, Deal::Ready)),
                     Round::Needs(number, step) => cases[number].port.supply(step),
-                    _ if refused => endless::refuse(),
+                    _ if refused => Wait::refuse(),
                     _ => return Err(WaitError::TimedOut),
                 }
                 continue;

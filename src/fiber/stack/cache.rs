@@ -10,9 +10,8 @@
 
 use std::io;
 
-use super::chain::Chain;
 use super::pool::{self, magazine};
-use super::{SizeClass, Stack};
+use super::{Chain, SizeClass, Stack};
 
 /// The free stacks of one LWP. Used by the LWP alone: it is not `Sync`.
 #[derive(Debug)]

@@ -14,13 +14,13 @@
 //! then trims, a magazine at a time. When a runtime ends, its LWPs trim what is left. The others stay warm
 //! for the next runtime. Cold stacks have no memory and are taken last.
 
+use std::cell::Cell;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::chain::{Chain, ChainList};
 use super::lock::Lock;
 use super::mapped::{self, Slab};
-use super::{SizeClass, Stack, WITH_BLOCKS, tls};
+use super::{Chain, SizeClass, Stack, WITH_BLOCKS, tls};
 use crate::sys::mmap::{Parts, Refusal};
 
 /// How many stacks move at once between an LWP's cache and the pool. The cache holds two such chains at most.
@@ -33,6 +33,42 @@ const MAGAZINE_BYTES: usize = 64 << 20;
 pub(super) const KEEP_WARM: usize = 16 << 10;
 /// The bound on their usable bytes, if every one had been used to the end.
 const KEEP_WARM_BYTES: usize = 4 << 30;
+
+/// A list of chains, linked through the headers of their first stacks. To move a chain in or out touches one
+/// stack.
+#[derive(Debug)]
+struct ChainList {
+    first: Option<Stack>,
+    /// All stacks of all chains.
+    stacks: usize,
+}
+
+// SAFETY: the list owns the stacks in it, and any one kernel thread at a time may use headers.
+unsafe impl Send for ChainList {}
+
+impl ChainList {
+    const EMPTY: Self = Self { first: None, stacks: 0 };
+
+    fn stacks(&self) -> usize {
+        self.stacks
+    }
+
+    fn push(&mut self, chain: Chain) {
+        let Some(head) = chain.first.get() else { return };
+        head.0.next_chain.set(self.first);
+        head.0.chain_len.set(chain.len());
+        self.first = Some(head);
+        self.stacks += chain.len() as usize;
+    }
+
+    fn pop(&mut self) -> Option<Chain> {
+        let head = self.first?;
+        self.first = head.0.next_chain.get();
+        let len = head.0.chain_len.get();
+        self.stacks -= len as usize;
+        Some(Chain { first: Cell::new(Some(head)), len: Cell::new(len) })
+    }
+}
 
 /// The stacks of one size.
 struct Pool {

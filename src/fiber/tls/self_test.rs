@@ -3,8 +3,8 @@
 use std::cell::Cell;
 use std::io;
 
-use crate::arch::{self, SavedSp};
-use crate::fiber::ThreadRegister;
+use crate::arch;
+use crate::fiber::{Context, ThreadRegister};
 use crate::sys::mmap::{Mapping, page_size};
 use crate::sys::tcb::{self, Library};
 
@@ -18,12 +18,11 @@ thread_local!(static PROBE: Cell<u32> = const { Cell::new(FIRST) });
 /// Both sides of a self-test.
 struct Trial {
     rung: ThreadRegister,
-    tp: usize,
-    outside: SavedSp,
-    outside_tp: usize,
+    outside: Context,
+    inside: Context,
     library: &'static Library,
     /// What was wrong inside, if anything was.
-    verdict: Result<(), &'static str>,
+    verdict: Cell<Result<(), &'static str>>,
 }
 
 /// Runs one thread on a block of its own, twice, on `rung`. Returns what was wrong, if anything was.
@@ -40,25 +39,23 @@ pub(super) fn run(rung: ThreadRegister, library: &'static Library) -> io::Result
     // SAFETY: within the span, and above the test's stack.
     let stack = unsafe { top.sub(library.reserve()) };
     let before = PROBE.replace(1);
-    let outside_tp = arch::tp::read();
-    let mut trial =
-        Trial { rung, tp, outside: SavedSp::NONE, outside_tp, library, verdict: Err("the switch") };
+    let (outside, inside) = (Context::new(), Context::new());
+    outside.adopt();
+    inside.tp.set(tp);
+    let trial = Trial { rung, outside, inside, library, verdict: Cell::new(Err("the switch")) };
     let mut result = Ok(());
     for _life in 0..2 {
-        let data = &raw mut trial;
-        // SAFETY: nothing stands on the stack, which ends aligned. `inside` never returns.
-        let start = unsafe { arch::init(stack, inside, data.cast()) };
-        // SAFETY: `data` points to `trial`, which lives.
-        let save = unsafe { &raw mut (*data).outside };
+        // SAFETY: nothing stands on the stack, which ends aligned. `live` never returns.
+        trial.inside.sp.set(unsafe { arch::init(stack, live, (&raw const trial).cast_mut().cast()) });
         // SAFETY: the context was just made. The block is complete, and this is the one thread on it.
-        unsafe { super::switch(rung, save, start, tp, 0) };
-        result = result.and(trial.verdict);
+        unsafe { trial.outside.switch_to(rung, &trial.inside, 0) };
+        result = result.and(trial.verdict.get());
         // SAFETY: the thread has left the block for good.
         unsafe { library.renew(tp) }?;
     }
     // SAFETY: the thread has left the block for good.
     unsafe { library.destroy(tp) };
-    if PROBE.replace(before) != 1 || arch::tp::read() != outside_tp {
+    if PROBE.replace(before) != 1 || arch::tp::read() != trial.outside.tp() {
         result = result.and(Err("the way back"));
     }
     drop(span);
@@ -66,18 +63,16 @@ pub(super) fn run(rung: ThreadRegister, library: &'static Library) -> io::Result
 }
 
 /// Runs the thread of a self-test.
-unsafe extern "C" fn inside(_arg: usize, data: *mut ()) -> ! {
-    let trial = data.cast::<Trial>();
+unsafe extern "C" fn live(_arg: usize, data: *mut ()) -> ! {
     // SAFETY: `run` lends it until it is switched back to, and waits meanwhile.
-    let trial = unsafe { &mut *trial };
+    let trial = unsafe { &*data.cast_const().cast::<Trial>() };
     // SAFETY: the register is that of a block that was just made or renewed.
     unsafe { trial.library.enter() };
-    trial.verdict = check(trial.tp);
+    trial.verdict.set(check(trial.inside.tp()));
     // SAFETY: nothing of `check` is left.
     unsafe { trial.library.exit(&super::ASIDE) };
-    let mut spent = SavedSp::NONE;
     // SAFETY: `outside` was saved by the switch that came here, and its kernel thread is this one.
-    unsafe { super::switch(trial.rung, &mut spent, trial.outside, trial.outside_tp, 0) };
+    unsafe { trial.inside.switch_to(trial.rung, &trial.outside, 0) };
     unreachable!("a context that has ended was taken up again")
 }
 

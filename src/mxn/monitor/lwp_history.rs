@@ -10,7 +10,7 @@ use super::policy::{CALM, Sample, Task, crowded, is_lively, still_crowded};
 use crate::mxn::green::Green;
 use crate::mxn::lwp::Lwp;
 use crate::mxn::lwp::preempt_request::Answer;
-use crate::mxn::run_queue::local_queue::Seen;
+use crate::mxn::run_queue::Seen;
 use crate::mxn::slots::slot::Region;
 use crate::mxn::timer::{Clock, NEVER};
 use crate::park::priority::Priority;

@@ -55,8 +55,6 @@
 //!
 //! `fair_share/open_tests.rs` plays random open workloads, and compares them with the ideal shares.
 
-mod order;
-
 use super::policy::{AHEAD, BAND, COUNTED_ON, CREDIT, HEAD_START, INERTIA, OWED, PULL};
 use crate::shim::atomic::{AtomicU64, Ordering};
 
@@ -164,15 +162,17 @@ impl FairShare {
     }
 
     /// Returns when the counting began; `u64::MAX`: it has not.
-    fn counted_since(&self) -> u64 {
+    pub(super) fn counted_since(&self) -> u64 {
         self.since.load(Ordering::Relaxed)
     }
 
-    fn least(&self) -> u64 {
+    /// Returns the least run time of the candidates among the preempted threads; `u64::MAX`: there is none.
+    pub(super) fn least(&self) -> u64 {
         self.least.load(Ordering::Relaxed)
     }
 
-    fn set_least(&self, least: u64) {
+    /// Sets what [`least`](Self::least) returns. Called with the queue of the preempted threads locked.
+    pub(super) fn set_least(&self, least: u64) {
         self.least.store(least, Ordering::Relaxed);
     }
 }

@@ -8,7 +8,7 @@ use super::policy::{FAIR_TICK, GRAIN, HEAD_START, HIGH_RUN, INJECT_BATCH, LEAST_
 use super::{First, Scheduler};
 use crate::mxn::green::Green;
 use crate::mxn::lwp::{HighRun, Lwp};
-use crate::mxn::run_queue::local_queue::CAPACITY;
+use crate::mxn::run_queue::CAPACITY;
 use crate::mxn::tests::{Model, Nap, wait_until};
 use crate::mxn::timer::{BATCH, Entry};
 use crate::park::priority::Priority::{self, High, Low, Normal};

@@ -46,7 +46,7 @@ pub(crate) const TRIAL: u64 = 5 * MIN_AGE;
 /// How many other LWPs a searching LWP looks at before it looks at its own and the shared queues again. Each
 /// costs three cache lines of that LWP. With 64, a look would take 10 us.
 pub(crate) const VICTIMS: usize = 8;
-/// How many of these are not near, if others are (`mxn::near`).
+/// How many of these are not near, if others are (`lwp_set::Near`).
 pub(crate) const FAR_VICTIMS: usize = 2;
 /// PAUSE instructions between two looks.
 pub(crate) const PAUSES: u32 = crate::shim::SEARCH_PAUSES;

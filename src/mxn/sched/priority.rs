@@ -154,7 +154,7 @@ impl PriorityQueues {
     }
 
     /// Appends a thread to the queue of its priority. Returns `false` if that is normal.
-    fn push(&self, green: &'static Green) -> bool {
+    pub(super) fn push(&self, green: &'static Green) -> bool {
         let is = |level| green.core.priority.get() == level;
         loop {
             let level = green.core.priority.get();

@@ -20,7 +20,7 @@
 //! after them. The LWPs that search at once begin at different ones. (A look at 64 touched 193 lines that
 //! others write.) An LWP that was lent a slot, and found nothing, goes on from there with its next loan. If
 //! the processors have more than one last cache, six of the eight are LWPs that share the thief's
-//! (`mxn::near`), and come first.
+//! (`lwp_set::Near`), and come first.
 //!
 //! **On one CPU** a searcher gives the CPU away between two looks. Whatever makes a thread runnable needs
 //! that CPU, be it an LWP or a kernel thread of the program. To spin for 50 us there takes as long as a

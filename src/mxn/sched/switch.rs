@@ -28,7 +28,7 @@ use crate::park::mutex_handoff::{self, HeldMutex};
 use crate::park::no_preempt::NoPreempt;
 use crate::park::priority::Priority;
 use crate::park::thread::ThreadRef;
-use crate::sys::fork;
+use crate::sys::{self, fork};
 use crate::thread::spawning;
 use crate::thread::task::Unclaimed;
 
@@ -225,7 +225,7 @@ impl Scheduler {
                 return false;
             }
             // The thread unblocks them itself.
-            preempt::block_signals();
+            sys::preempt::block_all();
         }
         if lwp.flags.is_noting() {
             self.note_dispatch(lwp, next);

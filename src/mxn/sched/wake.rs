@@ -33,6 +33,7 @@ use super::placement::Placement;
 use super::{Scheduler, deref, policy};
 use crate::mxn::green::Green;
 use crate::mxn::lwp::Lwp;
+use crate::mxn::run_queue::CAPACITY;
 use crate::park::{current, observed, traced};
 use crate::recorder::event::SlotCause;
 use crate::shim::atomic::Ordering;
@@ -245,7 +246,7 @@ impl Scheduler {
     /// Empties half of a full ring into the shared queues, where all LWPs look. The new thread follows.
     #[cold]
     fn overflow(&'static self, lwp: &'static Lwp, green: &'static Green) {
-        for _ in 0..crate::mxn::run_queue::local_queue::CAPACITY / 2 {
+        for _ in 0..CAPACITY / 2 {
             let Some(old) = lwp.queue.ring.pop() else { break };
             self.queue_shared(deref(old));
         }
@@ -290,7 +291,7 @@ impl Scheduler {
     #[cold]
     pub(crate) fn evacuate(&'static self, lwp: &'static Lwp) {
         // As many as there can be at a time: the thread of that LWP may go on, and wake others.
-        for _ in 0..=crate::mxn::run_queue::local_queue::CAPACITY {
+        for _ in 0..=CAPACITY {
             let Some(green) = lwp.queue.claim() else { return };
             self.ready_elsewhere(deref(green));
         }

@@ -23,7 +23,7 @@
 //! elsewhere there are two fences: the waker's and the monitor's. If the waker's comes first, the monitor's
 //! last look finds the thread. If the monitor's comes first, the waker finds the slot counted, takes it, and
 //! wakes the monitor. A thread that ends a rest does a fence after that, and then looks whether the monitor
-//! sleeps (`monitor::sleep`). The counts are never less than the slots that they count (`slots::counts`).
+//! sleeps (`monitor::sleep`). The counts are never less than the slots that they count (`SlotCounts`).
 
 use crate::mxn::lwp::Lwp;
 use crate::mxn::sched::Scheduler;

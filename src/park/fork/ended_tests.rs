@@ -10,9 +10,8 @@ use std::thread;
 use crate::channel::{Select, bounded, unbounded};
 use crate::future::block_on;
 use crate::park::current::current;
-use crate::park::endless::meanwhile;
 use crate::park::tests::until;
-use crate::park::wait::{Wait, WaitError};
+use crate::park::wait::{Wait, WaitError, meanwhile};
 use crate::shim::fork;
 use crate::sync::{
     Barrier, LockWith, Mutex, Once, OnceLock, RwLock, RwLockUpgradableReadGuard, Semaphore, WaitGroup,

@@ -395,10 +395,6 @@ impl Backend for Scheduler {
     fn yield_now(&self, _me: &ThreadRef) {
         crate::shim::yield_cpu();
     }
-
-    fn sleeps_in_kernel(&self) -> bool {
-        false
-    }
 }
 
 /// The pool of cores that live once.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::heap::allocations_with_locks;
 use super::{until, watched};
 use crate::park::current::current;
+use crate::park::priority::Priority::{self, High, Low, Normal};
 use crate::park::reason::WaitReason;
 use crate::park::table;
 use crate::park::wait::{Wait, WaitError};
@@ -29,12 +30,18 @@ impl WaitPoint {
     }
 
     /// Starts a waiter and returns once it is queued.
-    fn queue<'s>(&'s self, s: &'s std::thread::Scope<'s, '_>, name: usize, options: Options) {
+    fn queue<'s>(
+        &'s self,
+        s: &'s std::thread::Scope<'s, '_>,
+        name: usize,
+        (order, priority): (Order, Priority),
+    ) {
         let before = self.linked.load(Ordering::Relaxed);
         s.spawn(move || {
+            current().priority.begin(priority);
             let woken = wait_queue::wait(
                 self.key(),
-                &options,
+                &options(order),
                 || true,
                 || {
                     self.linked.fetch_add(1, Ordering::Relaxed);
@@ -54,16 +61,16 @@ impl WaitPoint {
     }
 }
 
-fn options(order: Order, priority: u8) -> Options {
-    Options { order, priority: Some(priority), ..Options::new(WaitReason::Mutex, Wait::forever()) }
+fn options(order: Order) -> Options {
+    Options { order, ..Options::new(WaitReason::Mutex, Wait::forever()) }
 }
 
-fn order_of(waiters: &[(Order, u8)]) -> Vec<usize> {
+fn order_of(waiters: &[(Order, Priority)]) -> Vec<usize> {
     let _watched = watched();
     let point = WaitPoint::default();
     std::thread::scope(|s| {
-        for (name, &(order, priority)) in waiters.iter().enumerate() {
-            point.queue(s, name, options(order, priority));
+        for (name, &waiter) in waiters.iter().enumerate() {
+            point.queue(s, name, waiter);
         }
         waiters.iter().for_each(|_| point.grant());
     });
@@ -79,20 +86,29 @@ fn order_of(waiters: &[(Order, u8)]) -> Vec<usize> {
 
 #[test]
 fn fifo_is_first_in_first_out() {
-    assert_eq!(order_of(&[(Order::Fifo, 1); 5]), [0, 1, 2, 3, 4]);
+    assert_eq!(order_of(&[(Order::Fifo, Normal); 5]), [0, 1, 2, 3, 4]);
 }
 
 #[test]
 fn the_front_is_last_in_first_out() {
-    assert_eq!(order_of(&[(Order::Again, 1); 5]), [4, 3, 2, 1, 0]);
+    assert_eq!(order_of(&[(Order::Again, Normal); 5]), [4, 3, 2, 1, 0]);
 }
 
 #[test]
 fn higher_priority_goes_first() {
     use Order::{Again, Fifo};
-    assert_eq!(order_of(&[(Fifo, 1), (Fifo, 3), (Fifo, 2), (Fifo, 3), (Fifo, 1)]), [1, 3, 2, 0, 4]);
-    assert_eq!(order_of(&[(Again, 1), (Again, 3), (Again, 2), (Again, 3), (Again, 1)]), [3, 1, 2, 4, 0]);
-    assert_eq!(order_of(&[(Fifo, 2), (Again, 1), (Again, 2), (Fifo, 1), (Again, 1)]), [2, 0, 4, 1, 3]);
+    assert_eq!(
+        order_of(&[(Fifo, Low), (Fifo, High), (Fifo, Normal), (Fifo, High), (Fifo, Low)]),
+        [1, 3, 2, 0, 4]
+    );
+    assert_eq!(
+        order_of(&[(Again, Low), (Again, High), (Again, Normal), (Again, High), (Again, Low)]),
+        [3, 1, 2, 4, 0]
+    );
+    assert_eq!(
+        order_of(&[(Fifo, Normal), (Again, Low), (Again, Normal), (Fifo, Low), (Again, Low)]),
+        [2, 0, 4, 1, 3]
+    );
 }
 
 /// Two waiters of low priority are among others. After 16 grants, the one that came first is next, at
@@ -101,9 +117,9 @@ fn higher_priority_goes_first() {
 fn when_16_have_passed_the_oldest_of_the_lowest_goes_next() {
     const OTHERS: usize = 20;
     for order in [Order::Fifo, Order::Again] {
-        let mut waiters = vec![(order, 2); OTHERS];
-        waiters[3] = (order, 1);
-        waiters[7] = (order, 1);
+        let mut waiters = vec![(order, Normal); OTHERS];
+        waiters[3] = (order, Low);
+        waiters[7] = (order, Low);
         let woke = order_of(&waiters);
         assert_eq!(woke.iter().position(|&name| name == 3), Some(16), "{order:?}: {woke:?}");
         assert_eq!(woke[OTHERS - 1], 7, "{order:?}: {woke:?}");
@@ -117,11 +133,11 @@ fn newcomers_of_low_priority_do_not_make_the_oldest_wait_longer() {
     let _watched = watched();
     let point = WaitPoint::default();
     let last = std::thread::scope(|s| {
-        let queue = |name, priority| point.queue(s, name, options(Order::Fifo, priority));
-        (0..HIGH).for_each(|name| queue(name, 2));
+        let queue = |name, priority| point.queue(s, name, (Order::Fifo, priority));
+        (0..HIGH).for_each(|name| queue(name, Normal));
         let has_woken = |name| point.woke.lock().unwrap().contains(&name);
         let last = (HIGH..2 * HIGH).find(|&low| {
-            queue(low, 1);
+            queue(low, Low);
             point.grant();
             has_woken(HIGH)
         });
@@ -136,7 +152,7 @@ fn newcomers_of_low_priority_do_not_make_the_oldest_wait_longer() {
 #[test]
 fn near_lifo_sends_every_16th_to_the_back() {
     const WAITERS: usize = 40;
-    let order = order_of(&[(Order::NearLifo, 1); WAITERS]);
+    let order = order_of(&[(Order::NearLifo, Normal); WAITERS]);
     // The counter is the bucket's, so the waiter that goes to the back depends on what shared the bucket
     // before.
     let to_the_back = order.windows(2).filter(|pair| pair[0] < pair[1]).count();
@@ -147,7 +163,7 @@ fn near_lifo_sends_every_16th_to_the_back() {
 #[test]
 fn a_thread_that_fails_the_last_look_is_not_queued() {
     let point = WaitPoint::default();
-    let result = wait_queue::wait(point.key(), &options(Order::Fifo, 1), || false, || panic!("not queued"));
+    let result = wait_queue::wait(point.key(), &options(Order::Fifo), || false, || panic!("not queued"));
     assert_eq!(result, Err(Invalid));
     wait_queue::if_empty(point.key(), || point.anchor.store(1, Ordering::Relaxed));
     assert_eq!(point.anchor.load(Ordering::Relaxed), 1);
@@ -168,7 +184,7 @@ fn all_are_granted_at_once() {
     let _watched = watched();
     let point = WaitPoint::default();
     std::thread::scope(|s| {
-        (0..20).for_each(|name| point.queue(s, name, options(Order::NearLifo, 1)));
+        (0..20).for_each(|name| point.queue(s, name, (Order::NearLifo, Normal)));
         assert_eq!(wait_queue::grant_all(point.key(), TOKEN, || true).unwrap().wake_all(), 20);
     });
     assert_eq!(point.woke.into_inner().unwrap().len(), 20);
@@ -180,13 +196,13 @@ fn the_queues_of_a_word_are_apart_and_under_one_lock() {
     let point = WaitPoint::default();
     std::thread::scope(|s| {
         for (queue, count) in [(0, 3), (3, 2)] {
-            for n in 0..count {
+            for priority in [Low, Normal, High].into_iter().take(count) {
                 let before = point.linked.load(Ordering::Relaxed);
                 let point = &point;
                 s.spawn(move || {
-                    let options = options(Order::Fifo, 1 + n);
+                    current().priority.begin(priority);
                     let linked = || _ = point.linked.fetch_add(1, Ordering::Relaxed);
-                    let woken = wait_queue::wait(point.key() + queue, &options, || true, linked);
+                    let woken = wait_queue::wait(point.key() + queue, &options(Order::Fifo), || true, linked);
                     assert_eq!(woken, Ok(Woken::Granted(Token(queue as u8))));
                     point.woke.lock().unwrap().push(queue);
                 });
@@ -195,11 +211,11 @@ fn the_queues_of_a_word_are_apart_and_under_one_lock() {
         }
         let (all, one) = word_queues::with(point.key(), |queues| {
             assert_eq!([0, 1, 2, 3].map(|queue| queues.count(queue)), [3, 0, 0, 2]);
-            assert_eq!(queues.first(0), Some(First { priority: 3, more: true, urgent: false }));
+            assert_eq!(queues.first(0), Some(First { priority: High as u8, more: true, urgent: false }));
             assert_eq!(queues.first(1), None);
             assert!(queues.grant_one(2, TOKEN).is_none());
             let one = queues.grant_one(3, Token(3)).unwrap();
-            assert_eq!(queues.first(3), Some(First { priority: 1, more: false, urgent: false }));
+            assert_eq!(queues.first(3), Some(First { priority: Low as u8, more: false, urgent: false }));
             (queues.grant_all(0, Token(0)), one)
         });
         one.wake();
@@ -219,7 +235,7 @@ fn a_requeue_keeps_the_order() {
     let _watched = watched();
     let (from, to) = (WaitPoint::default(), WaitPoint::default());
     std::thread::scope(|s| {
-        (0..4).for_each(|name| from.queue(s, name, options(Order::Fifo, 1)));
+        (0..4).for_each(|name| from.queue(s, name, (Order::Fifo, Normal)));
         let moved = wait_queue::requeue(from.key(), to.key(), |_| true);
         assert_eq!(moved, 4);
         assert!(wait_queue::grant_one(from.key(), |_| TOKEN).is_none());
@@ -241,11 +257,11 @@ fn waiters_that_were_moved_are_granted_in_company() {
     let _watched = watched();
     let (from, to) = (WaitPoint::default(), WaitPoint::default());
     std::thread::scope(|s| {
-        to.queue(s, 0, options(Order::Fifo, 1));
-        (0..5).for_each(|name| from.queue(s, name, options(Order::Fifo, 1)));
+        to.queue(s, 0, (Order::Fifo, Normal));
+        (0..5).for_each(|name| from.queue(s, name, (Order::Fifo, Normal)));
         let moved = wait_queue::requeue(from.key(), to.key(), |_| true);
         assert_eq!(moved, 5);
-        to.queue(s, 1, options(Order::Fifo, 1));
+        to.queue(s, 1, (Order::Fifo, Normal));
         // First the waiter that was there before. Then the first of those moved, if no others may go
         // with it. Then the next, with as many as may be kernel threads. Then the last two of them,
         // without the waiter behind them.
@@ -326,7 +342,7 @@ fn a_walk_finds_which_thread_waits_where() {
     // Otherwise its core would be one of theirs.
     let (me, point) = (current(), WaitPoint::default());
     let (found, allocations) = std::thread::scope(|s| {
-        (0..3).for_each(|name| point.queue(s, name, options(Order::Fifo, 1)));
+        (0..3).for_each(|name| point.queue(s, name, (Order::Fifo, Normal)));
         let found = allocations_with_locks(table::all_waiters);
         (0..3).for_each(|_| point.grant());
         found

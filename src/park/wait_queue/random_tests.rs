@@ -169,13 +169,13 @@ impl Pair {
     fn link(&mut self, wish: Wish) {
         let options = Options {
             order: wish.order,
-            priority: Some(wish.priority),
             urgent: wish.urgent,
             demand: wish.demand,
             heir: wish.heir,
             ..Options::new(WaitReason::Mutex, Wait::forever())
         };
-        let waiter = Box::new(Waiter::new(current(), self.keys[wish.key], &options));
+        let mut waiter = Box::new(Waiter::new(current(), self.keys[wish.key], &options));
+        waiter.priority = wish.priority;
         let arrival = table::with(&NoPreempt::hold(), self.keys[wish.key], |bucket| {
             // SAFETY: the waiter is on the heap, and out of its queue before it is freed: see `compare`.
             unsafe { bucket.link(&waiter, wish.order) };
@@ -302,7 +302,7 @@ impl Pair {
         let mine: Vec<*const Waiter> = self.waiters.iter().map(|linked| &raw const *linked.waiter).collect();
         let chosen = |waiter: &Waiter| waiter.heir && mine.contains(&std::ptr::from_ref(waiter));
         let grants = |first| Grants { first, token, _no_preempt: NoPreempt::hold() };
-        table::wake_matching::take(chosen, |first| _ = grants(first).wake_all());
+        table::take::from_all(chosen, |first| _ = grants(first).wake_all());
         let heirs = self.lists.queues.iter().flatten().filter(|waits| waits.wish.heir);
         for number in heirs.map(|waits| waits.number).collect::<Vec<_>>() {
             assert!(self.lists.remove(number));

@@ -1,4 +1,40 @@
-//! What all C libraries with blocks have in public, and plain reads and writes in a block.
+//! What all C libraries with blocks have in public, how the one of this process is found, and plain reads and
+//! writes in a block.
+
+use std::hint::unreachable_unchecked;
+
+use super::Library;
+use super::unfit::Unfit;
+use crate::sys::once::OnceLock;
+
+static LIBRARY: OnceLock<Result<Library, Unfit>> = OnceLock::new();
+
+impl Library {
+    /// Returns the one of this process. The first call starts two short-lived threads. It must come from a
+    /// thread that the C library made.
+    pub(crate) fn get() -> Result<&'static Self, Unfit> {
+        let found = LIBRARY.get_or_try_init(|| match Self::find() {
+            // The next call looks again.
+            Err(unfit) if unfit.may_pass() => Err(unfit),
+            found => Ok(found),
+        });
+        found?.as_ref().map_err(|unfit| *unfit)
+    }
+
+    /// Returns what [`get`](Self::get) has returned before, without a look.
+    ///
+    /// # Safety
+    /// [`get`](Self::get) has returned `Ok` in this process, or in one that it was forked from.
+    #[inline]
+    pub(crate) unsafe fn found() -> &'static Self {
+        // SAFETY: the caller's promise.
+        match unsafe { LIBRARY.get_unchecked() } {
+            Ok(library) => library,
+            // SAFETY: the caller's promise.
+            Err(_) => unsafe { unreachable_unchecked() },
+        }
+    }
+}
 
 /// The locale that `setlocale` sets. It is public: a cast of -1.
 pub(super) const LC_GLOBAL_LOCALE: libc::locale_t = std::ptr::without_provenance_mut(usize::MAX);

@@ -15,11 +15,10 @@ mod unexported;
 #[cfg(test)]
 mod tests;
 
-use std::hint::{black_box, unreachable_unchecked};
+use std::hint::black_box;
 use std::io;
 use std::ptr;
 
-use super::super::once::OnceLock;
 use super::common::{LC_GLOBAL_LOCALE, peek, poke};
 pub(crate) use super::common::{check_library, hwcap2};
 use super::unfit::Unfit;
@@ -67,40 +66,13 @@ fn lengthen_arena() {
 /// The end of a slot, aligned to pages. Any such address gives the same distances.
 const ANY_TOP: usize = 1 << 30;
 
-static LIBRARY: OnceLock<Result<Library, Unfit>> = OnceLock::new();
-
 impl Library {
     /// Returns where the C library keeps what it knows of requests to end the calling thread.
     pub(crate) fn cancellation(&self) -> *const std::sync::atomic::AtomicU32 {
         at(own_descriptor() + self.shape.cancelling)
     }
 
-    /// Returns the one of this process. The first call starts two short-lived threads. It must come from a
-    /// thread that the C library made.
-    pub(crate) fn get() -> Result<&'static Self, Unfit> {
-        let found = LIBRARY.get_or_try_init(|| match Self::find() {
-            // The next call looks again.
-            Err(unfit) if unfit.may_pass() => Err(unfit),
-            found => Ok(found),
-        });
-        found?.as_ref().map_err(|unfit| *unfit)
-    }
-
-    /// Returns what [`get`](Self::get) has returned before, without a look.
-    ///
-    /// # Safety
-    /// [`get`](Self::get) has returned `Ok` in this process, or in one that it was forked from.
-    #[inline]
-    pub(crate) unsafe fn found() -> &'static Self {
-        // SAFETY: the caller's promise.
-        match unsafe { LIBRARY.get_unchecked() } {
-            Ok(library) => library,
-            // SAFETY: the caller's promise.
-            Err(_) => unsafe { unreachable_unchecked() },
-        }
-    }
-
-    fn find() -> Result<Self, Unfit> {
+    pub(super) fn find() -> Result<Self, Unfit> {
         let functions = Functions::bind()?;
         let shape = Shape::find(&functions)?;
         let modules = Modules::find(&functions, &shape)?;

@@ -37,12 +37,11 @@ mod shape;
 #[cfg(test)]
 mod tests;
 
-use std::hint::unreachable_unchecked;
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::super::fork::Generation;
-use super::super::once::{Mutex, OnceLock};
+use super::super::once::Mutex;
 use super::common::LC_GLOBAL_LOCALE;
 pub(crate) use super::common::{check_library, hwcap2};
 use super::unfit::Unfit;
@@ -69,35 +68,8 @@ pub(crate) struct Library {
     free: Mutex<Vec<usize>>,
 }
 
-static LIBRARY: OnceLock<Result<Library, Unfit>> = OnceLock::new();
-
 impl Library {
-    /// Returns the one of this process. The first call starts two short-lived threads. It must come from a
-    /// thread that the C library made.
-    pub(crate) fn get() -> Result<&'static Self, Unfit> {
-        let found = LIBRARY.get_or_try_init(|| match Self::find() {
-            // The next call looks again.
-            Err(unfit) if unfit.may_pass() => Err(unfit),
-            found => Ok(found),
-        });
-        found?.as_ref().map_err(|unfit| *unfit)
-    }
-
-    /// Returns what [`get`](Self::get) has returned before, without a look.
-    ///
-    /// # Safety
-    /// [`get`](Self::get) has returned `Ok` in this process, or in one that it was forked from.
-    #[inline]
-    pub(crate) unsafe fn found() -> &'static Self {
-        // SAFETY: the caller's promise.
-        match unsafe { LIBRARY.get_unchecked() } {
-            Ok(library) => library,
-            // SAFETY: the caller's promise.
-            Err(_) => unsafe { unreachable_unchecked() },
-        }
-    }
-
-    fn find() -> Result<Self, Unfit> {
+    pub(super) fn find() -> Result<Self, Unfit> {
         let keys = Keys::make()?;
         let modules = Modules::find();
         let (shape, blocks) = Shape::find(keys.own(), &modules).inspect_err(|_| keys.unmake())?;

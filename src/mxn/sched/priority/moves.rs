@@ -22,18 +22,6 @@ impl Scheduler {
         while !self.levels.push(green) && !self.inject.push_if(green.ptr(), normal) {}
     }
 
-    /// Puts a thread, which the caller owns and which lost its slice, last of its priority. Wakes no LWP.
-    pub(crate) fn queue_preempted(&self, green: &'static Green) {
-        let noted = || {
-            let normal = green.core.priority.is_normal();
-            if normal {
-                self.shares.note(green.ran());
-            }
-            normal
-        };
-        while !self.levels.push(green) && !self.preempted.push_if(green.ptr(), noted) {}
-    }
-
     /// Makes a thread, which the caller owns, runnable by way of the shared queue of its priority.
     #[cold]
     pub(in crate::mxn::sched) fn ready_by_level(&'static self, green: &'static Green) {

@@ -4,7 +4,7 @@ use std::ptr::NonNull;
 
 use super::policy::{FAR_VICTIMS, VICTIMS};
 use crate::mxn::lwp::Lwp;
-use crate::mxn::near::Near;
+use crate::mxn::lwp_set::Near;
 use crate::mxn::tests::Model;
 use crate::shim::cpu;
 use crate::sys::caches::Caches;

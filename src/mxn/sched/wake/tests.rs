@@ -7,7 +7,7 @@ use super::Scheduler;
 use super::policy::{MOST_PUSHES, PUSHES, SOON};
 use crate::mxn::green::Green;
 use crate::mxn::lwp::Lwp;
-use crate::mxn::run_queue::local_queue::CAPACITY;
+use crate::mxn::run_queue::CAPACITY;
 use crate::mxn::sched::placement::Placement;
 use crate::mxn::tests::{Model, run_on};
 use crate::park::priority::Priority::{self, High, Low, Normal};
