@@ -182,17 +182,17 @@ impl Memory {
 
     /// Notes how often the LWP has dispatched since it had the tick of the last look, and how long it has run.
     fn note_turns(&mut self, lwp: &Lwp, tick: u32, idle: bool, slice: u64) {
-        let before = self.sample;
-        let ran = if idle { None } else { run_time(lwp) };
-        let runs = self.ran.zip(ran).map(|(before, now)| now.saturating_sub(before));
-        self.ran = ran;
+        let (before, last) = (self.sample, self.ran);
+        // While it sleeps, it begins to compute as little.
+        self.ran = if idle { None } else { run_time(lwp) };
+        if idle || before.idle {
+            self.lively = true;
+            return;
+        }
+        let runs = last.zip(self.ran).map(|(last, now)| now.saturating_sub(last));
         let turns = tick.wrapping_sub(before.tick);
-        self.lively = before.idle || runs.is_some_and(|time| is_lively(turns, time, slice));
-        self.calm = match self.lively {
-            true if before.idle => self.calm,
-            true => CALM.min(self.calm + 1),
-            false => 0,
-        };
+        self.lively = runs.is_some_and(|time| is_lively(turns, time, slice));
+        self.calm = if self.lively { CALM.min(self.calm + 1) } else { 0 };
     }
 
     /// Returns how much of its slice the LWP's thread has had.

@@ -11,14 +11,14 @@
 //! so for a second, and is tried again. A trial that does not pay puts the next one off, up to a minute. As soon
 //! as an LWP is not calm, all slots are back: it may compute, or wait for a thread that has no LWP.
 //!
-//! As many turns with fewer slots do not count. While the kernel has put two LWPs on one CPU and another process
-//! on the other, one LWP is as good as two. A moment later, it has them on both.
+//! More turns with as much of the CPUs do not count. While the kernel has put two LWPs on one CPU and another
+//! process on the other, one LWP does better than two. A moment later, it has them on both.
 //!
 //! A number of slots that the program has set stays as it is. So does one of LWPs that threads have homes on.
 
 use crate::mxn::lwp::Lwp;
 use crate::mxn::sched::Scheduler;
-use crate::sys::task_state::Tasks;
+use crate::sys::task_state::{Tasks, process_cpu_clock};
 
 /// How long turns are counted, in ns, before the number of slots changes.
 const SPAN: u64 = 24_000_000;
@@ -26,9 +26,12 @@ const SPAN: u64 = 24_000_000;
 const SPANS: usize = 4;
 /// Fewer slots pay if threads have this many times as many turns.
 const PAYS: f64 = 1.03;
+/// And with all, the process must run this many times as long.
+const SAVES: f64 = 1.1;
 /// How long it stays with fewer, in ns.
 const STAY: u64 = 1_000_000_000;
-/// How long the next trial is put off, in ns, at first and at most.
+/// How long the next trial is put off, in ns, at first and at most. Each that does not pay makes it four times as
+/// long.
 const SHORT_PAUSE: u64 = 100_000_000;
 const LONG_PAUSE: u64 = 60_000_000_000;
 /// It is tried if each LWP has waited for CPUs for one part in this many of the time.
@@ -41,6 +44,8 @@ pub(super) struct Mark {
     pub(super) time: u64,
     /// How many turns threads have had.
     pub(super) turns: u64,
+    /// How long the process has run, in ns.
+    pub(super) ran: u64,
     /// How long the LWPs with a slot have waited for CPUs, in ns.
     pub(super) waited: u64,
 }
@@ -52,14 +57,19 @@ impl Mark {
         Self {
             time,
             turns: pool.all().map(|lwp| lwp.tick.dispatches()).sum(),
+            ran: process_cpu_clock().unwrap_or(0),
             waited: pool.lwps().filter(|lwp| lwp.slot.is_held()).map(waited).sum(),
         }
     }
 
     /// Returns how much of each figure there was since an earlier mark.
     fn since(self, from: Self) -> Self {
-        let (time, turns) = (self.time - from.time, self.turns.saturating_sub(from.turns));
-        Self { time, turns, waited: self.waited.saturating_sub(from.waited) }
+        Self {
+            time: self.time - from.time,
+            turns: self.turns.saturating_sub(from.turns),
+            ran: self.ran.saturating_sub(from.ran),
+            waited: self.waited.saturating_sub(from.waited),
+        }
     }
 }
 
@@ -70,8 +80,8 @@ struct Trial {
     spans: usize,
     /// Where this one begins: when LWPs that have lost a slot have had a round to leave.
     from: Option<Mark>,
-    /// The time and the turns so far, with all slots and with fewer.
-    counts: [(u64, u64); 2],
+    /// The time, the turns and the time on CPUs so far, with all slots and with fewer.
+    counts: [[u64; 3]; 2],
 }
 
 impl Trial {
@@ -80,8 +90,8 @@ impl Trial {
     }
 
     fn pays(&self) -> bool {
-        let [all, fewer] = self.counts.map(|(time, turns)| turns as f64 / time as f64);
-        fewer >= PAYS * all
+        let [all, fewer] = self.counts.map(|[time, turns, ran]| [turns, ran].map(|n| n as f64 / time as f64));
+        fewer[0] >= PAYS * all[0] && SAVES * fewer[1] <= all[1]
     }
 }
 
@@ -148,8 +158,10 @@ impl Thrift {
         if trial.spans == 0 && span.waited < u64::from(slots) * span.time / CROWDED {
             return Phase::Rest(time + SHORT_PAUSE);
         }
-        let (all_time, turns) = &mut trial.counts[trial.spans % 2];
-        (*all_time, *turns) = (*all_time + span.time, *turns + span.turns);
+        let [time_so_far, turns, ran] = &mut trial.counts[trial.spans % 2];
+        *time_so_far += span.time;
+        *turns += span.turns;
+        *ran += span.ran;
         (trial.spans, trial.from) = (trial.spans + 1, None);
         if trial.spans < SPANS {
             Phase::Trial(trial)
@@ -158,7 +170,7 @@ impl Thrift {
             Phase::Stay(time + STAY)
         } else {
             let pause = self.pause;
-            self.pause = (2 * pause).min(LONG_PAUSE);
+            self.pause = (4 * pause).min(LONG_PAUSE);
             Phase::Rest(time + pause)
         }
     }
@@ -175,6 +187,8 @@ mod tests {
     struct Machine {
         /// Turns in a millisecond with both slots, and with one.
         rates: [u64; 2],
+        /// What the process has of the CPUs then, in hundredths.
+        cpus: [u64; 2],
         /// Each rate is up to so many hundredths too much or too little, for 80 ms at a time.
         noise: u64,
         /// The LWPs wait for CPUs.
@@ -186,9 +200,9 @@ mod tests {
     }
 
     impl Machine {
-        fn new(rates: [u64; 2], noise: u64, crowded: bool) -> Self {
-            let now = Mark { time: 0, turns: 0, waited: 0 };
-            Self { rates, noise, crowded, random: 1, now, thrift: Thrift::new(), saved: 0 }
+        fn new(rates: [u64; 2], cpus: [u64; 2], noise: u64, crowded: bool) -> Self {
+            let now = Mark { time: 0, turns: 0, ran: 0, waited: 0 };
+            Self { rates, cpus, noise, crowded, random: 1, now, thrift: Thrift::new(), saved: 0 }
         }
 
         /// Plays for so long. Returns the part of the time that a slot was saved.
@@ -202,6 +216,7 @@ mod tests {
                 let percent = 100 - self.noise + (self.random >> 33) % (2 * self.noise + 1);
                 self.now.time += ROUND;
                 self.now.turns += self.rates[self.saved as usize] * (ROUND / MS) * percent / 100;
+                self.now.ran += self.cpus[self.saved as usize] * ROUND / 100;
                 self.now.waited += if self.crowded { ROUND / 2 } else { 0 };
                 let now = self.now;
                 self.saved = self.thrift.look(now.time, calm, 2, || now);
@@ -215,29 +230,34 @@ mod tests {
 
     #[test]
     fn a_slot_that_does_not_pay_is_saved() {
-        let saved = Machine::new([140, 155], 0, true).play(MINUTES, true);
+        let saved = Machine::new([140, 155], [130, 100], 0, true).play(MINUTES, true);
         assert!(saved > 0.9, "{saved}");
-        let saved = Machine::new([140, 155], 15, true).play(MINUTES, true);
+        let saved = Machine::new([140, 155], [130, 100], 15, true).play(MINUTES, true);
         assert!(saved > 0.7, "where rates are noisy: {saved}");
     }
 
     #[test]
     fn a_slot_that_pays_is_tried_without_seldom() {
-        let saved = Machine::new([140, 105], 0, true).play(MINUTES, true);
+        let saved = Machine::new([140, 105], [130, 100], 0, true).play(MINUTES, true);
         assert!((0.000_1..0.01).contains(&saved), "{saved}");
-        let saved = Machine::new([140, 105], 30, true).play(MINUTES, true);
+        let saved = Machine::new([140, 105], [130, 100], 30, true).play(MINUTES, true);
         assert!(saved < 0.02, "where rates are noisy: {saved}");
     }
 
     #[test]
+    fn a_slot_is_kept_while_two_lwps_share_a_cpu() {
+        assert!(Machine::new([140, 155], [100, 100], 0, true).play(MINUTES, true) < 0.01);
+    }
+
+    #[test]
     fn nothing_is_tried_where_lwps_have_cpus_or_one_computes() {
-        assert_eq!(Machine::new([140, 155], 0, false).play(MINUTES, true), 0.0);
-        assert_eq!(Machine::new([140, 155], 0, true).play(MINUTES, false), 0.0);
+        assert_eq!(Machine::new([140, 155], [130, 100], 0, false).play(MINUTES, true), 0.0);
+        assert_eq!(Machine::new([140, 155], [130, 100], 0, true).play(MINUTES, false), 0.0);
     }
 
     #[test]
     fn all_slots_are_back_at_the_first_sign() {
-        let mut machine = Machine::new([140, 155], 0, true);
+        let mut machine = Machine::new([140, 155], [130, 100], 0, true);
         machine.play(500 * MS, true);
         assert_eq!(machine.saved, 1);
         machine.play(ROUND, false);
@@ -249,7 +269,7 @@ mod tests {
     #[test]
     fn the_only_slot_is_kept() {
         let mut thrift = Thrift::new();
-        let mark = || Mark { time: 0, turns: 0, waited: 0 };
+        let mark = || Mark { time: 0, turns: 0, ran: 0, waited: 0 };
         assert!((0..1_000).all(|round| thrift.look(round * ROUND, true, 1, mark) == 0));
     }
 }
