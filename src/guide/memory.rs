@@ -17,8 +17,8 @@
 //!
 //! - Page tables are in proportion to the size of the stack: with
 //!   [`stack_size`](crate::mxn::Builder::stack_size) 16 KiB they are some 300 bytes.
-//! - On the rung [`Pinned`](crate::ThreadRegister::Pinned), which is `unsafe`, threads have no block: 5.4 KB, and
-//!   4.9 KB with stacks of 16 KiB.
+//! - On the rung [`Pinned`](crate::ThreadRegister::Pinned), which is `unsafe`, threads have no block: 5.4 KB,
+//!   and 4.9 KB with stacks of 16 KiB.
 //! - Memory comes with the first touch. For threads that are made by the hundred, the kernel is asked for the
 //!   first two pages of 64 stacks at once.
 //!

@@ -131,8 +131,8 @@
 //! | blocks it | waits, until the thread unblocks it, or asks for it: `sigwait`, `sigtimedwait`, `sigsuspend`, `pause`, the mask of `ppoll` and its like |
 //!
 //! `sigpending` shows it. From `SIGRTMIN`, each waits; 512 of these and of signals with values may wait in
-//! the process. If the kernel has no memory for one more (`RLIMIT_SIGPENDING`), the sender gets `EAGAIN`, too.
-//! What a thread does not take ends with it. A `signalfd` does not find a signal for one green thread.
+//! the process. If the kernel has no memory for one more (`RLIMIT_SIGPENDING`), the sender gets `EAGAIN`,
+//! too. What a thread does not take ends with it. A `signalfd` does not find a signal for one green thread.
 //!
 //! A helper of the process tells the threads, with the preemption signal. If a thread is in code of this
 //! crate at that moment, tries follow, in the end every 32 milliseconds. They also follow while a handler

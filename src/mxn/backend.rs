@@ -51,8 +51,8 @@ impl Backend for Scheduler {
                 me.core().wait_state.waits(reason, true);
                 let timers = &green.lwp().timers;
                 let entry = timer::Entry::new(self.clock.at(deadline), *me, sleep);
-                // SAFETY: the entry stays in this frame until it is disarmed, with the same timers. The caller
-                // forbids preemption for as long.
+                // SAFETY: the entry stays in this frame until it is disarmed, with the same timers. The
+                // caller forbids preemption for as long.
                 unsafe { timers.arm(&entry) };
                 scheduler.leave_in_place(green);
                 timers.disarm(&entry);

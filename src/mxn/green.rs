@@ -66,8 +66,8 @@ pub(crate) struct Green {
     /// (`sched::fair_share`).
     ran: AtomicU64,
     links: Links<Green>,
-    /// Holds the closure, or says where it is, then the result. It belongs to the thread until that has ended,
-    /// then to the owner of the result.
+    /// Holds the closure, or says where it is, then the result. It belongs to the thread until that has
+    /// ended, then to the owner of the result.
     pub(crate) room: InlineStorage,
 }
 

@@ -379,7 +379,8 @@ impl Bucket {
         }
     }
 
-    /// Takes off the queue of `key` the waiter that is next in turn. Returns it, and `true` if there are more.
+    /// Takes off the queue of `key` the waiter that is next in turn. Returns it, and `true` if there are
+    /// more.
     #[inline(always)]
     pub(super) fn pop(&mut self, key: usize) -> Option<(*const Waiter, bool)> {
         let (place, first) = self.find(key);

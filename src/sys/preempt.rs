@@ -38,9 +38,9 @@
 //! that kernel thread, and as another sender's otherwise.
 //!
 //! **The handler** runs on the alternate stack, with every signal blocked except those that faults raise. So
-//! it decides in one piece, and no handler of the program can run on top of it and leave by `longjmp`. Nor can
-//! the C library's own, by which it ends kernel threads. A fault in the handler is a bug, and should say where
-//! it is, so those signals stay unblocked. The handler keeps `errno`.
+//! it decides in one piece, and no handler of the program can run on top of it and leave by `longjmp`. Nor
+//! can the C library's own, by which it ends kernel threads. A fault in the handler is a bug, and should say
+//! where it is, so those signals stay unblocked. The handler keeps `errno`.
 
 use std::ffi::{c_int, c_void};
 use std::io;

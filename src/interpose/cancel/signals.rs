@@ -326,8 +326,8 @@ pub(crate) fn own_signals() -> u64 {
     own().map_or(0, Cancel::signals)
 }
 
-/// Returns `true` if the preemption signal may have been sent to tell something to the thread that its handler
-/// has interrupted. Where the kernel had no memory for the mark, that thread alone can say so.
+/// Returns `true` if the preemption signal may have been sent to tell something to the thread that its
+/// handler has interrupted. Where the kernel had no memory for the mark, that thread alone can say so.
 pub(crate) fn is_told() -> bool {
     own_in_handler().is_some_and(|own| own.has(POKED) || own.is_due())
 }

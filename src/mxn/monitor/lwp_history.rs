@@ -180,7 +180,8 @@ impl Memory {
         }
     }
 
-    /// Notes how often the LWP has dispatched since it had the tick of the last look, and how long it has run.
+    /// Notes how often the LWP has dispatched since it had the tick of the last look, and how long it has
+    /// run.
     fn note_turns(&mut self, lwp: &Lwp, tick: u32, idle: bool, slice: u64) {
         let (before, last) = (self.sample, self.ran);
         // While it sleeps, it begins to compute as little.
@@ -197,9 +198,9 @@ impl Memory {
 
     /// Returns how much of its slice the LWP's thread has had.
     ///
-    /// If the LWP dispatched all the time before, and has not run since, other processes have its CPU. Once it
-    /// has that again, it dispatches by itself. A signal, or another LWP with its slot, would only move threads
-    /// away from their memory.
+    /// If the LWP dispatched all the time before, and has not run since, other processes have its CPU. Once
+    /// it has that again, it dispatches by itself. A signal, or another LWP with its slot, would only move
+    /// threads away from their memory.
     fn had(&self, lwp: &Lwp, time: u64) -> u64 {
         let age = time - self.since;
         let before = self.ran.filter(|_| self.lively);
@@ -397,8 +398,8 @@ mod tests {
         assert!(!news.is_crowded(again), "another moment");
     }
 
-    /// The test's own kernel thread plays the LWP. While it does not compute, it stands for one that waits for
-    /// a CPU: its clock hardly moves.
+    /// The test's own kernel thread plays the LWP. While it does not compute, it stands for one that waits
+    /// for a CPU: its clock hardly moves.
     #[cfg(target_os = "linux")]
     #[test]
     fn what_a_lively_lwp_waits_for_a_cpu_is_no_part_of_a_slice() {

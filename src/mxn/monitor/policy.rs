@@ -49,8 +49,8 @@ pub(crate) struct Sample {
     pub(crate) idle: bool,
     /// How long it has had this tick, in ns, since the round that first saw it.
     pub(crate) age: u64,
-    /// How much of its slice its thread has had, in ns. As a rule that is `age`. But if the LWP had dispatched
-    /// often before ([`is_lively`]), or slept, it is what the LWP has run since.
+    /// How much of its slice its thread has had, in ns. As a rule that is `age`. But if the LWP had
+    /// dispatched often before ([`is_lively`]), or slept, it is what the LWP has run since.
     pub(crate) had: u64,
     /// The slice of the thread that it runs, in ns; `u64::MAX`: it is not preempted.
     pub(crate) slice: u64,
@@ -117,8 +117,8 @@ pub(crate) enum Verdict {
 }
 
 impl Sample {
-    /// Returns `true` if the LWP dispatches all the time, would if it had a CPU, or has nothing to run. One that
-    /// stands still and runs is not calm, however often it dispatched before.
+    /// Returns `true` if the LWP dispatches all the time, would if it had a CPU, or has nothing to run. One
+    /// that stands still and runs is not calm, however often it dispatched before.
     pub(super) fn is_calm(&self) -> bool {
         !self.holds_slot || self.idle || self.calm >= CALM && self.had < WOKEN_SLICE
     }
@@ -151,11 +151,11 @@ impl Sample {
     /// slices are short; the thread has refused before, or put that off; or it could not be asked, because it
     /// slept for the moment. After every trial, such a look would cost bursts of computing a twentieth.
     ///
-    /// If threads come and go all the time, rounds may lie further apart ([`calm`](Self::calm)). Each takes as
-    /// long as a thousand switches. Beside other processes it takes more: a CPU from an LWP, and the kernel
-    /// decides anew which thread goes on there. A thread may wake beside one that begins to compute among such
-    /// threads. It waits for two such pauses at most, because the first round finds that the other has just
-    /// come. Once that one has lost its slice, rounds are closer (`mxn::sched::fair_share` counts).
+    /// If threads come and go all the time, rounds may lie further apart ([`calm`](Self::calm)). Each takes
+    /// as long as a thousand switches. Beside other processes it takes more: a CPU from an LWP, and the
+    /// kernel decides anew which thread goes on there. A thread may wake beside one that begins to compute
+    /// among such threads. It waits for two such pauses at most, because the first round finds that the other
+    /// has just come. Once that one has lost its slice, rounds are closer (`mxn::sched::fair_share` counts).
     pub(crate) fn next_end(&self, waiting: Waiting, trial: bool) -> u64 {
         match self.left(waiting).filter(|_| self.holds_slot && !self.idle) {
             Some(0)
@@ -171,8 +171,8 @@ impl Sample {
     }
 }
 
-/// Returns `true` if an LWP that has had so many `turns` while it ran for `time`, in ns, is likely to go on like
-/// that as soon as it has a CPU. `slice`: of a thread there, in ns.
+/// Returns `true` if an LWP that has had so many `turns` while it ran for `time`, in ns, is likely to go on
+/// like that as soon as it has a CPU. `slice`: of a thread there, in ns.
 pub(super) fn is_lively(turns: u32, time: u64, slice: u64) -> bool {
     turns > 0 && time / u64::from(turns) <= slice.min(WOKEN_SLICE) / SHORT_TURN
 }

@@ -1,15 +1,18 @@
 //! Fewer slots, where the last ones do not pay.
 //!
-//! **The problem.** A server and its clients share the CPUs, and its threads run for microseconds at a time. One
-//! LWP more takes a CPU from the clients, which make the server's work, and moves threads between the caches.
-//! But beside a process with which the runtime has nothing to do, it gets more of the CPUs by one LWP more.
+//! **The problem.** A server and its clients share the CPUs, and its threads run for microseconds at a time.
+//! One LWP more takes a CPU from the clients, which make the server's work, and moves threads between the
+//! caches. But beside a process with which the runtime has nothing to do, it gets more of the CPUs by one LWP
+//! more.
 //!
-//! **Rejected**: a rule that tells a client from another process. The kernel does not say for whom a CPU works.
+//! **Rejected**: a rule that tells a client from another process. The kernel does not say for whom a CPU
+//! works.
 //!
-//! **So** the monitor tries it out. If the LWPs are calm (`policy`) and wait for CPUs, it counts the turns that
-//! threads have with all slots, and with a quarter fewer, twice in turns. If they have more with fewer, it stays
-//! so for a second, and is tried again. A trial that does not pay puts the next one off, up to a minute. As soon
-//! as an LWP is not calm, all slots are back: it may compute, or wait for a thread that has no LWP.
+//! **So** the monitor tries it out. If the LWPs are calm (`policy`) and wait for CPUs, it counts the turns
+//! that threads have with all slots, and with a quarter fewer, twice in turns. If they have more with fewer,
+//! it stays so for a second, and is tried again. A trial that does not pay puts the next one off, up to a
+//! minute. As soon as an LWP is not calm, all slots are back: it may compute, or wait for a thread that has
+//! no LWP.
 //!
 //! More turns with as much of the CPUs do not count. While the kernel has put two LWPs on one CPU and another
 //! process on the other, one LWP does better than two. A moment later, it has them on both.
@@ -30,8 +33,8 @@ const PAYS: f64 = 1.03;
 const SAVES: f64 = 1.1;
 /// How long it stays with fewer, in ns.
 const STAY: u64 = 1_000_000_000;
-/// How long the next trial is put off, in ns, at first and at most. Each that does not pay makes it four times as
-/// long.
+/// How long the next trial is put off, in ns, at first and at most. Each that does not pay makes it four
+/// times as long.
 const SHORT_PAUSE: u64 = 100_000_000;
 const LONG_PAUSE: u64 = 60_000_000_000;
 /// It is tried if each LWP has waited for CPUs for one part in this many of the time.

@@ -114,8 +114,8 @@ impl LwpPool {
         (wanted & FOLLOWS != 0).then_some(wanted & !FOLLOWS)
     }
 
-    /// Saves so many of the wanted slots. Returns `true` if that changes the number. Then the caller wakes the
-    /// thread that acts on it. Called by the monitor alone.
+    /// Saves so many of the wanted slots. Returns `true` if that changes the number. Then the caller wakes
+    /// the thread that acts on it. Called by the monitor alone.
     pub(crate) fn save(&self, slots: u32) -> bool {
         // Relaxed: as in `want`.
         self.saved.swap(slots, Ordering::Relaxed) != slots

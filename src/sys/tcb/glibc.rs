@@ -50,8 +50,8 @@ impl std::fmt::Debug for Library {
 /// After so many new blocks, the allocator's arena is made longer for as many.
 const TOGETHER: u32 = 64;
 
-/// Has the allocator get memory for what the next threads take there. It makes all arenas but the first longer
-/// page by page, by a system call each. A thread takes less than a page.
+/// Has the allocator get memory for what the next threads take there. It makes all arenas but the first
+/// longer page by page, by a system call each. A thread takes less than a page.
 #[cold]
 fn lengthen_arena() {
     /// A vector of modules has 304 bytes or a few more, and the record of a thread 384.
