@@ -46,5 +46,5 @@
 //! another number, and [`set_concurrency`](crate::Mxn::set_concurrency) changes it at any time.
 //!
 //! If the number follows the CPUs, the runtime may use fewer slots for a second at a time. It does so if its
-//! threads run for microseconds, other processes have a part of the CPUs, and a trial of 40 ms has shown that
-//! as many threads have their turn. That is so for a server whose clients run on the same machine.
+//! threads run for microseconds, other processes have a part of the CPUs, and a trial of 0.1 s has shown that
+//! threads have more turns then. That is so for a server whose clients run on the same machine.

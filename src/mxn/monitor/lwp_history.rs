@@ -80,7 +80,7 @@ pub(super) struct Memory {
     /// When it first had the tick that it has.
     pub(super) since: u64,
     /// How long its kernel thread had run then, in ns, if that is known.
-    ran: Option<u64>,
+    ran: Option<RunTime>,
     /// It had dispatched often before, or slept idle.
     lively: bool,
     /// For how many looks it has dispatched often between two. No more than [`CALM`].
@@ -130,11 +130,25 @@ fn runs(tid: i32, ran: u64) -> bool {
     cpu_clock(tid).is_ok_and(|now| now > ran)
 }
 
-/// Returns how long an LWP's kernel thread has run, in ns, if that is known.
-fn run_time(lwp: &Lwp) -> Option<u64> {
-    // Zero would be the caller.
-    let tid = lwp.life.tid().cast_signed();
-    cpu_clock(tid).ok().filter(|_| tid != 0)
+/// How long a kernel thread had run at some time, in ns.
+#[derive(Clone, Copy)]
+struct RunTime {
+    tid: i32,
+    ran: u64,
+}
+
+impl RunTime {
+    /// Asks for that of an LWP's kernel thread. Returns `None` if that is not known.
+    fn of(lwp: &Lwp) -> Option<Self> {
+        // Zero would be the caller.
+        let tid = Some(lwp.life.tid().cast_signed()).filter(|&tid| tid != 0)?;
+        Some(Self { tid, ran: cpu_clock(tid).ok()? })
+    }
+
+    /// Returns how long it ran until `later`. An LWP may have another kernel thread by then.
+    fn until(self, later: Self) -> Option<u64> {
+        (self.tid == later.tid).then(|| later.ran.saturating_sub(self.ran))
+    }
 }
 
 impl Memory {
@@ -185,12 +199,12 @@ impl Memory {
     fn note_turns(&mut self, lwp: &Lwp, tick: u32, idle: bool, slice: u64) {
         let (before, last) = (self.sample, self.ran);
         // While it sleeps, it begins to compute as little.
-        self.ran = if idle { None } else { run_time(lwp) };
+        self.ran = if idle { None } else { RunTime::of(lwp) };
         if idle || before.idle {
             self.lively = true;
             return;
         }
-        let runs = last.zip(self.ran).map(|(last, now)| now.saturating_sub(last));
+        let runs = last.zip(self.ran).and_then(|(last, now)| last.until(now));
         let turns = tick.wrapping_sub(before.tick);
         self.lively = runs.is_some_and(|time| is_lively(turns, time, slice));
         self.calm = if self.lively { CALM.min(self.calm + 1) } else { 0 };
@@ -204,7 +218,7 @@ impl Memory {
     fn had(&self, lwp: &Lwp, time: u64) -> u64 {
         let age = time - self.since;
         let before = self.ran.filter(|_| self.lively);
-        match before.and_then(|before| Some(run_time(lwp)?.saturating_sub(before))) {
+        match before.and_then(|before| before.until(RunTime::of(lwp)?)) {
             Some(ran) => ran.min(age),
             None => age,
         }
@@ -434,6 +448,9 @@ mod tests {
         let begin = own_cpu_clock().unwrap();
         while own_cpu_clock().unwrap() - begin < MS {}
         assert_eq!(look(1), (10 * MS, 0), "it has computed");
+        assert!(look(1_000).0 < 5 * MS, "it has waited again");
+        memory.ran.as_mut().expect("it was asked for").tid += 1;
+        assert_eq!(memory.look_at(lwp, time, true).had, 10 * MS, "another kernel thread has run since");
         lwp.life.show_tid(0);
     }
 }
