@@ -197,6 +197,8 @@ mod tests {
         /// The LWPs wait for CPUs.
         crowded: bool,
         random: u64,
+        /// What is left of each rate at present, in hundredths.
+        percent: u64,
         now: Mark,
         thrift: Thrift,
         saved: u32,
@@ -205,20 +207,23 @@ mod tests {
     impl Machine {
         fn new(rates: [u64; 2], cpus: [u64; 2], noise: u64, crowded: bool) -> Self {
             let now = Mark { time: 0, turns: 0, ran: 0, waited: 0 };
-            Self { rates, cpus, noise, crowded, random: 1, now, thrift: Thrift::new(), saved: 0 }
+            let thrift = Thrift::new();
+            Self { rates, cpus, noise, crowded, random: 1, percent: 100, now, thrift, saved: 0 }
         }
 
         /// Plays for so long. Returns the part of the time that a slot was saved.
         fn play(&mut self, time: u64, calm: bool) -> f64 {
             let mut rounds = [0_u32; 2];
             for _ in 0..time / ROUND {
-                self.random = self
-                    .random
-                    .wrapping_mul(6_364_136_223_846_793_005)
-                    .wrapping_add(1_442_695_040_888_963_407);
-                let percent = 100 - self.noise + (self.random >> 33) % (2 * self.noise + 1);
+                if self.now.time.is_multiple_of(10 * ROUND) {
+                    self.random = self
+                        .random
+                        .wrapping_mul(6_364_136_223_846_793_005)
+                        .wrapping_add(1_442_695_040_888_963_407);
+                    self.percent = 100 - self.noise + (self.random >> 33) % (2 * self.noise + 1);
+                }
                 self.now.time += ROUND;
-                self.now.turns += self.rates[self.saved as usize] * (ROUND / MS) * percent / 100;
+                self.now.turns += self.rates[self.saved as usize] * (ROUND / MS) * self.percent / 100;
                 self.now.ran += self.cpus[self.saved as usize] * ROUND / 100;
                 self.now.waited += if self.crowded { ROUND / 2 } else { 0 };
                 let now = self.now;
