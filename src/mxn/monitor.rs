@@ -13,7 +13,7 @@
 //! - It wakes a sleeper for work that no LWP looks at (rule 6 of `sched::wake`).
 //! - If threads wait while an LWP dispatches others, it has that LWP look there.
 //! - While no thread waits, it marks the slots of LWPs that have slept for long (`mxn::slots::rest`).
-//! - If other processes have a part of the CPUs, it tries whether fewer slots do as well (`thrift`).
+//! - If other processes have a part of the CPUs, it tries whether fewer slots do better (`thrift`).
 //! - It records sleeps in the kernel that were not announced (`kernel_sleeps`).
 //! - It ends the runtime once that was dropped and its last thread has ended.
 //!
@@ -123,7 +123,7 @@ struct Monitor {
     alert_until: u64,
     /// When an LWP last looked at the descriptors.
     last_look: LastLook,
-    /// Whether fewer slots do as well.
+    /// Whether fewer slots do better.
     thrift: Thrift,
     /// How long the monitor has run, in ns.
     ran: u64,
