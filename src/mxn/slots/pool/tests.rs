@@ -43,3 +43,16 @@ fn only_a_number_of_slots_that_follows_the_cpus_may_be_less_for_a_time() {
     pool.want(3);
     assert_eq!((pool.follows(), pool.aim()), (None, 3), "the program has set the number");
 }
+
+#[test]
+fn what_is_saved_is_taken_from_an_lwp_and_given_back() {
+    let model = Model::with(2, 0, 0, |scheduler| scheduler.pool = LwpPool::new(2, 2, true));
+    let (scheduler, last) = (model.scheduler, model.lwp(1));
+    scheduler.pool.save(1);
+    assert!(scheduler.settle_concurrency());
+    assert_eq!((scheduler.pool.slots(), last.slot.is_none()), (1, true));
+    scheduler.pool.enter_spares(last);
+    scheduler.pool.save(0);
+    assert!(scheduler.settle_concurrency());
+    assert_eq!((scheduler.pool.slots(), last.slot.is_held()), (2, true));
+}
