@@ -30,7 +30,8 @@ use crate::recorder::event::SlotCause;
 use crate::settings::invalid;
 
 impl Mxn {
-    /// Returns how many green threads run at once: the slots, as set last, or as many as there are CPUs.
+    /// Returns how many green threads run at once: the slots, as set last, or as many as there are CPUs. In
+    /// the second case, the runtime may use fewer at times ([`guide::blocking`](crate::guide::blocking)).
     ///
     /// # Examples
     ///
