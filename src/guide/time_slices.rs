@@ -20,8 +20,9 @@
 //! # Which thread is next
 //!
 //! Threads that woke or yielded go first. Such a thread waits for at most 1 ms of another thread's slice,
-//! once the monitor has noticed that a thread computes. It notices within 1 ms if threads wait, and within
-//! 10 ms if none did. It takes up to 15 ms if many have come and gone, and none has lost its slice lately.
+//! once the monitor has noticed that a thread computes. It notices within 1 ms if threads wait (3 ms if
+//! many come and go), and within 10 ms if none did. It takes up to 15 ms if many have come and gone beside
+//! another process that computes, and none has lost its slice lately.
 //!
 //! Preempted threads share the CPU in turn; the one with the least run time goes first. When more than
 //! one such thread is waiting per CPU, slices get shorter. A new thread counts as having had its fair

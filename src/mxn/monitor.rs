@@ -242,7 +242,7 @@ impl Monitor {
             let mut memory = self.memory[lwp.index as usize];
             tell(lwp, counts, memory.lets_wait(lwp) || shared);
             let before = memory.sample;
-            let mut now = memory.look_at(lwp, time, scheduler.signals);
+            let mut now = memory.look_at(lwp, time, scheduler.signals, &mut self.news);
             stale |= lwp.has_stealable() && before.tick == now.tick;
             let mut asked = Asked { monitor: self, memory: &mut memory, lwp, tick: now.tick };
             let action = plan.decide(&before, &now, &mut asked);

@@ -33,6 +33,11 @@ const CONFIRMED: u64 = 80_000_000;
 /// If no LWP was crowded for this long, in ns, it begins anew. More than a window of a crowded LWP.
 const GAP: u64 = 2 * LONG_WINDOW;
 
+/// If an LWP that dispatches all the time had its CPU for less than three quarters of the time, other processes
+/// have a part of the CPUs. That holds for this long, in ns: longer than `thrift` saves a slot, which leaves
+/// the others with a CPU each.
+const SHARED: u64 = 1_500_000_000;
+
 /// How often a thread may put off to leave, because of the instruction at which a signal finds it. Then that
 /// counts as a refusal.
 const DEFERRALS: u8 = 4;
@@ -53,6 +58,8 @@ pub(super) struct News {
     /// When the first and the last LWP was crowded, by the ends of their windows. Gaps between them are less
     /// than [`GAP`].
     crowded: Option<(u64, u64)>,
+    /// When an LWP that dispatches all the time last had to wait for its CPU.
+    waited_at: Option<u64>,
 }
 
 impl News {
@@ -60,6 +67,11 @@ impl News {
     pub(super) fn is_crowded(self, time: u64) -> bool {
         self.crowded
             .is_some_and(|(first, last)| last - first >= CONFIRMED && time.saturating_sub(last) < NEWS)
+    }
+
+    /// Returns `true` if other processes have had a part of the CPUs lately.
+    fn is_shared(self, time: u64) -> bool {
+        self.waited_at.is_some_and(|at| time.saturating_sub(at) < SHARED)
     }
 
     /// Notes that an LWP is crowded.
@@ -153,7 +165,7 @@ impl RunTime {
 
 impl Memory {
     /// Looks at an LWP.
-    pub(super) fn look_at(&mut self, lwp: &Lwp, time: u64, signals: bool) -> Sample {
+    pub(super) fn look_at(&mut self, lwp: &Lwp, time: u64, signals: bool, news: &mut News) -> Sample {
         let before = self.sample;
         let tick = lwp.tick.get();
         let idle = !lwp.sleep.is_awake();
@@ -161,7 +173,11 @@ impl Memory {
         let running = lwp.running();
         let slice = running.map_or(u64::MAX, Green::slice);
         if tick != before.tick || before.idle || idle {
-            self.note_turns(lwp, tick, idle, slice);
+            let span = time - self.since;
+            let runs = self.note_turns(lwp, tick, idle, slice);
+            if runs.is_some_and(|runs| runs < span / 4 * 3) {
+                news.waited_at = Some(time);
+            }
             (self.since, self.refusals, self.deferrals, self.computes) = (time, 0, 0, false);
         }
         if idle && lwp.slot.is_none() {
@@ -190,24 +206,26 @@ impl Memory {
             asked: answer == Answer::Pending && !lost,
             refusals: if signals { self.refusals } else { u8::MAX },
             deferred: answer == Answer::Deferred,
-            calm: if lwp.flags.counts() { self.calm.min(1) } else { self.calm },
+            calm: if lwp.flags.counts() || !news.is_shared(time) { self.calm.min(1) } else { self.calm },
         }
     }
 
-    /// Notes how often the LWP has dispatched since it had the tick of the last look, and how long it has
-    /// run.
-    fn note_turns(&mut self, lwp: &Lwp, tick: u32, idle: bool, slice: u64) {
+    /// Notes how often the LWP has dispatched since it had the tick of the last look. If it did so all the
+    /// time, returns how long it has run.
+    fn note_turns(&mut self, lwp: &Lwp, tick: u32, idle: bool, slice: u64) -> Option<u64> {
         let (before, last) = (self.sample, self.ran);
         // While it sleeps, it begins to compute as little.
         self.ran = if idle { None } else { RunTime::of(lwp) };
         if idle || before.idle {
             self.lively = true;
-            return;
+            return None;
         }
-        let runs = last.zip(self.ran).and_then(|(last, now)| last.until(now));
         let turns = tick.wrapping_sub(before.tick);
-        self.lively = runs.is_some_and(|time| is_lively(turns, time, slice));
+        let runs = last.zip(self.ran).and_then(|(last, now)| last.until(now));
+        let runs = runs.filter(|&runs| is_lively(turns, runs, slice));
+        self.lively = runs.is_some();
         self.calm = if self.lively { CALM.min(self.calm + 1) } else { 0 };
+        runs
     }
 
     /// Returns how much of its slice the LWP's thread has had.
@@ -429,12 +447,13 @@ mod tests {
         // A look after so many turns, and one when the LWP has stood still for ten milliseconds. Returns how
         // much its thread has had of a slice then, and how much later the next look is due.
         let mut time = 0;
+        let mut news = News::default();
         let mut look = |turns| {
             (0..turns).for_each(|_| _ = lwp.tick.bump());
-            memory.sample = memory.look_at(lwp, time, true);
+            memory.sample = memory.look_at(lwp, time, true, &mut news);
             assert_eq!((memory.sample.age, memory.sample.had), (0, 0));
             time += 10 * MS;
-            memory.sample = memory.look_at(lwp, time, true);
+            memory.sample = memory.look_at(lwp, time, true, &mut news);
             assert_eq!(memory.sample.age, 10 * MS);
             (memory.sample.had, memory.sample.calm)
         };
@@ -448,9 +467,15 @@ mod tests {
         let begin = own_cpu_clock().unwrap();
         while own_cpu_clock().unwrap() - begin < MS {}
         assert_eq!(look(1), (10 * MS, 0), "it has computed");
-        assert!(look(1_000).0 < 5 * MS, "it has waited again");
+        assert!((0..2).all(|_| look(1_000).0 < 5 * MS), "it has waited again");
         memory.ran.as_mut().expect("it was asked for").tid += 1;
-        assert_eq!(memory.look_at(lwp, time, true).had, 10 * MS, "another kernel thread has run since");
+        let mut alone = News::default();
+        let sample = memory.look_at(lwp, time, true, &mut alone);
+        assert_eq!(sample.had, 10 * MS, "another kernel thread has run since");
+        lwp.flags.count(false);
+        assert!(memory.calm > 1 && news.is_shared(time) && !news.is_shared(time + SHARED));
+        let calm = [&mut news, &mut alone].map(|news| memory.look_at(lwp, time, true, news).calm);
+        assert_eq!(calm, [memory.calm, 1], "beside others, and not");
         lwp.life.show_tid(0);
     }
 }

@@ -21,8 +21,8 @@ const ROUND_TRIP: u64 = 2;
 const ANSWER: u64 = 50_000;
 /// If the turns of an LWP have been this part of a slice, it is unlikely to have begun to compute.
 const SHORT_TURN: u64 = 10;
-/// If that has been so for this many looks, and none has lost its slice lately, a look is due eight times as
-/// late. As a power of two.
+/// If that has been so for this many looks beside other processes, and no thread has lost its slice lately, a
+/// look is due eight times as late. As a power of two.
 pub(super) const CALM: u32 = 3;
 /// An LWP rests (`mxn::slots::rest`) once it has slept in the kernel for this long, in ns, while no thread
 /// waited for its slot.
@@ -151,11 +151,12 @@ impl Sample {
     /// slices are short; the thread has refused before, or put that off; or it could not be asked, because it
     /// slept for the moment. After every trial, such a look would cost bursts of computing a twentieth.
     ///
-    /// If threads come and go all the time, rounds may lie further apart ([`calm`](Self::calm)). Each takes
-    /// as long as a thousand switches. Beside other processes it takes more: a CPU from an LWP, and the
-    /// kernel decides anew which thread goes on there. A thread may wake beside one that begins to compute
-    /// among such threads. It waits for two such pauses at most, because the first round finds that the other
-    /// has just come. Once that one has lost its slice, rounds are closer (`mxn::sched::fair_share` counts).
+    /// If threads come and go all the time, half as many rounds will do: each takes as long as a thousand
+    /// switches. Beside other processes it takes more: a CPU from an LWP, and the kernel decides anew which
+    /// thread goes on there. So an eighth of the rounds has to do then ([`calm`](Self::calm)). A thread may
+    /// wake beside one that begins to compute among such threads. It waits for two such pauses at most, because
+    /// the first round finds that the other has just come. Once that one has lost its slice, rounds are closer
+    /// (`mxn::sched::fair_share` counts).
     pub(crate) fn next_end(&self, waiting: Waiting, trial: bool) -> u64 {
         match self.left(waiting).filter(|_| self.holds_slot && !self.idle) {
             Some(0)
