@@ -140,7 +140,8 @@ impl Cancel {
             let signal = self.pending.take(of)?.cast_signed();
             let is_queued = signal >= FIRST_QUEUED;
             let first = || values::first(self.number(), signal);
-            let kept = first();
+            // Before `to`: what comes after that is another signal, and has a value of its own.
+            let kept = if is_queued { first() } else { values::only(self.number(), signal) };
             if kept.is_none() && is_queued {
                 continue;
             }
@@ -148,10 +149,7 @@ impl Cancel {
             if let Some(kept) = kept.filter(|_| is_taken) {
                 kept.free();
             }
-            if is_taken && !is_queued {
-                // Two threads may have sent one that waits only once.
-                std::iter::from_fn(first).for_each(Place::free);
-            } else if !is_taken || first().is_some() {
+            if !is_taken || is_queued && first().is_some() {
                 self.pending.add(bit(signal));
             }
             return Some(is_taken);
