@@ -57,7 +57,8 @@ mod signals;
 mod stands;
 mod values;
 
-pub(crate) use jumps::jumps;
+pub(in crate::interpose) use jumps::with_other_mask;
+pub(crate) use jumps::{has_other_mask, jumps};
 pub(in crate::interpose) use points::{announced_call, in_call, is_outside};
 pub(crate) use points::{code_of_end, in_marked_call, sleep_at, test, wait_outside, wait_unless};
 pub use points::{handles_signals, lock, point, point_of_code, undisturbed, wait};
@@ -459,6 +460,7 @@ pub(crate) fn test_anywhere() {
 
 /// The thread ends: no request matters any more.
 pub(crate) fn leave() {
+    jumps::leave_other_mask();
     if let Some(own) = own() {
         own.change(ENDS, true);
         own.cut.leave();
