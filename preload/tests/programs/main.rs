@@ -96,7 +96,8 @@ fn a_signal_that_faults_raise_may_be_sent_to_one_thread() {
 }
 
 /// A request ended such a thread wherever it was in the C library, as glibc up to 2.40 does with its own. And
-/// its LWP counted as one without a slot, and had one. A jump out of `poll` left a descriptor there.
+/// its LWP counted as one without a slot, and had one. A jump out of `poll` left a descriptor there, and
+/// so did one out of `waitpid`.
 #[test]
 fn a_thread_that_jumps_out_of_a_call_ends_at_the_next() {
     let Some(program) = compile("jumps") else { return };

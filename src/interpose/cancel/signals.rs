@@ -39,7 +39,7 @@ use std::sync::atomic::Ordering;
 use libc::{siginfo_t, sigset_t};
 
 use super::values::{self, Place, Sent};
-use super::{Cancel, DISTURBED, POKED, SURVIVES, is_used, own, own_in_handler};
+use super::{CUT, Cancel, DISTURBED, POKED, SURVIVES, is_used, own, own_in_handler};
 use crate::park::thread::ThreadRef;
 use crate::sys::kthread::SignalMask;
 use crate::sys::next;
@@ -293,6 +293,12 @@ pub(crate) fn run_handlers() {
     {
         own.run_handlers();
     }
+}
+
+/// Does so after a wait has [ended](Ends::Always) in a call that begins again, unless one of the handlers was
+/// installed without `SA_RESTART`, or another thread has asked for the end. Returns `true` if it is to return.
+pub(crate) fn ends_call() -> bool {
+    own().is_none_or(|own| own.has(CUT) || own.run_handlers().ending)
 }
 
 /// Runs the handlers of the signals that have come for the running thread before it began.
