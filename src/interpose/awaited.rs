@@ -139,8 +139,10 @@ pub(super) extern "C-unwind" fn pause() -> c_int {
     if cancel::has_signals() {
         suspend(SignalMask::of_caller().bits())
     } else {
-        // SAFETY: no arguments.
-        announced(|| unsafe { next::pause() })
+        // As `sigsuspend`: the preemption signal would end `pause`, perhaps after the handler of another.
+        let own = SignalMask::of_caller().set();
+        // SAFETY: a set.
+        announced(|| with_marker(&raw const own, |mask| unsafe { next::sigsuspend(mask) }))
     }
 }
 

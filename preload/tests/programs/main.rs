@@ -54,7 +54,7 @@ fn the_next_owner_of_a_robust_mutex_is_told() {
 }
 
 /// A signal for one thread went to the process, and a handler ran in any thread. Later, a kernel thread that
-/// was asked to end right after a signal ended the program.
+/// was asked to end right after a signal ended the program. And its `pause` ended before a handler had run.
 #[test]
 fn a_signal_for_one_thread_is_handled_there() {
     says_ok("kills");
