@@ -207,8 +207,8 @@ fn a_program_ends_after_the_values_of_its_threads() {
     }
 }
 
-/// A handler moved that let its own signal through, and waited: its LWP had another's alternate stack then. So
-/// did one in `sigsuspend` that blocked what its thread blocks.
+/// A handler moved that let its own signal through, and waited: its LWP had another's alternate stack then.
+/// So did one in `sigsuspend` that blocked what its thread blocks.
 #[test]
 fn a_handler_has_its_kernel_thread_to_itself() {
     let Some(program) = compile_with("handlers", &["-std=c99"]) else { return };

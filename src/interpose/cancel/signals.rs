@@ -295,8 +295,8 @@ pub(crate) fn run_handlers() {
     }
 }
 
-/// Does so after a wait has [ended](Ends::Always) in a call that begins again, unless one of the handlers was
-/// installed without `SA_RESTART`, or another thread has asked for the end. Returns `true` if it is to return.
+/// Does so after a wait has [ended](Ends::Always) in a call that begins again. Returns `true` if that is to
+/// return: a handler was installed without `SA_RESTART`, or another thread has asked for the end.
 pub(crate) fn ends_call() -> bool {
     own().is_none_or(|own| own.has(CUT) || own.run_handlers().ending)
 }
