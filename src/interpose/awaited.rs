@@ -9,7 +9,7 @@ use libc::{siginfo_t, sigset_t, timespec};
 
 use super::caller::{announced, duration};
 use super::cancel::kernel::{pass_to_kernel, with_marker};
-use super::cancel::{self, in_call, point};
+use super::cancel::{self, in_call, point, with_other_mask};
 use crate::sys::kthread::SignalMask;
 use crate::sys::next::{self, errno};
 use crate::sys::preempt;
@@ -108,7 +108,7 @@ pub(super) fn with_mask(bits: u64, mut call: impl FnMut(*const sigset_t) -> c_in
     let mut mask: sigset_t = unsafe { mem::zeroed() };
     // SAFETY: a set begins with the kernel's eight bytes.
     unsafe { (&raw mut mask).cast::<u64>().write(bits) };
-    let mut kernel = || in_call(|| call(&raw const mask));
+    let mut kernel = || in_call(|| with_other_mask(|| call(&raw const mask)));
     cancel::suspended(bits, &mut kernel)
 }
 
@@ -126,7 +126,8 @@ fn suspend(bits: u64) -> c_int {
 pub(super) unsafe extern "C-unwind" fn sigsuspend(mask: *const sigset_t) -> c_int {
     if !cancel::has_signals() {
         // SAFETY: the caller's promise.
-        return announced(|| with_marker(mask, |mask| unsafe { next::sigsuspend(mask) }));
+        let suspend = |mask| with_other_mask(|| unsafe { next::sigsuspend(mask) });
+        return announced(|| with_marker(mask, suspend));
     }
     // SAFETY: the caller's set, which begins with the kernel's eight bytes.
     suspend(unsafe { mask.cast::<u64>().read_unaligned() })
@@ -138,8 +139,10 @@ pub(super) extern "C-unwind" fn pause() -> c_int {
     if cancel::has_signals() {
         suspend(SignalMask::of_caller().bits())
     } else {
-        // SAFETY: no arguments.
-        announced(|| unsafe { next::pause() })
+        // As `sigsuspend`: the preemption signal would end `pause`, perhaps after the handler of another.
+        let own = SignalMask::of_caller().set();
+        // SAFETY: a set.
+        announced(|| with_marker(&raw const own, |mask| unsafe { next::sigsuspend(mask) }))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::cancel;
 use super::noted::{self, Handlers};
 use crate::park::backend;
 use crate::park::current;
@@ -27,7 +28,7 @@ fn may_wait(me: ThreadRef) -> Option<ThreadRef> {
     let on_own_stack = backend.may_wait_at(&me, (&raw const here).addr());
     let in_handler = || match noted::handlers() {
         Handlers::Elsewhere => false,
-        Handlers::Masked => !backend.has_usual_mask(&me),
+        Handlers::Masked => cancel::has_other_mask() || !backend.has_usual_mask(&me),
         Handlers::Unmasked => true,
     };
     (on_own_stack && !in_handler()).then_some(me)

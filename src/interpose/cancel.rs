@@ -57,12 +57,13 @@ mod signals;
 mod stands;
 mod values;
 
-pub(crate) use jumps::jumps;
+pub(in crate::interpose) use jumps::with_other_mask;
+pub(crate) use jumps::{has_other_mask, jumps};
 pub(in crate::interpose) use points::{announced_call, in_call, is_outside};
 pub(crate) use points::{code_of_end, in_marked_call, sleep_at, test, wait_outside, wait_unless};
 pub use points::{handles_signals, lock, point, point_of_code, undisturbed, wait};
 pub(crate) use signals::{
-    Ends, begin_signals, has_signals, in_child, is_told, own_signals, run_handlers, send_at,
+    Ends, begin_signals, ends_call, has_signals, in_child, is_told, own_signals, run_handlers, send_at,
     send_signal_here, send_unblocked, suspended, take_kernels, wait_for,
 };
 
@@ -459,6 +460,7 @@ pub(crate) fn test_anywhere() {
 
 /// The thread ends: no request matters any more.
 pub(crate) fn leave() {
+    jumps::leave_other_mask();
     if let Some(own) = own() {
         own.change(ENDS, true);
         own.cut.leave();

@@ -23,15 +23,16 @@ fn until_ended(me: ThreadRef, pid: pid_t) -> Ready {
     if descriptor < 0 {
         return Ready::Unknown;
     }
-    let ready = until_ready(me, descriptor);
+    let ready = until_ready(me, descriptor, Ends::Always);
     // SAFETY: opened above.
     unsafe { super::bytes::close(descriptor) };
-    ready
+    // Handlers run after that, since they may jump.
+    if matches!(ready, Ready::Cut) && !cancel::ends_call() { Ready::Yes } else { ready }
 }
 
 /// Waits for a descriptor of a process.
-fn until_ready(me: ThreadRef, descriptor: c_int) -> Ready {
-    descriptor::until_ready(me, descriptor, Direction::Read, Wait::forever(), Ends::AsAsked)
+fn until_ready(me: ThreadRef, descriptor: c_int, ends: Ends) -> Ready {
+    descriptor::until_ready(me, descriptor, Direction::Read, Wait::forever(), ends)
 }
 
 /// Asks with `look` for a child's state until there is one, or an error. `ended` waits for the child's end.
@@ -126,7 +127,7 @@ pub(super) unsafe extern "C-unwind" fn waitid(
         };
         let ended = || match kind {
             libc::P_PID => until_ended(me, id as pid_t),
-            libc::P_PIDFD => until_ready(me, id as c_int),
+            libc::P_PIDFD => until_ready(me, id as c_int, Ends::AsAsked),
             _ => Ready::Unknown,
         };
         ask(me, options, look, is_there, ended)

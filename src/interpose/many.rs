@@ -211,7 +211,7 @@ pub(super) unsafe extern "C-unwind" fn ppoll(
 /// The mask is a set.
 unsafe fn masked(mask: *const sigset_t, mut call: impl FnMut(*const sigset_t) -> c_int) -> c_int {
     if !cancel::has_signals() {
-        return announced_call(|| call(mask));
+        return announced_call(|| cancel::with_other_mask(|| call(mask)));
     }
     // SAFETY: a set begins with the kernel's eight bytes.
     let bits = unsafe { mask.cast::<u64>().read_unaligned() };

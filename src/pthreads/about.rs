@@ -69,7 +69,7 @@ unsafe extern "C" fn pthread_getattr_np(thread: pthread_t, attributes: *mut pthr
         // SAFETY: the caller's promise.
         return unsafe { next::pthread_getattr_np(thread, attributes) };
     };
-    let Some(stack) = record.with_thread(|thread| thread.backend().stack_of(&thread)).flatten() else {
+    let Some(stack) = record.stack() else {
         return libc::ESRCH;
     };
     // SAFETY: the caller's place.

@@ -281,10 +281,12 @@ unsafe fn set_mask(
             libc::SIG_UNBLOCK => before & !change,
             _ => change,
         };
-    if me.is_none_or(|me| now != before && me.backend().mask_changed(&me, before, now)) {
+    // In a call with a mask of its own, a handler changes its own mask.
+    let is_changed = now != before && !cancel::has_other_mask();
+    if me.is_none_or(|me| is_changed && me.backend().mask_changed(&me, before, now)) {
         let _no_preempt = NoPreempt::hold();
         if me.is_some() { changed(before, now) } else { main_blocks(now) }
-    } else if now != before && of_caller() == now && is_in_handler() {
+    } else if is_changed && of_caller() == now && is_in_handler() {
         // It may wait next, and must not leave its LWP.
         interpose::handler_is_unmasked();
     }

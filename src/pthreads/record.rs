@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::ffi::{CStr, c_void};
 use std::mem::{self, offset_of};
+use std::ops::Range;
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
@@ -161,6 +162,16 @@ impl Record {
     pub(super) fn with_started<R>(&self, look: impl FnOnce(ThreadRef) -> R) -> Result<Option<R>, ()> {
         let thread = self.started.get().ok_or(())?.core();
         Ok((!thread.is_done() && !thread.is_lost()).then(|| look(thread)))
+    }
+
+    /// Returns where the stack of the thread is, unless it has ended.
+    pub(super) fn stack(&self) -> Option<Range<usize>> {
+        let stack_of = |thread: ThreadRef| thread.backend().stack_of(&thread);
+        if self.has_forked_this() && !self.is_own() {
+            // It goes on with another core, on the stack that it had.
+            return stack_of(self.started.get().filter(|_| !self.has_ended())?.core());
+        }
+        self.with_thread(stack_of).flatten()
     }
 
     /// Returns the record of which this is the errand.

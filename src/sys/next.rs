@@ -251,7 +251,6 @@ next! {
     fn fsync(fd: c_int) -> c_int;
     fn fdatasync(fd: c_int) -> c_int;
 
-    fn pause() -> c_int;
     fn sigpause(mask: c_int) -> c_int;
     fn sigsuspend(mask: *const sigset_t) -> c_int;
     fn system(command: *const c_char) -> c_int;

@@ -16,26 +16,37 @@ static int opened[2];
 static sem_t begun;
 static pthread_t forker;
 
-/* What a thread knows of itself. */
-static void knows_itself(void)
+static char *forkers_frame;
+
+/* What is known of a thread, which has this address on its stack. */
+static void is_known(pthread_t thread, char *address)
 {
-    char here, name[16];
+    char name[16];
     pthread_attr_t attributes;
     void *low;
     size_t size;
 
-    if (pthread_getname_np(pthread_self(), name, sizeof name) != 0
-        || pthread_getattr_np(pthread_self(), &attributes) != 0
+    if (pthread_getname_np(thread, name, sizeof name) != 0
+        || pthread_getattr_np(thread, &attributes) != 0
         || pthread_attr_getstack(&attributes, &low, &size) != 0
-        || &here < (char *)low || &here >= (char *)low + size)
+        || address < (char *)low || address >= (char *)low + size)
         abort();
     pthread_attr_destroy(&attributes);
+}
+
+static void knows_itself(void)
+{
+    char here;
+
+    is_known(pthread_self(), &here);
 }
 
 static void *joins(void *argument)
 {
     void *value;
 
+    is_known(forker, forkers_frame);
+    sem_post(&begun);
     if (pthread_join(forker, &value) != 0 || value != argument)
         abort();
     printf("worked\n");
@@ -79,8 +90,11 @@ static void *forks(void *argument)
     knows_itself();
     forker = pthread_self();
     if (argument == &forker) {
+        forkers_frame = (char *)&thread;
         if (pthread_create(&thread, NULL, joins, argument) != 0)
             abort();
+        while (sem_wait(&begun) != 0)
+            ;
         return argument;
     }
     if (pipe(opened) != 0 || pthread_key_create(&key, leaves) != 0 || pthread_setspecific(key, &key) != 0)

@@ -1,12 +1,13 @@
 /*
  * A handler of a signal stays on its kernel thread, and has that to itself, also where it sleeps. The program
  * is compiled for standard C (`-std=c99`): `signal` is System V's then. With an argument, the handler lets
- * its own signal through. It prints "ok" at the end.
+ * its own signal through, or it runs in `sigsuspend`. It prints "ok" at the end.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -20,7 +21,7 @@ static sigset_t own;
 static volatile sig_atomic_t moved, handled;
 /* The kernel thread on which the handler is, or 0. */
 static volatile long home;
-static volatile int over, guests, unblocks;
+static volatile int over, guests, unblocks, suspends;
 
 static long kernel_thread(void)
 {
@@ -38,7 +39,7 @@ static void on_signal(int number)
 {
     if (unblocks)
         pthread_sigmask(SIG_UNBLOCK, &own, NULL);
-    else
+    else if (!suspends)
         /* It was reset to the default. */
         signal(number, on_signal);
     home = kernel_thread();
@@ -51,8 +52,17 @@ static void on_signal(int number)
 
 static void *raises(void *argument)
 {
-    for (int i = 0; i < SIGNALS; i++)
+    sigset_t none;
+
+    sigemptyset(&none);
+    if (suspends)
+        pthread_sigmask(SIG_BLOCK, &own, NULL);
+    for (int i = 0; i < SIGNALS; i++) {
         raise(SIGUSR1);
+        /* What the handler blocks is what its thread blocks as a rule. */
+        if (suspends)
+            sigsuspend(&none);
+    }
     over = 1;
     return argument;
 }
@@ -72,11 +82,11 @@ int main(int count, char **arguments)
     struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
     pthread_t threads[1 + OTHERS];
 
-    (void)arguments;
-    unblocks = count > 1;
+    unblocks = count > 1 && strcmp(arguments[1], "unblocks") == 0;
+    suspends = count > 1 && !unblocks;
     sigemptyset(&own);
     sigaddset(&own, SIGUSR1);
-    if (unblocks)
+    if (unblocks || suspends)
         sigaction(SIGUSR1, &action, NULL);
     else
         signal(SIGUSR1, on_signal);

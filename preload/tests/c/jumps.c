@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/ipc.h>
 #include <sys/msg.h>
+#include <sys/wait.h>
 
 static __thread sigjmp_buf out;
 static volatile int jumped, asked, survived;
@@ -70,10 +71,17 @@ static void in_poll(void)
     poll(two, 2, -1);
 }
 
+static pid_t child;
+
+static void in_waitpid(void)
+{
+    waitpid(child, NULL, 0);
+}
+
 enum { JUMPS = 50 };
 static sem_t waits;
 
-static void *jumps_often(void *argument)
+static void *jumps_often(void *call)
 {
     volatile int i;
 
@@ -81,9 +89,9 @@ static void *jumps_often(void *argument)
         if (sigsetjmp(out, 1) == 0) {
             sem_post(&waits);
             for (;;)
-                in_poll();
+                (*(void (**)(void))call)();
         }
-    return argument;
+    return NULL;
 }
 
 static int entries(const char *folder)
@@ -98,12 +106,12 @@ static int entries(const char *folder)
     return number;
 }
 
-static void leaves_nothing(void)
+static void leaves_nothing(void (*call)(void))
 {
     int i, before = entries("/proc/self/fd");
     pthread_t thread;
 
-    CHECK(pthread_create(&thread, NULL, jumps_often, NULL) == 0);
+    CHECK(pthread_create(&thread, NULL, jumps_often, &call) == 0);
     for (i = 0; i < JUMPS; i++) {
         take(&waits);
         /* It waits by then, as a rule. */
@@ -184,7 +192,13 @@ int main(void)
         CHECK(pthread_join(thread, &value) == 0 && value == PTHREAD_CANCELED && survived);
     }
     msgctl(queue, IPC_RMID, NULL);
-    leaves_nothing();
+    leaves_nothing(in_poll);
+    CHECK((child = fork()) >= 0);
+    if (child == 0)
+        for (;;)
+            pause();
+    leaves_nothing(in_waitpid);
+    CHECK(kill(child, SIGKILL) == 0 && waitpid(child, NULL, 0) == child);
     goes_on();
     printf("ok\n");
     return 0;

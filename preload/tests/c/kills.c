@@ -693,6 +693,49 @@ static void before_the_end(void)
     }
 }
 
+static __thread volatile long came;
+static volatile int pauses_end;
+
+static void on_pause(int signal)
+{
+    (void)signal;
+    came++;
+}
+
+static void *pauses(void *argument)
+{
+    long paused = 0;
+
+    while (!pauses_end) {
+        CHECK(pause() == -1 && errno == EINTR);
+        CHECK(++paused <= came);
+    }
+    return argument;
+}
+
+/* pause ends when a handler has run, and for nothing else. */
+static void ends_pauses(void)
+{
+    enum { THREADS = 4, SIGNALS = 4000 };
+    pthread_t threads[THREADS];
+    int i;
+
+    handle_by(SIGUSR2, on_pause, 0);
+    for (i = 0; i < THREADS; i++)
+        threads[i] = start(pauses, NULL);
+    for (i = 0; i < SIGNALS; i++) {
+        CHECK(pthread_kill(threads[i * 7 / 3 % THREADS], SIGUSR2) == 0);
+        if (i % 4 == 0)
+            rest(50);
+    }
+    pauses_end = 1;
+    for (i = 0; i < THREADS; i++)
+        while (pthread_tryjoin_np(threads[i], NULL) == EBUSY) {
+            CHECK(pthread_kill(threads[i], SIGUSR2) == 0);
+            rest(100);
+        }
+}
+
 int main(int count, char **arguments)
 {
     const char *only = count > 1 ? arguments[1] : "";
@@ -713,6 +756,7 @@ int main(int count, char **arguments)
     RUN(collects);
     RUN(pass_on);
     RUN(before_the_end);
+    RUN(ends_pauses);
     join(start(forks, NULL));
     RUN(ends_all);
     printf("ok\n");

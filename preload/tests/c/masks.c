@@ -413,6 +413,32 @@ static void pending(void)
     ready = 0;
 }
 
+static void unblocks_usr1(int number)
+{
+    set_mask(SIG_UNBLOCK, SIGUSR1, 0);
+    on_signal(number);
+}
+
+static void *suspends(void *argument)
+{
+    sigset_t none = set_of(0, 0), usual = set_of(SIGUSR1, 0);
+
+    set_mask(SIG_BLOCK, SIGUSR1, 0);
+    handled = 0;
+    raise(SIGUSR1);
+    CHECK(sigsuspend(&none) == -1 && handled == 1);
+    pthread_join(start(has_mask, &usual), NULL);
+    has_mask(&usual);
+    return argument;
+}
+
+/* A handler in sigsuspend may block what its thread blocks. If it changes that, the thread's mask stays. */
+static void suspended(void)
+{
+    signal(SIGUSR1, unblocks_usr1);
+    pthread_join(start(suspends, NULL), NULL);
+}
+
 enum { TURNS = 20000 };
 
 /* Handlers run wherever a signal is unblocked, also between two threads. What they block is not noted. */
@@ -581,7 +607,8 @@ int main(int count, char **arguments)
                    { "wanted", wanted_by_a_sleeper }, { "compute", wanted_while_all_compute },
                    { "held", held }, { "forked", forked }, { "toggled", toggled },
                    { "interrupted", interrupted }, { "pending", pending },
-                   { "switched", switched }, { "raised", raised }, { "stress", stress } };
+                   { "suspended", suspended }, { "switched", switched }, { "raised", raised },
+                   { "stress", stress } };
 
     for (int i = 0; i < (int)(sizeof scenes / sizeof *scenes); i++)
         if (count < 2 || strcmp(arguments[1], scenes[i].name) == 0)

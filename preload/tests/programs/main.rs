@@ -54,7 +54,7 @@ fn the_next_owner_of_a_robust_mutex_is_told() {
 }
 
 /// A signal for one thread went to the process, and a handler ran in any thread. Later, a kernel thread that
-/// was asked to end right after a signal ended the program.
+/// was asked to end right after a signal ended the program. And its `pause` ended before a handler had run.
 #[test]
 fn a_signal_for_one_thread_is_handled_there() {
     says_ok("kills");
@@ -96,7 +96,8 @@ fn a_signal_that_faults_raise_may_be_sent_to_one_thread() {
 }
 
 /// A request ended such a thread wherever it was in the C library, as glibc up to 2.40 does with its own. And
-/// its LWP counted as one without a slot, and had one. A jump out of `poll` left a descriptor there.
+/// its LWP counted as one without a slot, and had one. A jump out of `poll` left a descriptor there, and
+/// so did one out of `waitpid`.
 #[test]
 fn a_thread_that_jumps_out_of_a_call_ends_at_the_next() {
     let Some(program) = compile("jumps") else { return };
@@ -207,11 +208,12 @@ fn a_program_ends_after_the_values_of_its_threads() {
 }
 
 /// A handler moved that let its own signal through, and waited: its LWP had another's alternate stack then.
+/// So did one in `sigsuspend` that blocked what its thread blocks.
 #[test]
 fn a_handler_has_its_kernel_thread_to_itself() {
     let Some(program) = compile_with("handlers", &["-std=c99"]) else { return };
     for model in [None, Some(MODELS[0]), Some(MODELS[1])] {
-        for how in [None, Some("unblocks")] {
+        for how in [None, Some("unblocks"), Some("suspends")] {
             let mut command = on(model, &program);
             command.args(how);
             assert_eq!(run(command, &format!("handlers, {model:?}, {how:?}")), b"ok\n", "{model:?}");

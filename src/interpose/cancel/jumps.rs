@@ -8,13 +8,44 @@
 //! for the next cancellation point. The same is done with the C library's own mark. At that point, the thread
 //! sees if it has left a call of this crate: that call's frame lies below.
 
+//!
+//! **Calls with a mask of their own** (`sigsuspend`, `ppoll`). A handler in such a call may block what its
+//! thread blocks as a rule, and is known by the call.
+
+use std::cell::Cell;
 use std::sync::atomic::Ordering;
 
 use super::{Cancel, JUMPED, own};
 
+thread_local! {
+    /// The running thread is in a call with a mask of its own. It has no destructor: handlers read it.
+    static HAS_OTHER_MASK: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Makes a call of the kernel in which the running thread blocks other signals than usually.
+pub(in crate::interpose) fn with_other_mask<R>(call: impl FnOnce() -> R) -> R {
+    let before = HAS_OTHER_MASK.replace(true);
+    let result = call();
+    HAS_OTHER_MASK.set(before);
+    result
+}
+
+/// Returns `true` if the running thread is in such a call. So the caller is a handler of a signal.
+#[inline]
+pub(crate) fn has_other_mask() -> bool {
+    HAS_OTHER_MASK.get()
+}
+
+/// Notes that the running thread leaves such calls, which do not return.
+#[inline]
+pub(super) fn leave_other_mask() {
+    HAS_OTHER_MASK.set(false);
+}
+
 /// Notes that the running thread is about to jump.
 #[inline]
 pub(crate) fn jumps() {
+    leave_other_mask();
     if let Some(own) = own()
         && (own.within.load(Ordering::Relaxed) != 0 || !own.cut.place().is_null() || own.is_in_section())
     {

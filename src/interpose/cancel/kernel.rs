@@ -187,7 +187,7 @@ pub(crate) fn pass_to_kernel() {
 }
 
 /// Does so for the last time, if the running thread is a kernel thread: it ends. The kernel may give its
-/// number to another thread, and nothing is sent to that.
+/// number to another thread. That is sent none of these signals, and the preemption signal at most.
 pub(crate) fn end_kernel() {
     pass_to_kernel();
     if let Some(stands) = own().and_then(|own| own.stands.get()) {

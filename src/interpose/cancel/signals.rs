@@ -39,7 +39,7 @@ use std::sync::atomic::Ordering;
 use libc::{siginfo_t, sigset_t};
 
 use super::values::{self, Place, Sent};
-use super::{Cancel, DISTURBED, POKED, SURVIVES, is_used, own, own_in_handler};
+use super::{CUT, Cancel, DISTURBED, POKED, SURVIVES, is_used, own, own_in_handler};
 use crate::park::thread::ThreadRef;
 use crate::sys::kthread::SignalMask;
 use crate::sys::next;
@@ -140,7 +140,8 @@ impl Cancel {
             let signal = self.pending.take(of)?.cast_signed();
             let is_queued = signal >= FIRST_QUEUED;
             let first = || values::first(self.number(), signal);
-            let kept = first();
+            // Before `to`: what comes after that is another signal, and has a value of its own.
+            let kept = if is_queued { first() } else { values::only(self.number(), signal) };
             if kept.is_none() && is_queued {
                 continue;
             }
@@ -148,10 +149,7 @@ impl Cancel {
             if let Some(kept) = kept.filter(|_| is_taken) {
                 kept.free();
             }
-            if is_taken && !is_queued {
-                // Two threads may have sent one that waits only once.
-                std::iter::from_fn(first).for_each(Place::free);
-            } else if !is_taken || first().is_some() {
+            if !is_taken || is_queued && first().is_some() {
                 self.pending.add(bit(signal));
             }
             return Some(is_taken);
@@ -295,6 +293,12 @@ pub(crate) fn run_handlers() {
     {
         own.run_handlers();
     }
+}
+
+/// Does so after a wait has [ended](Ends::Always) in a call that begins again. Returns `true` if that is to
+/// return: a handler was installed without `SA_RESTART`, or another thread has asked for the end.
+pub(crate) fn ends_call() -> bool {
+    own().is_none_or(|own| own.has(CUT) || own.run_handlers().ending)
 }
 
 /// Runs the handlers of the signals that have come for the running thread before it began.

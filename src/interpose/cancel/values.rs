@@ -11,6 +11,7 @@
 //! | another | the thread of that number | it: 0 |
 
 use std::ffi::c_int;
+use std::ptr;
 use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
 
 use crate::sys::Tid;
@@ -123,6 +124,13 @@ pub(super) fn first(owner: usize, signal: c_int) -> Option<&'static Place> {
     of(owner, signal).min_by_key(|place| place.turn())
 }
 
+/// Does so for a signal that waits only once, and forgets the others: two threads may have sent it.
+pub(super) fn only(owner: usize, signal: c_int) -> Option<&'static Place> {
+    let first = first(owner, signal)?;
+    of(owner, signal).filter(|&place| !ptr::eq(place, first)).for_each(Place::free);
+    Some(first)
+}
+
 /// Forgets what is kept for a thread, which ends, or for all threads.
 pub(super) fn forget(owner: Option<usize>) {
     let is_meant = |place: &&Place| match owner {
@@ -134,10 +142,34 @@ pub(super) fn forget(owner: Option<usize>) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Cancel;
     use super::*;
+    use crate::sync::Mutex;
+
+    /// One test at a time: there is one table.
+    static ALONE: Mutex<()> = Mutex::new(());
+
+    /// Its handler may have run, and another thread have sent the next, before the sender is back.
+    #[test]
+    fn a_signal_that_comes_while_the_last_is_given_has_its_value() {
+        let _alone = ALONE.lock();
+        let cancel = Cancel::green();
+        cancel.add_signal(10, Some(1)).unwrap();
+        let next = || cancel.add_signal(10, Some(2)).is_ok();
+        assert_eq!(cancel.give_signal(u64::MAX, |sent| sent.value == Some(1) && next()), Some(true));
+        assert_eq!(cancel.give_signal(u64::MAX, |sent| sent.value == Some(2)), Some(true));
+        assert_eq!(cancel.give_signal(u64::MAX, |_| true), None);
+        // One that is refused waits once, too, with the value of the first.
+        cancel.add_signal(10, Some(3)).unwrap();
+        let refuse = |sent: Sent| (cancel.add_signal(10, Some(4)).is_ok(), sent.value == Some(9)).1;
+        assert_eq!(cancel.give_signal(u64::MAX, refuse), Some(false));
+        assert_eq!(cancel.give_signal(u64::MAX, |sent| sent.value == Some(3)), Some(true));
+        assert_eq!(cancel.give_signal(u64::MAX, |_| true), None);
+    }
 
     #[test]
     fn signals_of_one_number_keep_their_order_and_find_room() {
+        let _alone = ALONE.lock();
         let owner = (&raw const TURN).addr();
         let sent = |signal, value| Sent { signal, value };
         for it in [sent(40, Some(7)), sent(41, None), sent(40, Some(8))] {
