@@ -33,9 +33,9 @@ const CONFIRMED: u64 = 80_000_000;
 /// If no LWP was crowded for this long, in ns, it begins anew. More than a window of a crowded LWP.
 const GAP: u64 = 2 * LONG_WINDOW;
 
-/// If an LWP that dispatches all the time had its CPU for less than three quarters of the time, other processes
-/// have a part of the CPUs. That holds for this long, in ns: longer than `thrift` saves a slot, which leaves
-/// the others with a CPU each.
+/// If an LWP that dispatches all the time had its CPU for less than three quarters of the time, other
+/// processes have a part of the CPUs. That holds for this long, in ns: longer than `thrift` saves a slot,
+/// which leaves the others with a CPU each.
 const SHARED: u64 = 1_500_000_000;
 
 /// How often a thread may put off to leave, because of the instruction at which a signal finds it. Then that

@@ -154,9 +154,9 @@ impl Sample {
     /// If threads come and go all the time, half as many rounds will do: each takes as long as a thousand
     /// switches. Beside other processes it takes more: a CPU from an LWP, and the kernel decides anew which
     /// thread goes on there. So an eighth of the rounds has to do then ([`calm`](Self::calm)). A thread may
-    /// wake beside one that begins to compute among such threads. It waits for two such pauses at most, because
-    /// the first round finds that the other has just come. Once that one has lost its slice, rounds are closer
-    /// (`mxn::sched::fair_share` counts).
+    /// wake beside one that begins to compute among such threads. It waits for two such pauses at most,
+    /// because the first round finds that the other has just come. Once that one has lost its slice, rounds
+    /// are closer (`mxn::sched::fair_share` counts).
     pub(crate) fn next_end(&self, waiting: Waiting, trial: bool) -> u64 {
         match self.left(waiting).filter(|_| self.holds_slot && !self.idle) {
             Some(0)
