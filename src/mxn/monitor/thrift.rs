@@ -25,7 +25,7 @@ use crate::sys::task_state::{Tasks, process_cpu_clock};
 
 /// How long turns are counted, in ns, before the number of slots changes.
 const SPAN: u64 = 24_000_000;
-/// How often it changes in a trial. The odd spans have fewer slots.
+/// How many spans a trial has. The odd ones have fewer slots.
 const SPANS: usize = 4;
 /// Fewer slots pay if threads have this many times as many turns.
 const PAYS: f64 = 1.03;
@@ -40,17 +40,17 @@ const LONG_PAUSE: u64 = 60_000_000_000;
 /// It is tried if each LWP has waited for CPUs for one part in this many of the time.
 const CROWDED: u64 = 10;
 
-/// What is known at some time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Mark {
-    /// By the runtime's clock.
-    pub(super) time: u64,
+/// What is known at some time, or what came between two times.
+#[derive(Clone, Copy, Debug, Default)]
+struct Mark {
+    /// By the runtime's clock, in ns.
+    time: u64,
     /// How many turns threads have had.
-    pub(super) turns: u64,
+    turns: u64,
     /// How long the process has run, in ns.
-    pub(super) ran: u64,
+    ran: u64,
     /// How long the LWPs with a slot have waited for CPUs, in ns.
-    pub(super) waited: u64,
+    waited: u64,
 }
 
 impl Mark {
@@ -74,6 +74,18 @@ impl Mark {
             waited: self.waited.saturating_sub(from.waited),
         }
     }
+
+    fn add(&mut self, span: Self) {
+        self.time += span.time;
+        self.turns += span.turns;
+        self.ran += span.ran;
+        self.waited += span.waited;
+    }
+
+    /// Returns how many of something there were in each ns.
+    fn rate(&self, of: u64) -> f64 {
+        of as f64 / self.time as f64
+    }
 }
 
 /// A trial: what is counted.
@@ -83,8 +95,8 @@ struct Trial {
     spans: usize,
     /// Where this one begins: when LWPs that have lost a slot have had a round to leave.
     from: Option<Mark>,
-    /// The time, the turns and the time on CPUs so far, with all slots and with fewer.
-    counts: [[u64; 3]; 2],
+    /// What came so far, with all slots and with fewer.
+    counts: [Mark; 2],
 }
 
 impl Trial {
@@ -93,8 +105,9 @@ impl Trial {
     }
 
     fn pays(&self) -> bool {
-        let [all, fewer] = self.counts.map(|[time, turns, ran]| [turns, ran].map(|n| n as f64 / time as f64));
-        fewer[0] >= PAYS * all[0] && SAVES * fewer[1] <= all[1]
+        let [all, fewer] = self.counts;
+        fewer.rate(fewer.turns) >= PAYS * all.rate(all.turns)
+            && SAVES * fewer.rate(fewer.ran) <= all.rate(all.ran)
     }
 }
 
@@ -161,10 +174,7 @@ impl Thrift {
         if trial.spans == 0 && span.waited < u64::from(slots) * span.time / CROWDED {
             return Phase::Rest(time + SHORT_PAUSE);
         }
-        let [time_so_far, turns, ran] = &mut trial.counts[trial.spans % 2];
-        *time_so_far += span.time;
-        *turns += span.turns;
-        *ran += span.ran;
+        trial.counts[trial.spans % 2].add(span);
         (trial.spans, trial.from) = (trial.spans + 1, None);
         if trial.spans < SPANS {
             Phase::Trial(trial)
