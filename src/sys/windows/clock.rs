@@ -8,8 +8,13 @@ pub(crate) fn counter_is_a_clock() -> bool {
     false
 }
 
-/// Returns the time since the first call, in ns.
+/// What the clock says at the first call, in ns: an hour. Elsewhere the clock counts from the start of the
+/// machine. So what happened shortly before has a number here, too, and no moment is zero.
+const FIRST: u64 = 3_600_000_000_000;
+
+/// Returns the time since the first call, and [`FIRST`] more, in ns.
 pub(crate) fn monotonic() -> u64 {
     static ORIGIN: OnceLock<Instant> = OnceLock::new();
-    u64::try_from(ORIGIN.get_or_init(Instant::now).elapsed().as_nanos()).unwrap_or(u64::MAX)
+    let elapsed = ORIGIN.get_or_init(Instant::now).elapsed().as_nanos();
+    u64::try_from(elapsed).unwrap_or(u64::MAX).saturating_add(FIRST)
 }
