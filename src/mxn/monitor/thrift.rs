@@ -10,9 +10,10 @@
 //!
 //! **So** the monitor tries it out. If the LWPs are calm (`policy`) and wait for CPUs, it counts the turns
 //! that threads have with all slots, and with a quarter fewer, twice in turns. If they have more with fewer,
-//! it stays so for a second, and is tried again. A trial that does not pay puts the next one off, up to a
-//! minute. As soon as an LWP is not calm, all slots are back: it may compute, or wait for a thread that has
-//! no LWP.
+//! it stays so for a second, and is tried again. Each further trial that pays doubles that time, up to eight
+//! seconds: while all slots are tried, some connections wait several times as long as others. A trial that
+//! does not pay puts the next one off, up to a minute. As soon as an LWP is not calm, all slots are back: it
+//! may compute, or wait for a thread that has no LWP.
 //!
 //! More turns with as much of the CPUs do not count. While the kernel has put two LWPs on one CPU and another
 //! process on the other, one LWP does better than two. A moment later, it has them on both.
@@ -31,8 +32,9 @@ const SPANS: usize = 4;
 const PAYS: f64 = 1.03;
 /// And with all, the process must run this many times as long.
 const SAVES: f64 = 1.1;
-/// How long it stays with fewer, in ns.
-const STAY: u64 = 1_000_000_000;
+/// How long it stays with fewer, in ns, at first and at most.
+const SHORT_STAY: u64 = 1_000_000_000;
+const LONG_STAY: u64 = 8_000_000_000;
 /// How long the next trial is put off, in ns, at first and at most. Each that does not pay makes it four
 /// times as long.
 const SHORT_PAUSE: u64 = 100_000_000;
@@ -127,11 +129,13 @@ pub(super) struct Thrift {
     phase: Phase,
     /// How long the next one is put off if that does not pay either.
     pause: u64,
+    /// How long it stays with fewer slots if the next one pays.
+    stay: u64,
 }
 
 impl Thrift {
     pub(super) fn new() -> Self {
-        Self { phase: Phase::Rest(0), pause: SHORT_PAUSE }
+        Self { phase: Phase::Rest(0), pause: SHORT_PAUSE, stay: SHORT_STAY }
     }
 
     /// Ends a round at `time`: saves some slots, or gives them back. `calm`: all LWPs with a slot are.
@@ -150,7 +154,10 @@ impl Thrift {
         }
         self.phase = match self.phase {
             Phase::Rest(until) if time < until || !calm => self.phase,
-            _ if !calm => Phase::Rest(time + SHORT_PAUSE),
+            _ if !calm => {
+                self.stay = SHORT_STAY;
+                Phase::Rest(time + SHORT_PAUSE)
+            }
             Phase::Trial(trial) => self.go_on(trial, time, slots, mark),
             Phase::Stay(until) if time < until => self.phase,
             Phase::Rest(_) | Phase::Stay(_) => Phase::Trial(Trial::default()),
@@ -180,8 +187,11 @@ impl Thrift {
             Phase::Trial(trial)
         } else if trial.pays() {
             self.pause = SHORT_PAUSE;
-            Phase::Stay(time + STAY)
+            let stay = self.stay;
+            self.stay = (2 * stay).min(LONG_STAY);
+            Phase::Stay(time + stay)
         } else {
+            self.stay = SHORT_STAY;
             let pause = self.pause;
             self.pause = (4 * pause).min(LONG_PAUSE);
             Phase::Rest(time + pause)
@@ -249,7 +259,7 @@ mod tests {
     #[test]
     fn a_slot_that_does_not_pay_is_saved() {
         let saved = Machine::new([140, 155], [130, 100], 0, true).play(MINUTES, true);
-        assert!(saved > 0.9, "{saved}");
+        assert!(saved > 0.99, "all slots are tried for longer than the slowest of a hundred: {saved}");
         let saved = Machine::new([140, 155], [130, 100], 15, true).play(MINUTES, true);
         assert!(saved > 0.7, "where rates are noisy: {saved}");
     }
@@ -282,6 +292,15 @@ mod tests {
         assert_eq!(machine.saved, 0);
         assert_eq!(machine.play(SHORT_PAUSE / 2, true), 0.0);
         assert!(machine.play(1_000 * MS, true) > 0.0);
+    }
+
+    #[test]
+    fn a_slot_that_begins_to_pay_is_back_within_seconds() {
+        let mut machine = Machine::new([140, 155], [130, 100], 0, true);
+        machine.play(MINUTES, true);
+        machine.rates = [140, 105];
+        machine.play(LONG_STAY + SHORT_STAY, true);
+        assert!(machine.play(MINUTES, true) < 0.01);
     }
 
     #[test]
