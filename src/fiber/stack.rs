@@ -39,7 +39,9 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 pub(crate) use cache::Cache;
-pub(crate) use pool::{give_back, in_child, notice_surplus, take, trim, trim_to};
+#[cfg(test)]
+pub(crate) use pool::stocked;
+pub(crate) use pool::{give_back, in_child, notice_surplus, notice_want, stock, take, trim, trim_to};
 
 use crate::park::backend::Porch;
 use crate::park::current;

@@ -13,10 +13,15 @@
 //! (I4). So it only notes that the bound is exceeded. The monitor sees the note. The runtime's maker of LWPs
 //! then trims, a magazine at a time. When a runtime ends, its LWPs trim what is left. The others stay warm
 //! for the next runtime. Cold stacks have no memory and are taken last.
+//!
+//! **In stock.** Where one thread starts a crowd, most of its time goes into new stacks: the kernel makes a
+//! red zone, and clears two pages. Other CPUs may be idle meanwhile. So a take that finds no free stack notes
+//! that another thread should make some ahead ([`stock`]): as many as the take has made. A program with few
+//! threads has none in stock.
 
 use std::cell::Cell;
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use super::lock::Lock;
 use super::mapped::{self, Slab};
@@ -33,6 +38,9 @@ const MAGAZINE_BYTES: usize = 64 << 20;
 pub(super) const KEEP_WARM: usize = 16 << 10;
 /// The bound on their usable bytes, if every one had been used to the end.
 const KEEP_WARM_BYTES: usize = 4 << 30;
+/// How many stacks are put in stock at once. A thread that takes some of them, or needs a change of the
+/// process's mappings, waits for so many at most.
+const STOCKED_AT_ONCE: u32 = 16;
 
 /// A list of chains, linked through the headers of their first stacks. To move a chain in or out touches one
 /// stack.
@@ -78,6 +86,8 @@ struct Pool {
 
 struct Free {
     warm: ChainList,
+    /// Stacks that have not been used, and have memory.
+    stocked: ChainList,
     cold: ChainList,
     /// Warm stacks given back one by one, fewer than a magazine.
     singles: Chain,
@@ -95,7 +105,8 @@ struct Growth {
 
 impl Free {
     const fn nothing() -> Self {
-        Self { warm: ChainList::EMPTY, cold: ChainList::EMPTY, singles: Chain::new() }
+        const NONE: ChainList = ChainList::EMPTY;
+        Self { warm: NONE, stocked: NONE, cold: NONE, singles: Chain::new() }
     }
 }
 
@@ -108,6 +119,11 @@ impl Growth {
 /// A class has more warm stacks than are to be kept.
 static SURPLUS: AtomicBool = AtomicBool::new(false);
 
+/// The class of which stacks are to be put in stock, and one more; 0: none.
+static WANTED: AtomicU8 = AtomicU8::new(0);
+/// That has been noted since the last look.
+static WANTED_NOW: AtomicBool = AtomicBool::new(false);
+
 static POOLS: [Pool; SizeClass::COUNT] = [const { Pool::new() }; SizeClass::COUNT];
 
 // SAFETY: the lists own their stacks, `singles` too.
@@ -118,8 +134,11 @@ impl Pool {
         Self { free: Lock::new(Free::nothing()), growth: Lock::new(Growth::nothing()) }
     }
 
-    fn free_chain(&self) -> Option<Chain> {
-        self.free.with(|free| free.warm_chain().or_else(|| free.cold.pop()))
+    fn free_chain(&self, class: SizeClass) -> Option<Chain> {
+        self.free.with(|free| {
+            let stocked = |free: &mut Free| free.stocked.pop().inspect(|_| want(class));
+            free.warm_chain().or_else(|| stocked(free)).or_else(|| free.cold.pop())
+        })
     }
 }
 
@@ -179,27 +198,72 @@ pub(crate) fn give_back(stack: Stack) {
 /// As [`take`].
 pub(super) fn take_batch(class: SizeClass) -> io::Result<Chain> {
     let pool = pool(class);
-    if let Some(chain) = pool.free_chain() {
+    if let Some(chain) = pool.free_chain(class) {
         return Ok(chain);
     }
     // A refusal gets its words, which take memory, when the lock is free.
     let (chain, is_new) = pool.growth.with(|growth| {
         // Meanwhile, another thread may have grown the class, or given stacks back.
-        if let Some(chain) = pool.free_chain() {
+        if let Some(chain) = pool.free_chain(class) {
             return Ok((chain, false));
         }
-        growth.grow(class).map(|chain| (chain, true))
+        growth.grow(class, MAGAZINE).map(|chain| (chain, true))
     })?;
     if is_new {
-        // Relaxed: see `expect_blocks`.
-        mapped::touch(&chain, WITH_BLOCKS.load(Ordering::Relaxed));
+        if chain.len() == MAGAZINE {
+            want(class);
+        }
+        touch(&chain);
     }
     Ok(chain)
 }
 
+/// Has the kernel put memory where threads on new stacks will start.
+fn touch(chain: &Chain) {
+    // Relaxed: see `expect_blocks`.
+    mapped::touch(chain, WITH_BLOCKS.load(Ordering::Relaxed));
+}
+
+/// Notes that stacks of a class should be in stock.
+fn want(class: SizeClass) {
+    // Relaxed, both: notes. The thread that acts on them looks at the lists.
+    WANTED.store(class.0 + 1, Ordering::Relaxed);
+    WANTED_NOW.store(true, Ordering::Relaxed);
+}
+
+/// Returns `true` if stacks were taken from stock, or many were made, since the last call. Then [`stock`] has
+/// something to do. One load, as a rule.
+#[inline]
+pub(crate) fn notice_want() -> bool {
+    WANTED_NOW.load(Ordering::Relaxed) && WANTED_NOW.swap(false, Ordering::Relaxed)
+}
+
+/// Puts some new stacks in stock, if they are wanted. Returns `true` if it did, so more may be left to do. It
+/// makes system calls, and may wait for others that make stacks.
+pub(crate) fn stock() -> bool {
+    let Some(class) = WANTED.load(Ordering::Relaxed).checked_sub(1).map(SizeClass) else { return false };
+    let pool = pool(class);
+    if pool.free.with(|free| free.stocked.stacks() >= MAGAZINE as usize) {
+        // If more were wanted meanwhile, they are at the next note.
+        WANTED.store(0, Ordering::Relaxed);
+        return false;
+    }
+    // If the system refuses one, the thread that needs it says so.
+    let Ok(chain) = pool.growth.with(|growth| growth.grow(class, STOCKED_AT_ONCE)) else { return false };
+    touch(&chain);
+    pool.free.with(|free| free.stocked.push(chain));
+    true
+}
+
+/// Returns how many stacks of a class are in stock.
+#[cfg(test)]
+pub(crate) fn stocked(class: SizeClass) -> usize {
+    pool(class).free.with(|free| free.stocked.stacks())
+}
+
 impl Growth {
-    /// Carves new spans: few for a program of a few threads, a magazine for one that has many.
-    fn grow(&mut self, class: SizeClass) -> Result<Chain, Refusal> {
+    /// Carves new spans, `most` at most: few for a program of a few threads, a magazine for one that has many.
+    fn grow(&mut self, class: SizeClass, most: u32) -> Result<Chain, Refusal> {
         const FEW: usize = 4;
         let slab = match self.open {
             Some(slab) if slab.uncarved() > 0 => slab,
@@ -209,7 +273,7 @@ impl Growth {
                 self.open.insert(slab)
             }
         };
-        let chain = slab.carve(self.carved.clamp(FEW, MAGAZINE as usize))?;
+        let chain = slab.carve(self.carved.clamp(FEW, most as usize))?;
         self.carved += chain.len() as usize;
         Ok(chain)
     }
@@ -221,7 +285,7 @@ pub(super) fn give_back_batch(chain: Chain, class: SizeClass) {
 }
 
 impl Free {
-    /// Takes a chain of stacks that may be warm.
+    /// Takes a chain of stacks that have been used, and may be warm.
     fn warm_chain(&mut self) -> Option<Chain> {
         self.warm.pop().or_else(|| (!self.singles.is_empty()).then(|| self.singles.take()))
     }
@@ -284,8 +348,9 @@ fn trim_class(class: SizeClass, keep: usize) -> usize {
     let free = &pool(class).free;
     // The list itself hands over between trimmers: each takes another chain.
     let surplus = free.with(|free| {
-        let warm = free.warm.stacks() + free.singles.len() as usize;
-        if warm > keep { free.warm_chain().inspect(|chain| free.keep(chain, warm - keep)) } else { None }
+        let warm = free.warm.stacks() + free.singles.len() as usize + free.stocked.stacks();
+        let chain = |free: &mut Free| free.stocked.pop().or_else(|| free.warm_chain());
+        if warm > keep { chain(free).inspect(|chain| free.keep(chain, warm - keep)) } else { None }
     });
     let Some(chain) = surplus else { return 0 };
     chill(&chain);
