@@ -10,6 +10,7 @@ use crate::mxn::sched::{Scheduler, policy};
 use crate::mxn::slots::pool::{Aged, RESERVE};
 use crate::mxn::timer::{BATCH, NEVER};
 use crate::runtime::registry;
+use crate::shim;
 use crate::sys::{children, message};
 use crate::time::{self, Moment};
 
@@ -59,11 +60,12 @@ impl Scheduler {
         }
     }
 
-    /// Has stacks made ahead, if an idle CPU can do that. Called by a thread that has just taken one.
+    /// Has stacks made ahead, if a CPU seems to be idle. Called by a thread that has just taken one.
     #[cold]
     pub(in crate::mxn) fn ask_for_stock(&self) {
-        let look = self.idle.look();
-        if !self.is_on_one_cpu() && look.sleeping + look.searching > 0 {
+        let (look, slots) = (self.idle.look(), self.pool.slots() as usize);
+        let idle = look.sleeping + look.searching > 0 || slots < shim::cpus();
+        if idle && !self.is_on_one_cpu() {
             self.reserve_state.ask_for_stock();
         }
     }
