@@ -41,7 +41,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 pub(crate) use cache::Cache;
 #[cfg(test)]
 pub(crate) use pool::stocked;
-pub(crate) use pool::{give_back, in_child, notice_surplus, notice_want, stock, take, trim, trim_to};
+pub(crate) use pool::{give_back, in_child, notice_surplus, stock, take, trim, trim_to, wants_stock};
 
 use crate::park::backend::Porch;
 use crate::park::current;

@@ -340,9 +340,6 @@ impl Spawner for Scheduler {
             Some(lwp) => lwp.stacks.take(class)?,
             None => stack::take(class)?,
         };
-        if stack::notice_want() {
-            scheduler.ask_for_stock();
-        }
         let porch = stack.porch();
         let green = prepare(stack, scheduler, || {
             let cached = lwp().and_then(|lwp| lwp.greens.take());

@@ -16,8 +16,8 @@
 //!
 //! **In stock.** Where one thread starts a crowd, most of its time goes into new stacks: the kernel makes a
 //! red zone, and clears two pages. Other CPUs may be idle meanwhile. So a take that finds no free stack notes
-//! that another thread should make some ahead ([`stock`]): as many as the take has made. A program with few
-//! threads has none in stock.
+//! that some should be made ahead: as many as it has made. LWPs without work do so ([`stock`]). A program with
+//! few threads has none in stock.
 
 use std::cell::Cell;
 use std::io;
@@ -38,9 +38,9 @@ const MAGAZINE_BYTES: usize = 64 << 20;
 pub(super) const KEEP_WARM: usize = 16 << 10;
 /// The bound on their usable bytes, if every one had been used to the end.
 const KEEP_WARM_BYTES: usize = 4 << 30;
-/// How many stacks are put in stock at once. A thread that takes some of them, or needs a change of the
-/// process's mappings, waits for so many at most.
-const STOCKED_AT_ONCE: u32 = 16;
+/// How many stacks are put in stock at once. That takes about as long as an LWP searches for work: an LWP
+/// without work makes them, and comes to a thread later by as much.
+const STOCKED_AT_ONCE: u32 = 8;
 
 /// A list of chains, linked through the headers of their first stacks. To move a chain in or out touches one
 /// stack.
@@ -121,8 +121,6 @@ static SURPLUS: AtomicBool = AtomicBool::new(false);
 
 /// The class of which stacks are to be put in stock, and one more; 0: none.
 static WANTED: AtomicU8 = AtomicU8::new(0);
-/// That has been noted since the last look.
-static WANTED_NOW: AtomicBool = AtomicBool::new(false);
 
 static POOLS: [Pool; SizeClass::COUNT] = [const { Pool::new() }; SizeClass::COUNT];
 
@@ -226,33 +224,35 @@ fn touch(chain: &Chain) {
 
 /// Notes that stacks of a class should be in stock.
 fn want(class: SizeClass) {
-    // Relaxed, both: notes. The thread that acts on them looks at the lists.
+    // Relaxed: a note. The thread that acts on it looks at the lists.
     WANTED.store(class.0 + 1, Ordering::Relaxed);
-    WANTED_NOW.store(true, Ordering::Relaxed);
 }
 
-/// Returns `true` if stacks were taken from stock, or many were made, since the last call. Then [`stock`] has
-/// something to do. One load, as a rule.
+/// Returns `true` if stacks should be put in stock, by [`stock`]. One load.
 #[inline]
-pub(crate) fn notice_want() -> bool {
-    WANTED_NOW.load(Ordering::Relaxed) && WANTED_NOW.swap(false, Ordering::Relaxed)
+pub(crate) fn wants_stock() -> bool {
+    WANTED.load(Ordering::Relaxed) != 0
 }
 
-/// Puts some new stacks in stock, if they are wanted. Returns `true` if it did, so more may be left to do. It
-/// makes system calls, and may wait for others that make stacks.
-pub(crate) fn stock() -> bool {
-    let Some(class) = WANTED.load(Ordering::Relaxed).checked_sub(1).map(SizeClass) else { return false };
+/// Puts some new stacks in stock, if they are wanted, and no other thread makes stacks at this moment. Makes
+/// system calls. Neither allocates nor waits.
+pub(crate) fn stock() {
+    let Some(class) = WANTED.load(Ordering::Relaxed).checked_sub(1).map(SizeClass) else { return };
     let pool = pool(class);
     if pool.free.with(|free| free.stocked.stacks() >= MAGAZINE as usize) {
         // If more were wanted meanwhile, they are at the next note.
         WANTED.store(0, Ordering::Relaxed);
-        return false;
+        return;
     }
-    // If the system refuses one, the thread that needs it says so.
-    let Ok(chain) = pool.growth.with(|growth| growth.grow(class, STOCKED_AT_ONCE)) else { return false };
-    touch(&chain);
-    pool.free.with(|free| free.stocked.push(chain));
-    true
+    match pool.growth.try_with(|growth| growth.grow(class, STOCKED_AT_ONCE)) {
+        Some(Ok(chain)) => {
+            touch(&chain);
+            pool.free.with(|free| free.stocked.push(chain));
+        }
+        // The thread that needs one says why it cannot have it.
+        Some(Err(_)) => WANTED.store(0, Ordering::Relaxed),
+        None => {}
+    }
 }
 
 /// Returns how many stacks of a class are in stock.

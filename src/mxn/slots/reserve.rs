@@ -29,16 +29,11 @@ use crate::time::Moment;
 /// start is tried again.
 const REFUSED: u64 = 1_000_000_000;
 
-/// The thread is to look at the reserve.
-const LOOK: u32 = 1;
-/// The thread is to put stacks in stock.
-const STOCK: u32 = 2;
-
 /// What others tell the thread, and see of it.
 #[derive(Debug, Default)]
 pub(crate) struct ReserveState {
-    /// [`LOOK`] or [`STOCK`], if the thread has something to do; else 0. It is the futex of the thread.
-    asked: AtomicU32,
+    /// The reserve needs filling. It is the futex of the thread.
+    refill: AtomicU32,
     /// How many spares are to stand by, if more than at the start.
     width: AtomicUsize,
     /// How often there was neither a spare LWP nor room for one more.
@@ -55,28 +50,19 @@ impl ReserveState {
     /// Asks for the reserve to be looked at. Any context: a store and a futex wake.
     pub(crate) fn ask(&self) {
         // Release: pairs with `take_asked`.
-        self.asked.store(LOOK, Ordering::Release);
-        futex::wake(&self.asked, 1);
-    }
-
-    /// Asks for stacks in stock. Any context: a futex wake, if the thread has nothing to do.
-    pub(crate) fn ask_for_stock(&self) {
-        // Release: pairs with `take_asked`. If it fails, the thread has yet to look, and sees to both then, or
-        // at the next request.
-        if self.asked.compare_exchange(0, STOCK, Ordering::Release, Ordering::Relaxed).is_ok() {
-            futex::wake(&self.asked, 1);
-        }
+        self.refill.store(1, Ordering::Release);
+        futex::wake(&self.refill, 1);
     }
 
     /// Returns `true` if the thread was asked to look, and takes the request.
     fn take_asked(&self) -> bool {
         // Acquire: pairs with `ask`.
-        self.asked.swap(0, Ordering::Acquire) == LOOK
+        self.refill.swap(0, Ordering::Acquire) != 0
     }
 
     /// Waits until the thread is asked, or until then.
     fn wait(&self, until: Option<Moment>) {
-        let _ = futex::wait(&self.asked, 0, until);
+        let _ = futex::wait(&self.refill, 0, until);
     }
 
     /// Returns how many spares are to stand by.
@@ -116,7 +102,7 @@ impl ReserveState {
     /// Creates loom's objects before the model's threads start.
     #[cfg(all(test, loom))]
     pub(crate) fn touch(&self) {
-        let _ = self.asked.load(Ordering::Relaxed);
+        let _ = self.refill.load(Ordering::Relaxed);
         let _ = (self.bounded.get(), self.aged.get());
     }
 }
@@ -130,20 +116,6 @@ fn is_refused(failed_at: u64, now: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Else a thread that starts many would delay what cannot wait.
-    #[test]
-    fn a_request_for_stock_takes_none_back() {
-        let state = ReserveState::default();
-        state.ask_for_stock();
-        assert!(!state.take_asked(), "there is nothing to look at");
-        state.ask();
-        state.ask_for_stock();
-        assert!(state.take_asked() && !state.take_asked());
-        state.ask_for_stock();
-        state.ask();
-        assert!(state.take_asked());
-    }
 
     #[test]
     fn a_start_that_failed_long_ago_says_nothing() {

@@ -1,5 +1,4 @@
-//! The reserve's thread: it makes spares, ends those that are not needed, and settles the number of slots. It
-//! also keeps stacks in stock, and gives the memory of surplus ones back.
+//! The reserve's thread: it makes spares, ends those that are not needed, and settles the number of slots.
 
 use std::time::Duration;
 
@@ -10,7 +9,6 @@ use crate::mxn::sched::{Scheduler, policy};
 use crate::mxn::slots::pool::{Aged, RESERVE};
 use crate::mxn::timer::{BATCH, NEVER};
 use crate::runtime::registry;
-use crate::shim;
 use crate::sys::{children, message};
 use crate::time::{self, Moment};
 
@@ -60,16 +58,6 @@ impl Scheduler {
         }
     }
 
-    /// Has stacks made ahead, if a CPU seems to be idle. Called by a thread that has just taken one.
-    #[cold]
-    pub(in crate::mxn) fn ask_for_stock(&self) {
-        let (look, slots) = (self.idle.look(), self.pool.slots() as usize);
-        let idle = look.sleeping + look.searching > 0 || slots < shim::cpus();
-        if idle && !self.is_on_one_cpu() {
-            self.reserve_state.ask_for_stock();
-        }
-    }
-
     /// Runs the thread that keeps the reserve. Returns when the runtime stops.
     pub(crate) fn keep_reserve(&'static self) {
         Self::trace_helper(&self.reserve_trace, || Reserve::new(self).run());
@@ -99,9 +87,6 @@ impl Reserve {
         let mut next: Option<Moment> = None;
         while !scheduler.life.is_stopping() {
             if !scheduler.reserve_state.take_asked() && next.is_none_or(|next| time::now() < next) {
-                if stack::stock() {
-                    continue;
-                }
                 // Meanwhile, gives back what too many ended threads have left, a little at a time.
                 let pause = stack::trim().then(|| time::now() + TRIM_PAUSE);
                 scheduler.reserve_state.wait(earlier(pause, next));
@@ -239,13 +224,10 @@ mod tests {
 
     use super::super::is_refused;
     use super::*;
-    use crate::fiber::stack::SizeClass;
     use crate::mxn::Builder;
     use crate::mxn::tests::{Model, Nap};
     use crate::mxn::timer::Entry;
-    use crate::runtime::Runtime;
     use crate::shim::atomic::Ordering;
-    use crate::sys::affinity;
 
     /// No other thread looks at an LWP with the greatest number, once it is vacant.
     #[test]
@@ -291,24 +273,6 @@ mod tests {
         });
         let (later, spares) = told.recv_timeout(Duration::from_secs(40)).expect("it asks again and again");
         assert!(later && spares == 3);
-    }
-
-    /// Without it, the thread that starts a crowd makes each stack itself.
-    #[test]
-    fn a_crowd_has_stacks_in_stock() {
-        const SIZE: usize = 24 << 10;
-        let limit = time::now() + Duration::from_secs(40);
-        let rt = Builder::default().concurrency(2).stack_size(SIZE).build().unwrap();
-        let mut crowd = Vec::new();
-        while !affinity::is_single() && stack::stocked(SizeClass::of(SIZE).unwrap()) == 0 {
-            assert!(time::now() < limit, "the reserve's thread has made none");
-            crowd.extend((0..200).map(|_| rt.spawn(crate::thread::park)));
-            std::thread::sleep(Duration::from_millis(2));
-        }
-        for thread in crowd {
-            thread.thread().unpark();
-            thread.join().unwrap();
-        }
     }
 
     /// A single failure must not waive the reserve for good.
