@@ -146,6 +146,8 @@ mod tests {
 
     /// A count of so many fetches, begun so long ago on the first LWP.
     fn count_of(fetches: u32, ago: Duration) -> Count {
+        // The clock of a machine that has just started may not go back so far yet.
+        std::thread::sleep(ago.saturating_sub(time::now() - Moment::from_nanos(0)));
         let began = Moment::from_nanos(time::now().as_nanos() - ago.as_nanos() as u64);
         Count { fetches: Cell::new(fetches), last: Cell::new(Some((OwnerHint::green(1, 0), began))) }
     }

@@ -9,6 +9,7 @@ use crate::legs::Leg;
 
 both! {
     sleep_is_never_short,
+    sleep_among_others_is_never_short,
     sleep_is_not_long,
     sleep_of_nothing_returns,
     sleep_until_meets_its_moment,
@@ -27,6 +28,30 @@ fn sleep_is_never_short<L: Leg>() {
             assert!(start.elapsed() >= time);
         }
     });
+}
+
+/// A look at the clock that ends one sleep must not end those that are almost over.
+fn sleep_among_others_is_never_short<L: Leg>() {
+    let rt = L::new();
+    let sleeps = |number: u64| {
+        let time = Duration::from_micros(2_000 + 50 * number);
+        move || {
+            for _ in 0..5 {
+                let start = Instant::now();
+                thread::sleep(time);
+                let slept = start.elapsed();
+                assert!(slept >= time, "{time:?} became {slept:?}");
+            }
+        }
+    };
+    let sleepers: Vec<_> = (0..40).map(|number| rt.spawn(sleeps(number))).collect();
+    // One that runs all the time has the clock looked at all the time.
+    rt.run(|| {
+        while !sleepers.iter().all(|sleeper| sleeper.is_finished()) {
+            thread::yield_now();
+        }
+    });
+    sleepers.into_iter().for_each(|sleeper| sleeper.join().unwrap());
 }
 
 fn sleep_is_not_long<L: Leg>() {

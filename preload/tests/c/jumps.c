@@ -15,6 +15,8 @@
 
 static __thread sigjmp_buf out;
 static volatile int jumped, asked, survived;
+/* A thread has somewhere to jump to. */
+static sem_t waits;
 static int queue, ends[2];
 
 static void on_signal(int signal)
@@ -47,6 +49,7 @@ static void *jumps(void *call)
     char *text;
 
     if (sigsetjmp(out, 1) == 0) {
+        sem_post(&waits);
         for (;;)
             (*(void (**)(void))call)();
     }
@@ -79,7 +82,6 @@ static void in_waitpid(void)
 }
 
 enum { JUMPS = 50 };
-static sem_t waits;
 
 static void *jumps_often(void *call)
 {
@@ -181,6 +183,7 @@ int main(void)
     for (n = 0; n < sizeof calls / sizeof calls[0]; n++) {
         jumped = asked = survived = 0;
         CHECK(pthread_create(&thread, NULL, jumps, (void *)&calls[n]) == 0);
+        take(&waits);
         /* It waits by then, as a rule. */
         usleep(20000);
         CHECK(pthread_kill(thread, SIGUSR1) == 0);

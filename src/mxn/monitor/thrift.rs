@@ -13,7 +13,8 @@
 //! it stays so for a second, and is tried again. Each further trial that pays doubles that time, up to eight
 //! seconds: while all slots are tried, some connections wait several times as long as others. A trial that
 //! does not pay puts the next one off, up to a minute. As soon as an LWP is not calm, all slots are back: it
-//! may compute, or wait for a thread that has no LWP.
+//! may compute, or wait for a thread that has no LWP. If that breaks off a trial in which slots have been
+//! saved, the next one is put off, too.
 //!
 //! More turns with as much of the CPUs tell nothing. While the kernel has put two LWPs on one CPU and another
 //! process on the other, one LWP does better than two. A moment later, it has them on both. So it is tried
@@ -40,6 +41,8 @@ const LONG_STAY: u64 = 8_000_000_000;
 /// times as long.
 const SHORT_PAUSE: u64 = 100_000_000;
 const LONG_PAUSE: u64 = 60_000_000_000;
+/// The same at most after trials that were broken off: it may be by chance.
+const BROKEN_PAUSE: u64 = 1_600_000_000;
 /// It is tried if each LWP has waited for CPUs for one part in this many of the time.
 const CROWDED: u64 = 10;
 
@@ -157,6 +160,8 @@ impl Thrift {
         }
         self.phase = match self.phase {
             Phase::Rest(until) if time < until || !calm => self.phase,
+            // All slots may be why the LWPs were calm. Without this, it would be tried again at once.
+            Phase::Trial(trial) if !calm && trial.spans > 0 => self.put_off(time, BROKEN_PAUSE),
             _ if !calm => {
                 self.stay = SHORT_STAY;
                 Phase::Rest(time + SHORT_PAUSE)
@@ -196,14 +201,18 @@ impl Thrift {
                 self.stay = (2 * stay).min(LONG_STAY);
                 Phase::Stay(time + stay)
             }
-            Some(false) => {
-                self.stay = SHORT_STAY;
-                let pause = self.pause;
-                self.pause = (4 * pause).min(LONG_PAUSE);
-                Phase::Rest(time + pause)
-            }
+            Some(false) => self.put_off(time, LONG_PAUSE),
             None => Phase::Rest(time + self.pause),
         }
+    }
+
+    /// Ends a trial that does not pay, or that was broken off after slots had been saved. Puts off the next
+    /// one, by `longest` at most.
+    fn put_off(&mut self, time: u64, longest: u64) -> Phase {
+        self.stay = SHORT_STAY;
+        let pause = self.pause.min(longest);
+        self.pause = self.pause.max((4 * pause).min(longest));
+        Phase::Rest(time + pause)
     }
 }
 
@@ -260,6 +269,15 @@ mod tests {
             }
             f64::from(rounds[1]) / f64::from(rounds[0] + rounds[1])
         }
+    }
+
+    /// An LWP that has more to do with fewer slots may not be calm then, or one may compute now and then.
+    #[test]
+    fn a_trial_that_is_broken_off_each_time_is_put_off() {
+        let mut machine = Machine::new([140, 155], [130, 100], 0, true);
+        let rounds = MINUTES / ROUND;
+        let saved: f64 = (0..rounds).map(|_| machine.play(ROUND, machine.saved == 0)).sum();
+        assert!((0.000_1..0.01).contains(&(saved / rounds as f64)), "{saved} of {rounds}");
     }
 
     const MINUTES: u64 = 10 * 60_000 * MS;

@@ -44,23 +44,31 @@ impl Deadlocks {
 
 /// Returns what is known about one runtime, or without one, about the whole process.
 pub(super) fn deadlocks(home: Option<usize>) -> Deadlocks {
-    let moment = Moment::find();
+    look(home, |_| ())
+}
+
+/// Does so. `after` runs after each of the looks but the last, with the number of it.
+fn look(home: Option<usize>, after: impl FnMut(u32)) -> Deadlocks {
+    let moment = Moment::find(after);
     let needs: Vec<Needs> = (0..moment.threads.len()).map(|n| moment.needs(n)).collect();
     let verdict = judge(&needs, moment.closed);
     moment.report(home, &needs, &verdict)
 }
 
 impl Moment {
-    fn find() -> Self {
+    fn find(mut after: impl FnMut(u32)) -> Self {
         let asks = current::try_current();
         let before: HashMap<_, _> =
             thread_snapshot::all().into_iter().map(|snapshot| (snapshot.id, snapshot.wait)).collect();
+        after(1);
         let held: HashSet<_> =
             lock_owners::all().into_iter().map(|(key, holder)| (key, holder.entry)).collect();
+        after(2);
         let pool_threads = thread_snapshot::pool_threads();
         let tasks = kernel_threads();
         let same_threads = thread_snapshot::pool_threads() == pool_threads;
         let mut threads = thread_snapshot::all();
+        after(3);
         // Read-write locks at which a thread was on its way in, or is. It may let others in with it.
         let mut busy = HashSet::new();
         for thread in &mut threads {
@@ -266,9 +274,97 @@ pub(in crate::thread) fn owner_of<'a>(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
     use super::*;
     use crate::park::core_pool;
+    use crate::park::tests::until;
     use crate::park::word_queues::{READERS, UPGRADER};
+    use crate::sync::Mutex;
+    use crate::{Mxn, OneToOne, Runtime, thread};
+
+    /// Waits until so many threads of a runtime are known to wait.
+    fn until_waiting(rt: &impl Runtime, count: usize) {
+        until(|| rt.deadlocks().waiting().len() == count);
+    }
+
+    /// Has two threads wait for locks of the caller. Then each gets its lock, gives it back, and takes that of
+    /// the other. They never wait for each other, but the third look and the last one alone would say so.
+    fn locks_change_hands(rt: &impl Runtime) {
+        let [one, other] = [(); 2].map(|()| Arc::new(Mutex::new(())));
+        let [gave, have] = [(); 2].map(|()| Arc::new(AtomicUsize::new(0)));
+        let may_end = Arc::new(AtomicBool::new(false));
+        let mut held = Some((one.lock(), other.lock()));
+        let start = |first: &Arc<Mutex<()>>, second: &Arc<Mutex<()>>| {
+            let (first, second) = (Arc::clone(first), Arc::clone(second));
+            let (gave, have, may_end) = (Arc::clone(&gave), Arc::clone(&have), Arc::clone(&may_end));
+            rt.spawn(move || {
+                drop(first.lock());
+                gave.fetch_add(1, Ordering::Relaxed);
+                while gave.load(Ordering::Relaxed) < 2 {
+                    thread::yield_now();
+                }
+                let _second = second.lock();
+                have.fetch_add(1, Ordering::Relaxed);
+                while !may_end.load(Ordering::Relaxed) {
+                    thread::yield_now();
+                }
+            })
+        };
+        let threads = [start(&one, &other), start(&other, &one)];
+        until_waiting(rt, 2);
+        let found = look(None, |looks| {
+            if looks == 3 {
+                held.take();
+                until(|| have.load(Ordering::Relaxed) == 2);
+            }
+        });
+        may_end.store(true, Ordering::Relaxed);
+        let ids = threads.each_ref().map(|thread| thread.thread().id());
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        let blocked = found.cycles().iter().flat_map(Cycle::threads);
+        assert_eq!(blocked.filter(|blocked| ids.contains(&blocked.id())).count(), 0, "{found}");
+    }
+
+    #[test]
+    fn locks_that_change_hands_between_the_looks_are_in_no_cycle() {
+        lock_owners::begin();
+        locks_change_hands(&Mxn::builder().concurrency(2).build().unwrap());
+        locks_change_hands(&OneToOne::new().unwrap());
+    }
+
+    /// Has a thread wait in all looks, but for another wake-up in the last ones. Such a thread may have woken
+    /// the others.
+    fn wait_ends(rt: &impl Runtime) {
+        let went_on = Arc::new(AtomicBool::new(false));
+        let goes_on = Arc::clone(&went_on);
+        let thread = rt.spawn(move || {
+            thread::park();
+            goes_on.store(true, Ordering::Relaxed);
+            thread::park();
+        });
+        let id = thread.thread().id();
+        let is_found = |found: &Deadlocks| found.waiting().iter().any(|blocked| blocked.id() == id);
+        until_waiting(rt, 1);
+        assert!(is_found(&look(None, |_| ())));
+        let found = look(None, |looks| {
+            if looks == 2 {
+                thread.thread().unpark();
+                until(|| went_on.load(Ordering::Relaxed));
+                until_waiting(rt, 1);
+            }
+        });
+        thread.thread().unpark();
+        thread.join().unwrap();
+        assert!(!is_found(&found), "{found}");
+    }
+
+    #[test]
+    fn a_thread_whose_wait_has_changed_between_the_looks_counts_as_running() {
+        wait_ends(&Mxn::builder().concurrency(1).build().unwrap());
+        wait_ends(&OneToOne::new().unwrap());
+    }
 
     #[test]
     fn a_sole_holder_is_named_before_others_and_never_the_waiter_for_its_own_share() {

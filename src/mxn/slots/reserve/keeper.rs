@@ -225,9 +225,38 @@ mod tests {
     use super::super::is_refused;
     use super::*;
     use crate::mxn::Builder;
-    use crate::mxn::tests::{Model, Nap};
+    use crate::mxn::tests::{Model, Nap, wait_until};
     use crate::mxn::timer::Entry;
-    use crate::shim::atomic::Ordering;
+    use crate::park::backend::Sleep;
+    use crate::park::current;
+    use crate::shim::atomic::{AtomicBool, AtomicU32, Ordering};
+
+    /// A sleep that is over already, and notes that its deadline was met.
+    struct Met(AtomicBool);
+
+    impl Sleep for Met {
+        fn word(&self) -> &AtomicU32 {
+            unreachable!("no thread waits on it")
+        }
+
+        fn is_asleep(&self) -> bool {
+            false
+        }
+
+        fn commit_kernel(&self) -> Option<u32> {
+            None
+        }
+
+        fn expire(&self) -> bool {
+            // Relaxed: only this is looked at.
+            self.0.store(true, Ordering::Relaxed);
+            false
+        }
+
+        fn interrupt(&self) -> bool {
+            unreachable!("no thread interrupts it")
+        }
+    }
 
     /// No other thread looks at an LWP with the greatest number, once it is vacant.
     #[test]
@@ -256,6 +285,42 @@ mod tests {
         assert!(late > soon + Duration::from_secs(1_000) && scheduler.inject.len() == BATCH - 1);
         entries.iter().for_each(|entry| vacant.timers.disarm(entry));
         assert_eq!(reserve.fire_orphaned(), None);
+    }
+
+    /// The thread must look at such deadlines when it is asked, and wake for those that come later.
+    #[test]
+    fn the_running_thread_meets_the_deadlines_of_an_lwp_that_has_ended() {
+        let builder = Builder::default().concurrency(1).max_lwps(2 + RESERVE).time_slice(None);
+        let rt = builder.lwp_age(None).build().unwrap();
+        let scheduler = &rt.scheduler;
+        let pool = &scheduler.pool;
+        // One has the slot, and there is one more than the reserve needs.
+        wait_until(|| scheduler.widen_reserve(RESERVE + 1) && pool.spares() == RESERVE + 1);
+        scheduler.narrow_reserve();
+        let ended = pool.lwp(1 + RESERVE as u32);
+        // The reserve's thread may not have seen yet that it is to be as small as at the start.
+        wait_until(|| {
+            if pool.retire(ended, ended.life.spare_since()) {
+                scheduler.kernel_threads.join(ended);
+                pool.forget_vacant();
+            }
+            !ended.life.lives() && pool.reach() == 1 + RESERVE
+        });
+
+        let met = [false; 2].map(|met| Met(met.into()));
+        let later = scheduler.clock.now() + 20_000_000;
+        let entry = |deadline, met| Entry::new(deadline, current::current(), met);
+        let entries = [entry(0, &met[0]), entry(later, &met[1])];
+        // SAFETY: they stay here until they are disarmed, and no signal preempts a kernel thread.
+        entries.iter().for_each(|entry| unsafe { ended.timers.arm(entry) });
+        scheduler.reserve_state.ask();
+        let limit = time::now() + Duration::from_secs(40);
+        let is_met = |met: &Met| met.0.load(Ordering::Relaxed);
+        while !met.iter().all(is_met) && time::now() < limit {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        entries.iter().for_each(|entry| ended.timers.disarm(entry));
+        assert_eq!(met.each_ref().map(is_met), [true; 2]);
     }
 
     /// A thread that ends spares at once must not ask about one forever that may not end.

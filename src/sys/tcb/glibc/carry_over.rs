@@ -150,6 +150,30 @@ mod tests {
         assert!(estates.take().unwrap().library.is_none(), "none is left");
     }
 
+    /// New blocks take ids without a lock, and what is left under one that they pass by.
+    #[test]
+    fn blocks_that_are_made_at_once_have_different_ids() {
+        const THREADS: usize = 4;
+        const ROUNDS: usize = 5_000;
+        let all = TIDS.end - TIDS.start;
+        let estates = Estates::new();
+        let first = estates.take().unwrap().tid;
+        let in_use: Vec<_> = (0..=THREADS * ROUNDS).map(|_| AtomicBool::new(false)).collect();
+        let make_blocks = || {
+            for round in 0..ROUNDS {
+                let estate = estates.take().unwrap();
+                let place = &in_use[((estate.tid + (all - first)) % all) as usize];
+                assert!(!place.swap(true, Ordering::Relaxed), "two blocks have the id {}", estate.tid);
+                // Some blocks stay.
+                if round % 3 != 0 {
+                    place.store(false, Ordering::Relaxed);
+                    estates.leave(estate);
+                }
+            }
+        };
+        std::thread::scope(|s| (0..THREADS).for_each(|_| _ = s.spawn(make_blocks)));
+    }
+
     #[test]
     fn processes_begin_apart_and_all_ids_are_given_out_once() {
         let all = TIDS.end - TIDS.start;
