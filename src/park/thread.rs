@@ -189,7 +189,7 @@ impl ThreadCore {
         self.interrupt.reset();
         self.priority.begin(Priority::Normal);
         self.specific.begin();
-        self.robust.reset();
+        debug_assert_eq!(self.robust.count(), 0, "the last life held robust locks to its end");
         self.fixed.with_mut(|fixed| {
             // SAFETY: the caller has the core to itself.
             unsafe { *fixed = Fixed { backend, spawner, process: Generation::now() } };
