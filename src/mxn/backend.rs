@@ -364,10 +364,7 @@ impl Spawner for Scheduler {
         };
         // One reference, which the thread shares with its handle.
         // SAFETY: the thread is free, and the caller owns it.
-        unsafe { green.core.begin(1, id, scheduler, Some(scheduler), options.name.take()) };
-        if options.priority != Priority::Normal {
-            green.core.priority.begin(options.priority);
-        }
+        unsafe { green.core.begin(1, id, scheduler, Some(scheduler), options.name.take(), options.priority) };
         if HAS_MASKS {
             green.set_mask(self.first_mask(options.mask));
         }

@@ -300,7 +300,7 @@ fn a_visit(may_stop: fn(&'static Scheduler) -> bool) {
         let memory = Arc::new(Memory(UnsafeCell::new(())));
         let (scheduler, lwp, green) = (model.scheduler, model.lwp(0), model.green(0));
         // SAFETY: no other thread sees it yet.
-        unsafe { green.core.begin(1, NO_ID, scheduler, None, None) };
+        unsafe { green.core.begin(1, NO_ID, scheduler, None, None, Priority::Normal) };
         scheduler.life.count_spawn();
         scheduler.life.close();
         let visitor = spawn_with(Arc::clone(&memory), move |memory| {

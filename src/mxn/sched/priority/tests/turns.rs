@@ -340,7 +340,7 @@ fn a_visit_is_counted_until_it_ends() {
     let model = Model::new(1, 0, 1);
     let (scheduler, thread) = (model.scheduler, model.green(0).thread());
     // SAFETY: no other thread sees it.
-    unsafe { thread.core().begin(1, NO_ID, scheduler, None, None) };
+    unsafe { thread.core().begin(1, NO_ID, scheduler, None, None, Normal) };
     let visited = || scheduler.life.has_visitors();
     let visit = Visit::of(thread).expect("a living thread");
     assert!(std::ptr::eq(visit.scheduler(), scheduler));
