@@ -300,7 +300,7 @@ impl Scheduler {
             lwp.look_first.set(if oldest { First::Oldest } else { First::Injected });
         } else {
             lwp.look_first.set(First::Injected);
-            self.count_share(lwp);
+            self.count_share(lwp, now);
         }
         self.queue_preempted(me);
         // This LWP is about to look there, but a thread that has waited longer may be first.

@@ -288,10 +288,9 @@ impl Scheduler {
         while !self.levels.push(green) && !self.preempted.push_if(green.ptr(), noted) {}
     }
 
-    /// Adds the time since the last dispatch to the thread that this LWP runs.
+    /// Adds the time from the last dispatch to `now` to the thread that this LWP runs.
     #[cold]
-    pub(super) fn count_share(&self, lwp: &'static Lwp) {
-        let now = self.clock.now();
+    pub(super) fn count_share(&self, lwp: &'static Lwp, now: u64) {
         let since = lwp.counted.replace(now).max(self.shares.counted_since());
         let Some(running) = lwp.running() else { return };
         let more = now.saturating_sub(since);
@@ -309,7 +308,7 @@ impl Scheduler {
     #[inline]
     fn count_if_told(&self, lwp: &'static Lwp) {
         if lwp.flags.counts() {
-            self.count_share(lwp);
+            self.count_share(lwp, self.clock.now());
         }
     }
 
