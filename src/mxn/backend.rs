@@ -370,7 +370,7 @@ impl Spawner for Scheduler {
         }
         green.set_ran(self.shares.fair());
         green.set_slice(options.time_slice.unwrap_or(self.slice));
-        scheduler.ready_new(green);
+        scheduler.ready_new(me, green);
         Ok(green.thread())
     }
 }
