@@ -165,11 +165,18 @@ impl Scheduler {
         self.one_cpu.store(it_is, Ordering::Relaxed);
     }
 
+    /// Does what others have asked of this LWP before it takes a thread. Returns `true` if it is to look.
+    fn do_what_is_asked(&'static self, lwp: &'static Lwp) -> bool {
+        let asked = lwp.flags.take();
+        if asked.sift {
+            self.sift_own(lwp);
+        }
+        asked.look
+    }
+
     /// Takes a thread for the dispatcher, if that needs no search.
     fn pick(&'static self, lwp: &'static Lwp) -> Option<&'static Green> {
-        // Acquire: a thread that wants this LWP to look has stored the reason before.
-        let now = lwp.flags.take_look();
-        self.sift_if_told(lwp);
+        let now = self.do_what_is_asked(lwp);
         let first = lwp.look_first.take();
         let preempted = match first {
             First::Preempted => self.pop_preempted(),

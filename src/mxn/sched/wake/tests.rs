@@ -413,7 +413,7 @@ fn the_lwp_of_a_pinned_thread_is_woken_or_lent_a_slot_or_asked_to_look() {
         scheduler.ready_at_home(green);
         assert_eq!(lwp.pinned.has_high(), level == High);
         assert_eq!(lwp.pinned.pop(Low), Some(green.ptr()));
-        lwp.flags.take_look()
+        lwp.flags.take().look
     };
     assert!(!ready(busy, Normal) && ready(busy, High));
     lay(scheduler, idle);
