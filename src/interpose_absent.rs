@@ -15,7 +15,7 @@ pub(crate) mod cancel {
     }
 
     #[inline]
-    pub(crate) fn due_at<T>(_is_library: bool, _is_own: bool) -> Option<(T, bool)> {
+    pub(crate) fn due_at<T>(_: impl FnOnce() -> bool, _: impl FnOnce() -> bool) -> Option<(T, bool)> {
         None
     }
 

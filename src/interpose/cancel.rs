@@ -436,8 +436,11 @@ fn set(flag: u32, on: bool) -> Option<bool> {
 /// Returns the thread that a handler of a signal has interrupted, if that is green, is to end, and may be
 /// ended there; for the arguments, see [`Cancel::is_due_at`]. Also returns `true` if that is in a call of the
 /// C library, which may have changed the signal mask for a while. Async-signal-safe.
-pub(crate) fn due_at(is_library: bool, is_own: bool) -> Option<(ThreadRef, bool)> {
-    let own = own_in_handler().filter(|own| !own.is_kernel && own.is_due_at(is_library, is_own))?;
+pub(crate) fn due_at(
+    is_library: impl FnOnce() -> bool,
+    is_own: impl FnOnce() -> bool,
+) -> Option<(ThreadRef, bool)> {
+    let own = own_in_handler().filter(|own| !own.is_kernel && own.is_due_at(is_library(), is_own()))?;
     let running = own.running.get()?;
     // SAFETY: the thread that the handler has interrupted.
     let is_allowed = unsafe { running.count.is_zero() };

@@ -322,7 +322,9 @@ impl Spawner for Scheduler {
         if self.life.is_interrupting() {
             return Err(io::Error::other("the runtime is shutting down: it starts no more threads"));
         }
-        if !self.life.is_here() {
+        let me = scheduler.here().map(|(me, _)| me);
+        // In the child of a fork, the thread that forked is no green thread any more.
+        if me.is_none() && !self.life.is_here() {
             return Err(fork::refusal());
         }
         if options.bound || options.cpus.is_some() {
@@ -332,7 +334,6 @@ impl Spawner for Scheduler {
             None => self.stack_class,
             Some(size) => SizeClass::of(size)?,
         };
-        let me = scheduler.here().map(|(me, _)| me);
         // Looked up again after each step that may allocate. The allocator may have locks of this crate. A
         // thread that waits for one may go on on another LWP.
         let lwp = || me.map(Green::lwp);
@@ -363,16 +364,13 @@ impl Spawner for Scheduler {
         };
         // One reference, which the thread shares with its handle.
         // SAFETY: the thread is free, and the caller owns it.
-        unsafe { green.core.begin(1, id, scheduler, Some(scheduler), options.name.take()) };
-        if options.priority != Priority::Normal {
-            green.core.priority.begin(options.priority);
-        }
+        unsafe { green.core.begin(1, id, scheduler, Some(scheduler), options.name.take(), options.priority) };
         if HAS_MASKS {
             green.set_mask(self.first_mask(options.mask));
         }
         green.set_ran(self.shares.fair());
         green.set_slice(options.time_slice.unwrap_or(self.slice));
-        scheduler.ready_new(green);
+        scheduler.ready_new(me, green);
         Ok(green.thread())
     }
 }

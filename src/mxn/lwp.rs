@@ -87,8 +87,6 @@ pub(crate) struct Lwp {
     pub(crate) shared_out: Cell<u64>,
     /// The signals that it blocks: a thread that has others blocked may be in a handler.
     pub(crate) mask: LwpMask,
-    /// A thread's priority has changed: filter the own queues at the next dispatch (`sched::priority`).
-    sift: AtomicBool,
     /// Its dispatches of high threads on end.
     pub(crate) high_run: Cell<HighRun>,
     /// How many dispatches took what is next in turn, not what is nearest.
@@ -340,7 +338,6 @@ impl Lwp {
             counted: Cell::new(0),
             shared_out: Cell::new(0),
             mask: LwpMask::new(),
-            sift: AtomicBool::new(false),
             high_run: Cell::default(),
             turns: Cell::new(0),
             stacks: stack::Cache::new(),
@@ -399,20 +396,6 @@ impl Lwp {
         })
     }
 
-    /// Asks the dispatcher to filter its own queues.
-    pub(crate) fn ask_to_sift(&self) {
-        // Release: pairs with `take_sift`; see the proof in `sched::priority`.
-        self.sift.store(true, Ordering::Release);
-    }
-
-    /// Returns `true` if the dispatcher has been asked to filter its queues, and takes the request. Owner
-    /// only.
-    #[inline]
-    pub(crate) fn take_sift(&self) -> bool {
-        // Relaxed: the swap tells. Acquire: pairs with `ask_to_sift`.
-        self.sift.load(Ordering::Relaxed) && self.sift.swap(false, Ordering::Acquire)
-    }
-
     /// Notes that another LWP has stolen from this one.
     pub(crate) fn was_robbed(&self, now: u64) {
         // Relaxed: a hint.
@@ -462,10 +445,6 @@ impl Lwp {
 /// What tests look at and the runtime only takes.
 #[cfg(test)]
 impl Lwp {
-    pub(crate) fn is_to_sift(&self) -> bool {
-        self.sift.load(Ordering::Relaxed)
-    }
-
     pub(crate) fn robbed_at(&self) -> u64 {
         self.robbed_at.load(Ordering::Relaxed)
     }

@@ -105,8 +105,8 @@ fn end(at: &mut Interrupted<'_>) {
 /// no thread-local by its name.
 fn ends(at: &mut Interrupted<'_>) -> bool {
     // What this crate calls is in the library, but for system calls of the program's own.
-    let is_own = at.in_own_library() || at.in_library() && !at.is_by_call();
-    let Some((me, is_in_call)) = cancel::due_at(at.in_library(), is_own) else { return false };
+    let is_own = || at.in_own_library() || at.in_library() && !at.is_by_call();
+    let Some((me, is_in_call)) = cancel::due_at(|| at.in_library(), is_own) else { return false };
     // SAFETY: such threads are green.
     let green = unsafe { Green::of(me) };
     let takes_call = match stack_of(green, at, UNWINDING) {
@@ -300,7 +300,7 @@ impl Scheduler {
             lwp.look_first.set(if oldest { First::Oldest } else { First::Injected });
         } else {
             lwp.look_first.set(First::Injected);
-            self.count_share(lwp);
+            self.count_share(lwp, now);
         }
         self.queue_preempted(me);
         // This LWP is about to look there, but a thread that has waited longer may be first.

@@ -165,11 +165,18 @@ impl Scheduler {
         self.one_cpu.store(it_is, Ordering::Relaxed);
     }
 
+    /// Does what others have asked of this LWP before it takes a thread. Returns `true` if it is to look.
+    fn do_what_is_asked(&'static self, lwp: &'static Lwp) -> bool {
+        let asked = lwp.flags.take();
+        if asked.sift {
+            self.sift_own(lwp);
+        }
+        asked.look
+    }
+
     /// Takes a thread for the dispatcher, if that needs no search.
     fn pick(&'static self, lwp: &'static Lwp) -> Option<&'static Green> {
-        // Acquire: a thread that wants this LWP to look has stored the reason before.
-        let now = lwp.flags.take_look();
-        self.sift_if_told(lwp);
+        let now = self.do_what_is_asked(lwp);
         let first = lwp.look_first.take();
         let preempted = match first {
             First::Preempted => self.pop_preempted(),
@@ -288,10 +295,9 @@ impl Scheduler {
         while !self.levels.push(green) && !self.preempted.push_if(green.ptr(), noted) {}
     }
 
-    /// Adds the time since the last dispatch to the thread that this LWP runs.
+    /// Adds the time from the last dispatch to `now` to the thread that this LWP runs.
     #[cold]
-    pub(super) fn count_share(&self, lwp: &'static Lwp) {
-        let now = self.clock.now();
+    pub(super) fn count_share(&self, lwp: &'static Lwp, now: u64) {
         let since = lwp.counted.replace(now).max(self.shares.counted_since());
         let Some(running) = lwp.running() else { return };
         let more = now.saturating_sub(since);
@@ -309,7 +315,7 @@ impl Scheduler {
     #[inline]
     fn count_if_told(&self, lwp: &'static Lwp) {
         if lwp.flags.counts() {
-            self.count_share(lwp);
+            self.count_share(lwp, self.clock.now());
         }
     }
 

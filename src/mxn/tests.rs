@@ -205,7 +205,7 @@ impl Lwp {
         let _ = (self.robbed_at(), self.sleep.is_awake());
         let _ = (self.life.lives(), self.life.is_awaited(), self.searches());
         let _ = (self.life.tid(), self.life.spare_since());
-        let _ = (self.is_to_sift(), self.running());
+        let _ = self.running();
         let counters = &self.counters;
         for counter in [&counters.spawned, &counters.ended, &counters.steals, &counters.wakes] {
             let _ = counter.get();

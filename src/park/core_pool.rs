@@ -18,6 +18,7 @@ use super::debugger::{Fact, Facts};
 use super::kernel_park::KERNEL_PARK;
 use super::observed;
 use super::owner::OwnerHint;
+use super::priority::Priority;
 use super::queue_lock::{QueueLock, Rank};
 use super::reaper::join_state::JoinState;
 use super::spin::FULL_LOOKS;
@@ -105,7 +106,7 @@ fn begin(
     // reference.
     thread.core.owner_hint.set(OwnerHint::OF_KERNEL_THREAD);
     // SAFETY: fresh, or out of the free list, so nothing else has it.
-    unsafe { thread.core.begin(refs, NO_ID, &KERNEL_PARK, spawner, name) };
+    unsafe { thread.core.begin(refs, NO_ID, &KERNEL_PARK, spawner, name, Priority::Normal) };
     ThreadRef::new(&thread.core)
 }
 

@@ -180,6 +180,7 @@ impl ThreadCore {
         backend: &'static dyn Backend,
         spawner: Option<&'static dyn Spawner>,
         name: Option<Box<str>>,
+        priority: Priority,
     ) {
         self.permit.reset();
         // Relaxed: the code that passes the first reference on publishes the core.
@@ -187,9 +188,9 @@ impl ThreadCore {
         self.wait_state.begin(spawner.map_or(0, |spawner| std::ptr::from_ref(spawner).addr()));
         self.id.store(id, Ordering::Relaxed);
         self.interrupt.reset();
-        self.priority.begin(Priority::Normal);
+        self.priority.begin(priority);
         self.specific.begin();
-        self.robust.reset();
+        debug_assert_eq!(self.robust.count(), 0, "the last life held robust locks to its end");
         self.fixed.with_mut(|fixed| {
             // SAFETY: the caller has the core to itself.
             unsafe { *fixed = Fixed { backend, spawner, process: Generation::now() } };

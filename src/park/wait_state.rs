@@ -203,6 +203,7 @@ mod tests {
     use crate::park::backend::{SpawnOptions, Spawner, TaskRef};
     use crate::park::core_pool;
     use crate::park::kernel_park::KERNEL_PARK;
+    use crate::park::priority::Priority;
     use crate::park::tests::heap::allocates_without_locks;
     use crate::park::thread::NO_ID;
 
@@ -216,8 +217,10 @@ mod tests {
         assert_eq!((snapshot.id, snapshot.name.as_deref(), more), (thread.id(), Some("one"), 7));
         assert!(thread.snapshot_with(8, |_| ()).is_none());
         // Another thread gets the core meanwhile.
-        // SAFETY: this test has the core to itself.
-        let begin = |_: Option<&_>| unsafe { thread.core().begin(1, NO_ID, &KERNEL_PARK, None, None) };
+        let begin = |_: Option<&_>| {
+            // SAFETY: this test has the core to itself.
+            unsafe { thread.core().begin(1, NO_ID, &KERNEL_PARK, None, None, Priority::Normal) };
+        };
         assert!(thread.snapshot_with(0, begin).is_none());
         assert!(thread.snapshot().is_some());
         assert!(thread.snapshot_with(0, |_| _ = thread.finish()).is_none(), "it has ended meanwhile");
@@ -241,8 +244,9 @@ mod tests {
             });
             for id in u64::MAX - LIVES..u64::MAX {
                 let _ = thread.finish();
+                let name = Some(id.to_string().into());
                 // SAFETY: this test has the core to itself.
-                unsafe { thread.core().begin(1, id, &KERNEL_PARK, None, Some(id.to_string().into())) };
+                unsafe { thread.core().begin(1, id, &KERNEL_PARK, None, name, Priority::Normal) };
             }
             over.store(true, Ordering::Relaxed);
         });

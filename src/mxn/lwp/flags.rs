@@ -9,6 +9,7 @@ use crate::shim::atomic::{AtomicU8, Ordering};
 /// | bit | meaning | set by | cleared by |
 /// |---|---|---|---|
 /// | `LOOK` | look: a timer is overdue, or threads wait elsewhere, or long | any thread | dispatcher, once |
+/// | `SIFT` | filter the own queues: a priority has changed (`sched::priority`) | any thread | the same |
 /// | `COUNT` | add to the shares of threads that leave (`sched::fair_share`) | the monitor | the monitor |
 /// | `TRACE` | count times and record events of threads (`sched::traced`) | any thread | any thread |
 #[derive(Debug)]
@@ -17,6 +18,15 @@ pub(crate) struct Flags(AtomicU8);
 const LOOK: u8 = 1;
 const COUNT: u8 = 2;
 const TRACE: u8 = 4;
+const SIFT: u8 = 8;
+
+/// What a dispatcher is asked to do once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(crate) struct Asked {
+    pub(crate) look: bool,
+    pub(crate) sift: bool,
+}
 
 impl Flags {
     pub(crate) fn new() -> Self {
@@ -31,14 +41,21 @@ impl Flags {
     }
 
     pub(crate) fn look(&self) {
-        // Release: pairs with `take_look`, which then finds what to look for.
+        // Release: pairs with `take`: the dispatcher then finds what to look for.
         self.0.fetch_or(LOOK, Ordering::Release);
     }
 
-    #[must_use]
-    pub(crate) fn take_look(&self) -> bool {
-        // Acquire: pairs with `look`.
-        self.0.fetch_and(!LOOK, Ordering::Acquire) & LOOK != 0
+    /// Asks the dispatcher to filter its own queues, and then to look.
+    pub(crate) fn sift(&self) {
+        // Release: pairs with `take`; see the proof in `sched::priority`.
+        self.0.fetch_or(LOOK | SIFT, Ordering::Release);
+    }
+
+    /// Takes what is asked once. Owner only.
+    pub(crate) fn take(&self) -> Asked {
+        // Acquire: pairs with `look` and `sift`.
+        let asked = self.0.fetch_and(!(LOOK | SIFT), Ordering::Acquire);
+        Asked { look: asked & LOOK != 0, sift: asked & SIFT != 0 }
     }
 
     /// Returns `true` if the dispatcher has anything to note when a thread begins or stops to run.

@@ -29,7 +29,7 @@
 //! 1. The byte in its core is stored.
 //! 2. The shared queues are locked one after the other. If the thread is found, it moves to the queue of its
 //!    priority. A push to a shared queue reads the priority *under the lock*.
-//! 3. If it is not found, every LWP gets the flag `sift`. At its next dispatch, it filters its next-slot and
+//! 3. If it is not found, every LWP gets the flag `SIFT`. At its next dispatch, it filters its next-slot and
 //!    ring (256 threads at most).
 //! 4. If it was raised, next-slots and rings are searched at once, since an LWP may not dispatch for long.
 //!    The threads before it in its ring are claimed with it, and go to the shared queues.

@@ -235,12 +235,12 @@ impl Scheduler {
 
     /// Makes a new thread runnable, where its spawner could not do so at once.
     #[cold]
-    pub(super) fn ready_new_out_of_line(&'static self, green: &'static Green) {
+    pub(super) fn ready_new_out_of_line(&'static self, me: Option<&'static Green>, green: &'static Green) {
         if observed::is_traced() {
             traced::about_to_spawn();
             traced::spawned(green.thread());
         }
-        match self.here() {
+        match me.map(|me| (me, me.lwp())) {
             Some((me, lwp)) if lwp.slot.is_held() && !self.placement.moves_always() => {
                 self.ready_new_on(me, lwp, green);
             }

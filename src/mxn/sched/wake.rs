@@ -104,12 +104,12 @@ impl Scheduler {
         }
     }
 
-    /// Makes a new thread runnable. The caller owns it.
+    /// Makes a new thread runnable. The caller owns it. `me`: the calling thread, if it is this runtime's.
     #[inline]
-    pub(crate) fn ready_new(&'static self, green: &'static Green) {
-        match self.here() {
+    pub(crate) fn ready_new(&'static self, me: Option<&'static Green>, green: &'static Green) {
+        match me.map(|me| (me, me.lwp())) {
             Some((me, lwp)) if lwp.slot.is_held() && self.wakes_here() => self.ready_new_on(me, lwp, green),
-            _ => self.ready_new_out_of_line(green),
+            _ => self.ready_new_out_of_line(me, green),
         }
     }
 

@@ -43,16 +43,10 @@ impl Held {
         }
     }
 
-    /// Relaxed, here and below: only the thread itself uses it, and the core is published after `begin`. No
-    /// life ends with a pending entry.
+    /// Returns how many robust locks the thread holds. No life ends with one, or with a pending entry.
     #[inline]
-    pub(in crate::park) fn reset(&self) {
-        self.count.store(0, Ordering::Relaxed);
-    }
-
-    /// Returns how many robust locks the thread holds.
-    #[inline]
-    pub(super) fn count(&self) -> u64 {
+    pub(in crate::park) fn count(&self) -> u64 {
+        // Relaxed, here and below: only the thread itself uses it.
         self.count.load(Ordering::Relaxed)
     }
 

@@ -19,6 +19,7 @@ use crate::park::core_pool;
 use crate::park::current::set_current;
 use crate::park::mutex_handoff::{self, HeldMutex};
 use crate::park::permit;
+use crate::park::priority::Priority;
 use crate::park::reason::WaitReason;
 use crate::park::thread::{NO_ID, ThreadCore, ThreadRef};
 use crate::park::wait_queue;
@@ -268,7 +269,7 @@ impl Green {
         }));
         let green = Arc::new(Self { core: ThreadCore::new(scheduler, &Once), scheduler });
         // SAFETY: it is new.
-        unsafe { green.core.begin(1, NO_ID, scheduler, None, None) };
+        unsafe { green.core.begin(1, NO_ID, scheduler, None, None, Priority::Normal) };
         touch(green.thread());
         // The word must exist before the threads do.
         assert!(!green.core.handoff.wants(1));

@@ -39,6 +39,8 @@ pub(crate) struct Library {
     shape: Shape,
     modules: Modules,
     estates: Estates,
+    /// How far above a block's thread register its note is.
+    note_offset: usize,
 }
 
 impl std::fmt::Debug for Library {
@@ -76,7 +78,8 @@ impl Library {
         let functions = Functions::bind()?;
         let shape = Shape::find(&functions)?;
         let modules = Modules::find(&functions, &shape)?;
-        Ok(Self { functions, shape, modules, estates: Estates::new() })
+        let note_offset = layout::note_offset(&shape.sizes);
+        Ok(Self { functions, shape, modules, estates: Estates::new(), note_offset })
     }
 
     /// Makes `setuid` and its kin work while kernel threads stand on blocks. To be called before the first
@@ -113,7 +116,7 @@ impl Library {
             self.estates.leave(Estate { tid, library });
             return Err(io::ErrorKind::OutOfMemory.into());
         }
-        let note = layout::note(tp, sizes);
+        let note = self.note(tp);
         // SAFETY: the note lies within the slot.
         unsafe { note.write(Note { signature, tid, way_out: WayOut::default() }) };
         if let Some(library) = library {
@@ -180,6 +183,12 @@ impl Library {
         }
     }
 
+    /// Returns the note of block `tp`.
+    #[inline]
+    fn note(&self, tp: usize) -> *mut Note {
+        at(tp + self.note_offset)
+    }
+
     /// Makes a thread joinable, as it was before it detached itself.
     ///
     /// # Safety
@@ -202,7 +211,7 @@ impl Library {
     #[inline(always)]
     pub(crate) unsafe fn renew(&self, tp: usize) -> io::Result<Renewed> {
         // SAFETY: `create` wrote it.
-        let signature = unsafe { (*layout::note(tp, &self.shape.sizes)).signature };
+        let signature = unsafe { (*self.note(tp)).signature };
         // SAFETY: the caller alone uses the block. The note's signature is from before its thread-locals were
         // made.
         if unsafe { self.modules.reset(tp, signature, &self.shape) } {
@@ -229,7 +238,7 @@ impl Library {
         // SAFETY: the block's thread-locals, which are not in use at this time. The loader and the copy below
         // write their first values.
         unsafe { ptr::write_bytes(at::<u8>(statics.start), 0, statics.len()) };
-        let note = layout::note(tp, &self.shape.sizes);
+        let note = self.note(tp);
         // SAFETY: `create` wrote it, and the caller alone uses the block.
         let note = unsafe { &mut *note };
         note.signature = self.modules.signature();
@@ -397,7 +406,7 @@ impl Library {
         // SAFETY: no thread runs on it. The block itself is not the loader's.
         unsafe { (self.functions.deallocate)(at(tp), false) };
         // SAFETY: `create` wrote the note.
-        let tid = unsafe { (*layout::note(tp, &self.shape.sizes)).tid };
+        let tid = unsafe { (*self.note(tp)).tid };
         self.estates.leave(Estate { tid, library: Some(library) });
     }
 }

@@ -41,7 +41,7 @@ fn raise_without_flags(scheduler: &'static Scheduler, green: &'static Green) {
 /// Sets the flags before the byte.
 fn raise_afterwards(scheduler: &'static Scheduler, green: &'static Green) {
     for lwp in scheduler.pool.lwps() {
-        lwp.ask_to_sift();
+        lwp.flags.sift();
     }
     raise_without_flags(scheduler, green);
 }
@@ -49,7 +49,7 @@ fn raise_afterwards(scheduler: &'static Scheduler, green: &'static Green) {
 /// Checks, after each LWP has dispatched once more, that `green` is in the high queue, unless it was taken.
 fn check(scheduler: &'static Scheduler, green: &'static Green, took: Option<NonNull<Green>>) {
     for lwp in scheduler.pool.lwps() {
-        scheduler.sift_if_told(lwp);
+        scheduler.do_what_is_asked(lwp);
     }
     if took != Some(green.ptr()) {
         assert_eq!(scheduler.levels.take_high(), Some(green.ptr()), "left where it was");
@@ -63,7 +63,7 @@ fn a_ring(raise: Raise) {
         let model = Model::new(1, 0, 2);
         let (scheduler, lwp, first, green) = (model.scheduler, model.lwp(0), model.green(0), model.green(1));
         let raiser = loom::thread::spawn(move || raise(scheduler, green));
-        scheduler.sift_if_told(lwp);
+        scheduler.do_what_is_asked(lwp);
         scheduler.queue_behind(lwp, first);
         scheduler.queue_behind(lwp, green);
         raiser.join().unwrap();
@@ -95,7 +95,7 @@ fn a_thread_is_raised_on_its_way_to_a_next_slot() {
         let model = Model::new(1, 0, 2);
         let (scheduler, lwp, me, green) = (model.scheduler, model.lwp(0), model.green(0), model.green(1));
         let raiser = loom::thread::spawn(move || raise(scheduler, green));
-        scheduler.sift_if_told(lwp);
+        scheduler.do_what_is_asked(lwp);
         if green.core.priority.is_normal() {
             scheduler.ready_here(me, lwp, green);
         } else {
@@ -171,7 +171,7 @@ fn a_thief(steal: fn(&'static Scheduler, &'static Lwp, &'static Lwp) -> Option<N
             victim.queue.ring.push(model.green(n).ptr()).unwrap();
         }
         let raiser = loom::thread::spawn(move || raise(scheduler, green));
-        scheduler.sift_if_told(thief);
+        scheduler.do_what_is_asked(thief);
         let took = steal(scheduler, thief, victim);
         raiser.join().unwrap();
         check(scheduler, green, took);
@@ -300,7 +300,7 @@ fn a_visit(may_stop: fn(&'static Scheduler) -> bool) {
         let memory = Arc::new(Memory(UnsafeCell::new(())));
         let (scheduler, lwp, green) = (model.scheduler, model.lwp(0), model.green(0));
         // SAFETY: no other thread sees it yet.
-        unsafe { green.core.begin(1, NO_ID, scheduler, None, None) };
+        unsafe { green.core.begin(1, NO_ID, scheduler, None, None, Priority::Normal) };
         scheduler.life.count_spawn();
         scheduler.life.close();
         let visitor = spawn_with(Arc::clone(&memory), move |memory| {

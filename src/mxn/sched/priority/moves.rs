@@ -114,8 +114,7 @@ impl Scheduler {
             return self.ready_by_level(green);
         }
         for lwp in self.pool.lwps() {
-            lwp.ask_to_sift();
-            lwp.flags.look();
+            lwp.flags.sift();
         }
         if green.core.priority.get() > Priority::Normal
             && self.pool.lwps().any(|lwp| self.pull_out(lwp, green))
@@ -129,17 +128,16 @@ impl Scheduler {
         lwp.queue.remove(green.ptr(), |before| self.queue_shared(deref(before)))
     }
 
-    /// Filters the queues of the LWP at a dispatch, if it was told to. Owner only.
-    #[inline]
-    pub(in crate::mxn::sched) fn sift_if_told(&'static self, lwp: &Lwp) {
-        if lwp.take_sift() && self.sift(lwp) {
+    /// Filters the queues of the LWP at a dispatch. Owner only.
+    #[cold]
+    pub(in crate::mxn::sched) fn sift_own(&'static self, lwp: &Lwp) {
+        if self.sift(lwp) {
             self.wake_searcher();
         }
     }
 
     /// Moves the threads in the next-slot and ring that are not normal to their queues. Returns `true` if
     /// there were any. Owner only.
-    #[cold]
     fn sift(&self, lwp: &Lwp) -> bool {
         let mut moved = false;
         if let Some(next) = lwp.queue.next.take() {

@@ -79,7 +79,8 @@ const OPERATIONS: &[Operation] = &[
         all_sleep(model);
         let (scheduler, lwp) = (model.scheduler, model.lwp(0));
         lwp.skip.set(9);
-        lines(scheduler, || run_on(lwp, model.green(0), || scheduler.ready_new(model.green(1))))
+        let me = model.green(0);
+        lines(scheduler, || run_on(lwp, me, || scheduler.ready_new(Some(me), model.green(1))))
     }),
     ("wake a thread, and an LWP for it", |model| {
         all_sleep(model);

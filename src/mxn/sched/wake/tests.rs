@@ -108,6 +108,10 @@ fn ready_behind(scheduler: &'static Scheduler, green: &'static Green) {
     assert_eq!(scheduler.ready_behind(green, || None), 0);
 }
 
+fn ready_new(scheduler: &'static Scheduler, green: &'static Green) {
+    scheduler.ready_new(scheduler.here().map(|(me, _)| me), green);
+}
+
 const WAYS: [Way; 2] = [Scheduler::ready, ready_behind];
 
 #[test]
@@ -115,16 +119,12 @@ fn a_woken_thread_goes_to_the_next_slot_and_wakes_no_lwp() {
     for way in WAYS {
         assert_eq!(goes_to(way, |_| (), false, |_, _| ()), (At::Next, false));
     }
-    assert_eq!(
-        goes_to(Scheduler::ready_new, |_| (), true, |_, _| ()),
-        (At::Next, false),
-        "nor does a new one"
-    );
+    assert_eq!(goes_to(ready_new, |_| (), true, |_, _| ()), (At::Next, false), "nor does a new one");
 }
 
 #[test]
 fn a_woken_thread_goes_where_all_look_if_its_waker_has_no_slot_or_threads_migrate() {
-    for way in [WAYS[0], WAYS[1], Scheduler::ready_new] {
+    for way in [WAYS[0], WAYS[1], ready_new] {
         assert_eq!(
             goes_to(way, |_| (), false, |model, _| loses_its_slot(model.lwp(0))),
             (At::Injected, true)
@@ -146,7 +146,7 @@ fn a_pinned_thread_goes_back_to_its_lwp() {
 
 #[test]
 fn a_thread_of_another_priority_goes_where_all_look() {
-    for way in [WAYS[0], WAYS[1], Scheduler::ready_new] {
+    for way in [WAYS[0], WAYS[1], ready_new] {
         assert_eq!(goes_to(way, |_| (), false, |_, green| set(green, High)), (At::Level, true));
         assert_eq!(goes_to(way, |_| (), false, |_, green| set(green, Low)), (At::Level, true));
     }
@@ -181,7 +181,7 @@ fn new_threads_run_in_the_order_of_their_making() {
         if next_is_full {
             put_next(lwp, model.green(2));
         }
-        run_on(lwp, model.green(0), || [3, 4].map(|index| scheduler.ready_new(model.green(index))));
+        run_on(lwp, model.green(0), || [3, 4].map(|index| ready_new(scheduler, model.green(index))));
         assert_eq!(lwp.queue.next.filled_by(), Some(model.green(0).ptr()));
         let next = lwp.queue.next.take();
         let order: Vec<usize> = next
@@ -413,7 +413,7 @@ fn the_lwp_of_a_pinned_thread_is_woken_or_lent_a_slot_or_asked_to_look() {
         scheduler.ready_at_home(green);
         assert_eq!(lwp.pinned.has_high(), level == High);
         assert_eq!(lwp.pinned.pop(Low), Some(green.ptr()));
-        lwp.flags.take_look()
+        lwp.flags.take().look
     };
     assert!(!ready(busy, Normal) && ready(busy, High));
     lay(scheduler, idle);

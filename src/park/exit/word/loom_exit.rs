@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::{DETACHED, DONE, Detached, LEFT};
 use crate::park::exit::{Joiner, Watch};
+use crate::park::priority::Priority;
 use crate::park::sleep_word::GRANTED;
 use crate::park::sleeper::Sleeper;
 use crate::park::tests::loom_model::{Core, Green, Letter, deadline, model, on, spawn_with};
@@ -151,8 +152,10 @@ fn a_look_at_the_next_life(begin: fn(ThreadRef)) {
 
 #[test]
 fn a_look_that_finds_a_thread_alive_finds_its_id() {
-    // SAFETY: the last life has ended, and its reference is used again.
-    a_look_at_the_next_life(|thread| unsafe { thread.core().begin(1, NO_ID, thread.backend(), None, None) });
+    a_look_at_the_next_life(|thread| {
+        // SAFETY: the last life has ended, and its reference is used again.
+        unsafe { thread.core().begin(1, NO_ID, thread.backend(), None, None, Priority::Normal) };
+    });
 }
 
 #[test]

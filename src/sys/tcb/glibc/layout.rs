@@ -34,12 +34,6 @@ pub(super) fn place(top: usize, sizes: &Static) -> (usize, usize) {
     place_below(top - NOTE, sizes)
 }
 
-/// Returns the note of block `tp`.
-#[inline]
-pub(super) fn note(tp: usize, sizes: &Static) -> *mut Note {
-    std::ptr::with_exposed_provenance_mut(note_at(tp, sizes))
-}
-
 /// Returns the `struct pthread` of the calling thread, which is what glibc's `pthread_t` points to.
 #[inline]
 pub(super) fn own_descriptor() -> usize {

@@ -135,7 +135,7 @@ fn the_lwp_of_the_lowest_thread_is_asked_to_leave_it() {
             }
         }
         scheduler.request_preemption_below(level);
-        lwps.map(|lwp| lwp.flags.take_look())
+        lwps.map(|lwp| lwp.flags.take().look)
     };
     assert_eq!(asked(High, [Some(Normal), Some(Low), Some(Normal)]), [false, true, false]);
     assert_eq!(asked(High, [None, Some(Normal), Some(Normal)]), [false, true, false], "the first of equals");
@@ -152,7 +152,7 @@ fn a_high_thread_asks_an_lwp_if_none_is_idle() {
     runs(busy, model.green(0), Normal);
     let is_asked = |level| {
         scheduler.wake_for_level(level);
-        busy.flags.take_look()
+        busy.flags.take().look
     };
     assert!(is_asked(High) && !is_asked(Normal) && !is_asked(Low));
     assert!(scheduler.idle.begin_search(2));
@@ -201,11 +201,11 @@ fn an_lwp_sifts_what_it_has_queued_if_it_was_told_to() {
     let queued = || (lwp.queue.next.take(), [(); 3].map(|()| lwp.queue.ring.pop()));
 
     queue_and_change(&model, [High, Low, Normal, High]);
-    scheduler.sift_if_told(lwp);
+    assert!(!scheduler.do_what_is_asked(lwp));
     assert_eq!(lwp.queue.ring.len(), 3, "it was not told to");
-    lwp.ask_to_sift();
-    scheduler.sift_if_told(lwp);
-    assert!(!lwp.is_to_sift());
+    lwp.flags.sift();
+    assert!(scheduler.do_what_is_asked(lwp), "it is to look, too");
+    assert!(!lwp.flags.is_any());
     assert_eq!(sleeping(), 0, "an LWP is woken for them");
     assert_eq!(queued(), (None, [Some(greens[2]), None, None]));
     assert_eq!([(); 3].map(|()| scheduler.levels.take_high()), [Some(greens[0]), Some(greens[3]), None]);
@@ -214,8 +214,8 @@ fn an_lwp_sifts_what_it_has_queued_if_it_was_told_to() {
     scheduler.idle.end_search();
     scheduler.idle.enter(idle.index, false);
     queue_and_change(&model, [Normal; 4]);
-    lwp.ask_to_sift();
-    scheduler.sift_if_told(lwp);
+    lwp.flags.sift();
+    assert!(scheduler.do_what_is_asked(lwp));
     assert_eq!(queued(), (Some(greens[0]), [Some(greens[1]), Some(greens[2]), Some(greens[3])]));
     assert_eq!(sleeping(), 1, "nothing has moved");
 }
@@ -251,12 +251,11 @@ fn a_thread_with_another_priority_goes_to_the_queue_of_that() {
     assert_eq!((levels.len(), scheduler.inject.len()), (0, 1));
     change(Low);
     assert_eq!((scheduler.inject.len(), levels.take_low()), (0, Some(green.ptr())));
-    assert!(!lwp.is_to_sift() && !lwp.flags.take_look(), "it was found each time");
+    assert!(!lwp.flags.is_any(), "it was found each time");
     scheduler.queue_behind(lwp, set(green, Normal));
     change(Low);
     assert_eq!((levels.len(), lwp.queue.ring.len()), (0, 1), "its LWP has it until that dispatches");
-    assert!(lwp.is_to_sift() && lwp.flags.take_look() && levels.sifting.load(Ordering::Relaxed));
-    scheduler.sift_if_told(lwp);
+    assert!(scheduler.do_what_is_asked(lwp) && levels.sifting.load(Ordering::Relaxed));
     assert_eq!((levels.take_low(), lwp.queue.ring.len()), (Some(green.ptr()), 0));
 }
 
@@ -340,7 +339,7 @@ fn a_visit_is_counted_until_it_ends() {
     let model = Model::new(1, 0, 1);
     let (scheduler, thread) = (model.scheduler, model.green(0).thread());
     // SAFETY: no other thread sees it.
-    unsafe { thread.core().begin(1, NO_ID, scheduler, None, None) };
+    unsafe { thread.core().begin(1, NO_ID, scheduler, None, None, Normal) };
     let visited = || scheduler.life.has_visitors();
     let visit = Visit::of(thread).expect("a living thread");
     assert!(std::ptr::eq(visit.scheduler(), scheduler));

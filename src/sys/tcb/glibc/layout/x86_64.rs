@@ -40,10 +40,9 @@ pub(in super::super) fn place_below(end: usize, sizes: &Static) -> (usize, usize
     (tp, (tp - (sizes.size - sizes.descriptor)) & !63)
 }
 
-/// Returns where the note is.
-#[inline]
-pub(in super::super) fn note_at(tp: usize, sizes: &Static) -> usize {
-    (tp + sizes.descriptor).next_multiple_of(64)
+/// Returns how far above the thread register the note is. The register is aligned to 64.
+pub(in super::super) fn note_offset(sizes: &Static) -> usize {
+    sizes.descriptor.next_multiple_of(64)
 }
 
 /// Returns the `struct pthread` of a thread register.
