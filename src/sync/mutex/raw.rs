@@ -31,7 +31,7 @@
 //!   `WOKEN` set in one store.
 //! - *`WOKEN`* belongs to one thread: the waiter that was granted, or a spinner that asked the unlocker to
 //!   wake no other thread. That thread clears it when it takes the lock or queues (again). Until then unlocks
-//!   wake no other thread, except one in every [`MAX_SKIPPED_WAKES`] unlocks. The owner of the bit may be
+//!   wake no other thread, except one in every `MAX_SKIPPED_WAKES` unlocks. The owner of the bit may be
 //!   waiting for a CPU, and the others would sleep for nothing meanwhile. If no other waits, that unlock
 //!   forgets it: it clears the bit, which sends each lock and unlock to the slow path.
 //! - *Broadcasts*: a condition variable moves its waiters here. They are granted in batches: up to
@@ -74,21 +74,18 @@ mod word;
 use std::time::Duration;
 
 use self::kind::{Got, Kind};
-use self::word::{LOCKED, MutexWord, WAITERS, WOKEN};
+use self::word::{LOCKED, MutexWord, QueuedHint, WAITERS, WOKEN};
 use crate::observe::contention::Contention;
 use crate::park::company;
 use crate::park::current::{cached_hint, current, owner_hint, owner_hint_from, waiter_hint};
 use crate::park::fetches;
 use crate::park::mutex_handoff::HeldMutex;
-use crate::park::observed;
 use crate::park::owner::{OwnerHint, OwnerWord};
 use crate::park::reason::WaitReason;
 use crate::park::spin::{self, GREEN_LOOKS, Spin};
 use crate::park::turns::{self, TURNS};
 use crate::park::wait::{Wait, WaitError};
 use crate::park::wait_queue::{self, OWNER_DIED, Order, PASSED_ON, Token, Woken};
-use crate::shim::atomic::{AtomicU8, Ordering};
-use crate::shim::{MAX_SKIPPED_WAKES, fork};
 use crate::time;
 
 /// How long a waiter lets others pass before it asks for the lock to be handed over. parking_lot uses
@@ -103,10 +100,7 @@ const HANDOFF_AFTER: Duration = Duration::from_micros(500);
 #[derive(Default)]
 pub struct RawMutex {
     word: MutexWord,
-    /// Zero: no thread is known to wait, and the owner is not recorded. Otherwise about the number of unlocks
-    /// since a waiter was woken, up to [`MAX_SKIPPED_WAKES`]. Only a hint: it spares an unlock that must take
-    /// the slow path a compare-and-swap that fails.
-    queued: AtomicU8,
+    queued: QueuedHint,
     /// Where the owner ran when it took the lock. Only a hint: written after the acquire, ordered by nothing.
     owner: OwnerWord,
 }
@@ -119,20 +113,13 @@ const HANDED_OVER: Token = Token(2);
 impl RawMutex {
     /// Creates a free lock.
     pub const fn new() -> Self {
-        Self { word: MutexWord::new(), queued: AtomicU8::new(0), owner: OwnerWord::new() }
+        Self { word: MutexWord::new(), queued: QueuedHint::new(), owner: OwnerWord::new() }
     }
 
     /// Returns the key under which its waiters queue.
     #[inline]
     pub(in crate::sync) fn key(&self) -> usize {
         std::ptr::from_ref(self).addr()
-    }
-
-    /// Notes if threads are queued. The caller holds the bucket lock, or the mutex.
-    #[inline]
-    fn set_queued(&self, queued: bool) {
-        // Relaxed: a hint.
-        self.queued.store(u8::from(queued || observed::are_owners_recorded()), Ordering::Relaxed);
     }
 
     /// Announces a waiter, which gives up its `mine`. Returns `false` if the lock is free. The caller
@@ -142,7 +129,7 @@ impl RawMutex {
     fn announce(&self, mine: u8) -> bool {
         let announced = self.word.announce_waiter(mine);
         if announced {
-            self.set_queued(true);
+            self.queued.set(true);
         }
         announced
     }
@@ -151,19 +138,7 @@ impl RawMutex {
     #[inline]
     #[must_use]
     fn try_release_idle(&self) -> bool {
-        // Relaxed: a hint.
-        self.queued.load(Ordering::Relaxed) == 0 && self.word.try_release_idle()
-    }
-
-    /// Counts an unlock that wakes no waiter. Returns `true` if the thread that was woken has let too
-    /// many others pass. Called by the owner.
-    fn is_late(&self) -> bool {
-        // Relaxed, both: a hint. It does not matter if an arrival overwrites this, or is overwritten by
-        // it.
-        let unlocks = self.queued.load(Ordering::Relaxed);
-        self.queued.store(unlocks.saturating_add(1), Ordering::Relaxed);
-        // In the child of a fork, the woken thread never comes.
-        unlocks >= MAX_SKIPPED_WAKES || fork::is_child()
+        self.queued.is_clear() && self.word.try_release_idle()
     }
 
     #[inline]
@@ -300,7 +275,7 @@ impl RawMutex {
     /// Cleans up after a waiter that has left the queue without a grant.
     fn left_queue(&self) {
         wait_queue::if_empty(self.key(), || {
-            self.set_queued(false);
+            self.queued.set(false);
             self.word.clear_waiters();
         });
     }
@@ -376,12 +351,12 @@ impl RawMutex {
         loop {
             let seen = self.word.look();
             assert!(seen & LOCKED != 0, "unlocked a mutex that is not locked");
-            let one_comes = seen & WOKEN != 0 && !self.is_late();
+            let one_comes = seen & WOKEN != 0 && !self.queued.is_late();
             if seen & WAITERS != 0 && (fair || !one_comes) {
                 break;
             }
             if !one_comes {
-                self.set_queued(false);
+                self.queued.set(false);
             }
             if self.word.try_release(seen, if one_comes { seen & !LOCKED } else { 0 }) {
                 return;
@@ -391,12 +366,12 @@ impl RawMutex {
         let (room, leaves) = (company::room, company::leaves);
         let granted = wait_queue::grant_batch(self.key(), others, room, leaves, |found| match found {
             None => {
-                self.set_queued(false);
+                self.queued.set(false);
                 self.word.store(0);
                 TRY_AGAIN
             }
             Some(found) => {
-                self.set_queued(found.more);
+                self.queued.set(found.more);
                 let waiters = if found.more { WAITERS } else { 0 };
                 if fair || found.urgent {
                     self.word.store(LOCKED | waiters);
@@ -470,8 +445,7 @@ fn may_yield_cpu(here: OwnerHint, owner: OwnerHint, yielded: bool) -> bool {
 impl HeldMutex for RawMutex {
     #[inline]
     fn is_alone(&self) -> bool {
-        // Relaxed: a hint.
-        self.queued.load(Ordering::Relaxed) == 0 && self.word.look() == LOCKED
+        self.queued.is_clear() && self.word.look() == LOCKED
     }
 
     #[inline]

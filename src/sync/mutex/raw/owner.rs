@@ -7,7 +7,6 @@ use crate::park::current::slow_owner_hint;
 use crate::park::fetches;
 use crate::park::observed;
 use crate::park::owner::OwnerHint;
-use crate::shim::atomic::Ordering;
 
 impl RawMutex {
     #[inline]
@@ -61,8 +60,8 @@ impl RawMutex {
         lock_owners::took(self.key(), Hold::Alone, || {
             if self.no_owner_is_known() {
                 // From here on unlocks come to `forget_owner`. A thread that queues meanwhile stores the
-                // same. Relaxed: see `no_owner_is_known`.
-                self.queued.store(1, Ordering::Relaxed);
+                // same.
+                self.queued.set(true);
             }
             true
         });
@@ -71,9 +70,9 @@ impl RawMutex {
     /// Returns `true` if no owner has been recorded. Then no thread has queued either: while owners are
     /// recorded, the byte is not cleared.
     pub(super) fn no_owner_is_known(&self) -> bool {
-        // Relaxed: a thread that has seen an entry of the owner comes after the store to this byte, by
-        // the lock of the record.
-        self.queued.load(Ordering::Relaxed) == 0
+        // A thread that has seen an entry of the owner comes after the store to this byte, by the lock of the
+        // record.
+        self.queued.is_clear()
     }
 
     /// Clears old entries before the running thread waits. A guard of another lock, which lay here
