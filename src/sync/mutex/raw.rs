@@ -73,7 +73,7 @@ mod word;
 
 use std::time::Duration;
 
-use self::kind::{Got, Kind};
+use self::kind::{Got, IsDead};
 use self::word::{LOCKED, MutexWord, QueuedHint, WAITERS, WOKEN};
 use crate::observe::contention::Contention;
 use crate::park::company;
@@ -85,7 +85,7 @@ use crate::park::reason::WaitReason;
 use crate::park::spin::{self, GREEN_LOOKS, Spin};
 use crate::park::turns::{self, TURNS};
 use crate::park::wait::{Wait, WaitError};
-use crate::park::wait_queue::{self, OWNER_DIED, Order, PASSED_ON, Token, Woken};
+use crate::park::wait_queue::{self, OWNER_DIED, Options, Order, PASSED_ON, Token, Woken};
 use crate::time;
 
 /// How long a waiter lets others pass before it asks for the lock to be handed over. parking_lot uses
@@ -181,7 +181,7 @@ impl RawMutex {
     /// Acquires the lock, and ends as `wait` says. After an interrupt, the thread's flag is still set.
     #[inline]
     pub(in crate::sync) fn acquire_with(&self, wait: Wait) -> Result<(), WaitError> {
-        self.acquire_as(Kind::Usual, wait).map(|_| ())
+        self.acquire_as(wait, Order::NearLifo, None).map(|_| ())
     }
 
     #[inline]
@@ -212,19 +212,29 @@ impl RawMutex {
     /// lock then has no [`Wait`] in its frame.
     #[cold]
     fn acquire_contended(&self, mine: u8) {
-        let endless = self.acquire_slow(Wait::forever(), mine, Kind::Usual);
+        let endless = self.acquire_slow(Wait::forever(), mine, Order::NearLifo, None);
         debug_assert_eq!(endless, Ok(Got::Locked));
     }
 
-    /// Acquires the lock as this kind of it; `mine` is `WOKEN` if the caller owns that bit, otherwise 0.
+    /// Acquires the lock, and ends as `wait` says, or when the owner is found dead. The thread queues in
+    /// `order`; `mine` is `WOKEN` if the caller owns that bit, otherwise 0.
     #[cold]
-    fn acquire_slow(&self, wait: Wait, mut mine: u8, kind: Kind<'_>) -> Result<Got, WaitError> {
+    fn acquire_slow(
+        &self,
+        wait: Wait,
+        mut mine: u8,
+        order: Order,
+        owner_is_dead: IsDead<'_>,
+    ) -> Result<Got, WaitError> {
         // Adopts the thread, if need be: then it has a hint.
         current();
         self.forget_others();
         let mut contention = Contention::begin(self.key(), WaitReason::Mutex);
-        let mut options = kind.options(wait);
-        let owner_is_dead = || kind.owner_is_dead();
+        let mut options = Options::new(WaitReason::Mutex, wait);
+        (options.order, options.heir) = (order, owner_is_dead.is_some());
+        // The wait queue need not spin: `take_or_spin` has looked at the state before the thread queues.
+        options.spin = false;
+        let owner_is_dead = || owner_is_dead.is_some_and(|is_dead| is_dead());
         let mut passed_over_since = None;
         let mut woken = mine != 0;
         loop {
