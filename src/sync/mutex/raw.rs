@@ -80,6 +80,7 @@ use crate::park::company;
 use crate::park::current::{cached_hint, current, owner_hint, owner_hint_from, waiter_hint};
 use crate::park::fetches;
 use crate::park::mutex_handoff::HeldMutex;
+use crate::park::observed;
 use crate::park::owner::{OwnerHint, OwnerWord};
 use crate::park::reason::WaitReason;
 use crate::park::spin::{self, GREEN_LOOKS, Spin};
@@ -153,7 +154,7 @@ impl RawMutex {
         // wait for both. Nor is it followed by a load that can come before it: the stores after that
         // load, and so the unlock, would wait for it.
         let cached = cached_hint();
-        let known = self.owner() == cached;
+        let known = self.owner.get() == cached;
         // The last owner tries without a look. So does a kernel thread: beside its wait, a failed attempt
         // costs nothing.
         if (known || cached.is_kernel() || self.word.is_idle()) && self.word.try_take_idle() {
@@ -228,7 +229,9 @@ impl RawMutex {
     ) -> Result<Got, WaitError> {
         // Adopts the thread, if need be: then it has a hint.
         current();
-        self.forget_others();
+        if observed::are_owners_recorded() {
+            self.forget_others();
+        }
         let mut contention = Contention::begin(self.key(), WaitReason::Mutex);
         let mut options = Options::new(WaitReason::Mutex, wait);
         (options.order, options.heir) = (order, owner_is_dead.is_some());
@@ -312,7 +315,7 @@ impl RawMutex {
                 }
                 continue;
             }
-            let owner = self.owner();
+            let owner = self.owner.get();
             match owner.runs_elsewhere(here) {
                 Some(true) if fetches::leave_to_others(here, owner, &mut spin) => {}
                 Some(true) => {
@@ -357,7 +360,9 @@ impl RawMutex {
 
     #[cold]
     fn release_slow(&self, fair: bool) {
-        self.forget_owner();
+        if observed::are_owners_recorded() {
+            self.forget_owner();
+        }
         loop {
             let seen = self.word.look();
             assert!(seen & LOCKED != 0, "unlocked a mutex that is not locked");
