@@ -100,6 +100,12 @@ impl OwnerHint {
         !self.is_kernel() && !mine.is_kernel() && self.lwp() != 0 && self.lwp() != mine.lwp()
     }
 
+    /// Returns `true` if the owner has left its LWP, and the thread of the hint `mine` runs there now.
+    #[inline]
+    pub(crate) fn has_left_lwp_to(self, mine: OwnerHint) -> bool {
+        !mine.is_kernel() && self.lwp() == mine.lwp() && self != mine
+    }
+
     /// Returns `true` if the owner runs elsewhere, seen from the thread of the hint `mine`; `None` if that
     /// is not known.
     #[inline]
@@ -248,6 +254,8 @@ mod tests {
         let owner = OwnerHint::green(theirs, lwp_entry(theirs).dispatches() as u32);
         let me = OwnerHint::green(mine, 0);
         assert_eq!(owner.runs_elsewhere(me), Some(true));
+        let next = OwnerHint::green(theirs, lwp_entry(theirs).dispatches() as u32 + 1);
+        assert!(owner.has_left_lwp_to(next) && !owner.has_left_lwp_to(owner) && !owner.has_left_lwp_to(me));
         assert_eq!(owner.runs_elsewhere(OwnerHint::green(theirs, 0)), Some(false), "my own LWP runs me");
         lwp_entry(theirs).count_dispatch();
         assert_eq!(owner.runs_elsewhere(me), Some(false));

@@ -300,6 +300,10 @@ impl RawMutex {
         if here.is_kernel() && turns::is_crowd(here) {
             return self.take_in_turns(here, *mine);
         }
+        // As a rule where threads share an LWP: there is nothing to spin for.
+        if self.is_taken() && self.owner.get().has_left_lwp_to(here) {
+            return false;
+        }
         let mut spin = Spin::new(if here.is_kernel() { turns::looks(here) } else { GREEN_LOOKS });
         let mut yielded = false;
         loop {
