@@ -87,7 +87,8 @@ def show(program, operation):
         for depth, (function, line) in enumerate(at.get(pc, ())):
             if HERE in line:
                 break
-            if not line.startswith(ROOT):
+            # Without a line (`:?`), the file is that of the instruction before, in the program's order.
+            if not line.startswith(ROOT) or line.endswith(":?"):
                 continue
             file = line[len(ROOT):].split(":")[0]
             counts[file][0] += depth == 0

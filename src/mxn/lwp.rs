@@ -33,7 +33,7 @@ use super::timer::Timers;
 use crate::fiber::Context;
 use crate::fiber::stack;
 use crate::park::debugger::{Fact, Facts};
-use crate::park::owner::{self, LwpEntry, OwnerHint};
+use crate::park::owner::Tick;
 use crate::park::queue_lock::{QueueLock, Rank};
 use crate::park::thread::Ids;
 use crate::recorder::rings::RingCell;
@@ -150,58 +150,6 @@ pub(crate) enum First {
     /// At the preempted thread that has waited longest. There is no spare, and every thread is to have a
     /// turn.
     Oldest,
-}
-
-/// How often an LWP has dispatched. It lies in a table of the whole process, so any thread can read owner
-/// hints.
-#[derive(Debug)]
-pub(crate) struct Tick {
-    number: u16,
-    slot: &'static LwpEntry,
-    /// Its value when it was taken.
-    first: u64,
-}
-
-impl Tick {
-    /// Takes a tick. Returns `None` if the process has as many LWPs as hints can tell apart.
-    pub(crate) fn take() -> Option<Self> {
-        let number = owner::take_lwp()?;
-        let slot = owner::lwp_entry(number);
-        Some(Self { number, slot, first: slot.dispatches() })
-    }
-
-    /// Returns the number by which hints name the LWP.
-    pub(crate) fn number(&self) -> u16 {
-        self.number
-    }
-
-    /// Counts a dispatch. Owner only. Returns the low bits, as `get` does.
-    #[inline]
-    pub(crate) fn bump(&self) -> u32 {
-        self.slot.count_dispatch() as u32
-    }
-
-    /// Returns how many dispatches there were in this runtime.
-    pub(crate) fn dispatches(&self) -> u64 {
-        self.slot.dispatches().wrapping_sub(self.first)
-    }
-
-    #[inline]
-    pub(crate) fn get(&self) -> u32 {
-        self.slot.dispatches() as u32
-    }
-
-    /// Returns what the thread that is mounted since this tick writes into locks.
-    #[inline]
-    pub(crate) fn hint(&self) -> OwnerHint {
-        OwnerHint::green(self.number, self.get())
-    }
-}
-
-impl Drop for Tick {
-    fn drop(&mut self) {
-        owner::give_back_lwp(self.number);
-    }
 }
 
 /// Counters with a single writer each, which `stats` and shutdown sum up.

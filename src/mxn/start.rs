@@ -7,7 +7,7 @@ use super::config::Settings;
 use super::green;
 use super::kernel_threads::{Badge, Helper, Ready, Starting};
 use super::life::end::Visit;
-use super::lwp::{self, Lwp, Tick};
+use super::lwp::{self, Lwp};
 use super::preempt;
 use super::sched::{Scheduler, policy};
 use super::slots::pool;
@@ -153,7 +153,7 @@ impl Scheduler {
     /// builder; once the runtime runs, only by the thread that keeps the reserve.
     pub(super) fn add_lwp(&'static self, with_slot: bool) -> io::Result<Starting> {
         let lwp = self.pool.enlist(|index| {
-            let tick = Tick::take().ok_or_else(|| {
+            let tick = owner::Tick::take().ok_or_else(|| {
                 io::Error::other("there are too many LWPs in this process, over all its runtimes")
             })?;
             Ok(Lwp::new(index, tick, policy::MIN_AGE))
@@ -293,7 +293,7 @@ mod tests {
             || {
                 let build = || Builder::default().concurrency(1).build();
                 let _rt = build().unwrap();
-                while owner::take_lwp().is_some() {}
+                while owner::Tick::take().map(std::mem::forget).is_some() {}
                 assert!(build().is_err());
                 child::forked(|| assert_eq!(build().unwrap().run(|| 7), 7));
             },

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use super::backend::Greens;
 use super::config::Settings;
 use super::green::Green;
-use super::lwp::{Lwp, Tick};
+use super::lwp::Lwp;
 #[cfg(all(test, loom))]
 use super::run_queue::inject::Linked;
 use super::sched::{Scheduler, policy};
@@ -19,6 +19,7 @@ use super::slots::slot::InHand;
 use crate::fiber::ThreadRegister;
 use crate::park::backend::Sleep;
 use crate::park::current;
+use crate::park::owner::Tick;
 #[cfg(all(test, loom))]
 use crate::park::priority::Priority;
 use crate::shim::atomic::AtomicU32;

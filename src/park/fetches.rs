@@ -142,7 +142,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::park::owner::{give_back_lwp, take_lwp};
+    use crate::park::owner::Tick;
 
     /// A count of so many fetches, begun so long ago on the first LWP.
     fn count_of(fetches: u32, ago: Duration) -> Count {
@@ -199,8 +199,9 @@ mod tests {
     /// that it has met.
     #[test]
     fn a_thread_that_left_counts_anew() {
-        let (mine, theirs) = (take_lwp().unwrap(), take_lwp().unwrap());
-        let (me, owner) = (OwnerHint::green(mine, 0), OwnerHint::green(theirs, 0));
+        let (mine, theirs) = (Tick::take().unwrap(), Tick::take().unwrap());
+        let (me, owner) = (mine.hint(), theirs.hint());
+        let [mine, theirs] = [mine.number(), theirs.number()].map(lwp_entry);
         let leaves = |fetches| {
             COUNT.with(|count| {
                 count.begin(me);
@@ -208,42 +209,37 @@ mod tests {
             });
             leave_to_others(me, owner, &mut Spin::new(1))
         };
-        lwp_entry(theirs).set_away(true);
+        theirs.set_away(true);
         assert_eq!(leaves(u32::MAX / 2), cpus() > 1);
-        assert!(!lwp_entry(theirs).is_away(), "the owner was called back");
-        assert!(!lwp_entry(mine).is_away());
+        assert!(!theirs.is_away(), "the owner was called back");
+        assert!(!mine.is_away());
         assert!(!leaves(0));
-        give_back_lwp(mine);
-        give_back_lwp(theirs);
     }
 
     #[test]
     fn an_lwp_stays_away_until_it_is_called_or_the_owner_s_lwp_dispatches() {
-        let (mine, theirs) = (take_lwp().unwrap(), take_lwp().unwrap());
-        let (me, them) = (lwp_entry(mine), lwp_entry(theirs));
-        let here = OwnerHint::green(mine, 0);
-        let owner = || OwnerHint::green(theirs, them.dispatches() as u32);
+        let (mine, theirs) = (Tick::take().unwrap(), Tick::take().unwrap());
+        let (me, here) = (lwp_entry(mine.number()), mine.hint());
+        let owner = || theirs.hint();
         let (first, stays) = (owner(), |owner| may_stay_away(me, here, owner));
         assert!(!stays(first), "it was not away");
         me.set_away(true);
         assert!(stays(first));
-        them.count_dispatch();
+        theirs.bump();
         assert!(!stays(first) && stays(owner()));
         me.call_back();
         assert!(!stays(owner()));
-        give_back_lwp(mine);
-        give_back_lwp(theirs);
     }
 
     #[test]
     fn a_kernel_thread_calls_an_lwp_back_and_leaves_no_lock() {
-        let theirs = take_lwp().unwrap();
-        lwp_entry(theirs).set_away(true);
+        let owner = Tick::take().unwrap();
+        let theirs = lwp_entry(owner.number());
+        theirs.set_away(true);
         let me = OwnerHint::kernel(0);
         COUNT.with(|count| count.fetches.set(u32::MAX / 2));
-        assert!(!leave_to_others(me, OwnerHint::green(theirs, 0), &mut Spin::new(1)));
-        assert!(!lwp_entry(theirs).is_away());
+        assert!(!leave_to_others(me, owner.hint(), &mut Spin::new(1)));
+        assert!(!theirs.is_away());
         assert_eq!(counted(), u32::MAX / 2, "nothing was judged");
-        give_back_lwp(theirs);
     }
 }

@@ -100,6 +100,12 @@ impl OwnerHint {
         !self.is_kernel() && !mine.is_kernel() && self.lwp() != 0 && self.lwp() != mine.lwp()
     }
 
+    /// Returns `true` if the owner has left its LWP, and the thread of the hint `mine` runs there now.
+    #[inline]
+    pub(crate) fn has_left_lwp_to(self, mine: OwnerHint) -> bool {
+        !mine.is_kernel() && self.lwp() == mine.lwp() && self != mine
+    }
+
     /// Returns `true` if the owner runs elsewhere, seen from the thread of the hint `mine`; `None` if that
     /// is not known.
     #[inline]
@@ -146,7 +152,7 @@ impl OwnerWord {
 /// What the process knows of one LWP: how often it has dispatched, and if it leaves locks to others.
 #[derive(Debug)]
 #[repr(align(64))]
-pub(crate) struct LwpEntry {
+pub(super) struct LwpEntry {
     /// See [`OwnerHint::green`].
     tick: AtomicU64,
     taken: AtomicU16,
@@ -157,6 +163,13 @@ pub(crate) struct LwpEntry {
 impl LwpEntry {
     const fn new() -> Self {
         Self { tick: AtomicU64::new(0), taken: AtomicU16::new(0), away: AtomicBool::new(false) }
+    }
+
+    /// Returns how often LWPs of this number have dispatched.
+    #[inline]
+    fn dispatches(&self) -> u64 {
+        // Relaxed: compared, never relied on.
+        self.tick.load(Ordering::Relaxed)
     }
 
     /// Notes that the LWP leaves locks to others, or has come back. LWP only.
@@ -177,22 +190,6 @@ impl LwpEntry {
             self.away.store(false, Ordering::Relaxed);
         }
     }
-
-    /// Returns how often LWPs of this number have dispatched.
-    #[inline]
-    pub(crate) fn dispatches(&self) -> u64 {
-        // Relaxed: compared, never relied on.
-        self.tick.load(Ordering::Relaxed)
-    }
-
-    /// Counts a dispatch, or that the LWP has found nothing to run. Returns the new count. LWP only.
-    #[inline]
-    pub(crate) fn count_dispatch(&self) -> u64 {
-        let tick = self.dispatches().wrapping_add(1);
-        // Relaxed: as in `dispatches`.
-        self.tick.store(tick, Ordering::Relaxed);
-        tick
-    }
 }
 
 /// As many LWPs as hints can tell apart; fewer in models.
@@ -204,24 +201,70 @@ global! {
 
 /// Returns the entry of the LWP of number `lwp`.
 #[inline]
-pub(crate) fn lwp_entry(lwp: u16) -> &'static LwpEntry {
+pub(super) fn lwp_entry(lwp: u16) -> &'static LwpEntry {
     &LWPS[usize::from(lwp) % TABLE]
 }
 
-/// Returns a number for a new LWP, or `None` if all are taken. The number keeps the tick of the LWP that had
-/// it before.
-pub(crate) fn take_lwp() -> Option<u16> {
-    (1..TABLE as u16).find(|&lwp| {
-        // Relaxed: only the number matters.
-        lwp_entry(lwp).taken.compare_exchange(0, 1, Ordering::Relaxed, Ordering::Relaxed).is_ok()
-    })
+/// How often an LWP has dispatched, and the number by which hints name it. It lies in the table, so any
+/// thread can read hints.
+#[derive(Debug)]
+pub(crate) struct Tick {
+    number: u16,
+    entry: &'static LwpEntry,
+    /// Its value when it was taken: the number keeps the tick of the LWP that had it before.
+    first: u64,
 }
 
-/// Gives a number back.
-pub(crate) fn give_back_lwp(lwp: u16) {
-    // Relaxed: as in `take_lwp`.
-    let was = lwp_entry(lwp).taken.swap(0, Ordering::Relaxed);
-    debug_assert_eq!(was, 1, "an LWP number given back twice");
+impl Tick {
+    /// Takes a tick for a new LWP. Returns `None` if the process has as many LWPs as hints can tell apart.
+    pub(crate) fn take() -> Option<Self> {
+        let number = (1..TABLE as u16).find(|&number| {
+            let taken = &lwp_entry(number).taken;
+            // Relaxed: only the number matters.
+            taken.compare_exchange(0, 1, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        })?;
+        let entry = lwp_entry(number);
+        Some(Self { number, entry, first: entry.dispatches() })
+    }
+
+    /// Returns the number by which hints name the LWP.
+    pub(crate) fn number(&self) -> u16 {
+        self.number
+    }
+
+    /// Counts a dispatch, or that the LWP has found nothing to run. Owner only. Returns the low bits, as
+    /// `get` does.
+    #[inline]
+    pub(crate) fn bump(&self) -> u32 {
+        let tick = self.entry.dispatches().wrapping_add(1);
+        // Relaxed: as in `dispatches`.
+        self.entry.tick.store(tick, Ordering::Relaxed);
+        tick as u32
+    }
+
+    /// Returns how many dispatches there were in this runtime.
+    pub(crate) fn dispatches(&self) -> u64 {
+        self.entry.dispatches().wrapping_sub(self.first)
+    }
+
+    #[inline]
+    pub(crate) fn get(&self) -> u32 {
+        self.entry.dispatches() as u32
+    }
+
+    /// Returns what the thread that is mounted since this tick writes into locks.
+    #[inline]
+    pub(crate) fn hint(&self) -> OwnerHint {
+        OwnerHint::green(self.number, self.get())
+    }
+}
+
+impl Drop for Tick {
+    fn drop(&mut self) {
+        // Relaxed: as in `take`.
+        let was = self.entry.taken.swap(0, Ordering::Relaxed);
+        debug_assert_eq!(was, 1, "an LWP number given back twice");
+    }
 }
 
 /// Makes all numbers free in the child of a fork, which has none of the LWPs. Called by its only thread.
@@ -244,22 +287,21 @@ mod tests {
 
     #[test]
     fn green_owners_run_while_their_lwp_has_not_dispatched() {
-        let (mine, theirs) = (take_lwp().unwrap(), take_lwp().unwrap());
-        let owner = OwnerHint::green(theirs, lwp_entry(theirs).dispatches() as u32);
-        let me = OwnerHint::green(mine, 0);
+        let (mine, theirs) = (Tick::take().unwrap(), Tick::take().unwrap());
+        let (owner, me) = (theirs.hint(), mine.hint());
         assert_eq!(owner.runs_elsewhere(me), Some(true));
-        assert_eq!(owner.runs_elsewhere(OwnerHint::green(theirs, 0)), Some(false), "my own LWP runs me");
-        lwp_entry(theirs).count_dispatch();
+        assert_eq!(owner.runs_elsewhere(owner), Some(false), "my own LWP runs me");
+        theirs.bump();
         assert_eq!(owner.runs_elsewhere(me), Some(false));
         assert_eq!(owner.runs_elsewhere(OwnerHint::kernel(0)), Some(false));
-        give_back_lwp(mine);
-        give_back_lwp(theirs);
+        assert!(owner.has_left_lwp_to(theirs.hint()));
+        assert!(!owner.has_left_lwp_to(owner) && !owner.has_left_lwp_to(me));
     }
 
     #[test]
     fn numbers_are_used_again() {
         for _ in 0..2 * TABLE {
-            give_back_lwp(take_lwp().expect("a number that was given back"));
+            drop(Tick::take().expect("a number that was given back"));
         }
     }
 

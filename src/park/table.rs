@@ -17,7 +17,7 @@
 //!                  A3
 //! ```
 //!
-//! If many keys share a bucket, it has several such chains (`chains`).
+//! If many keys share a bucket, it has several such chains (`chains`), and none in the bucket itself.
 //!
 //! To grant, to link at either end and to unlink are O(1) after the chain walk. The only linear step: a
 //! waiter walks past waiters of higher priority in its queue.
@@ -46,6 +46,7 @@ mod chains;
 pub(super) mod pair;
 pub(super) mod take;
 
+use std::cell::Cell;
 use std::mem::offset_of;
 use std::ptr;
 
@@ -96,7 +97,7 @@ pub(crate) static FACTS: Facts<7> = Facts::new([
     Fact::address("table", &raw const TABLE),
     Fact::number("table.buckets", 1 << BUCKET_BITS),
     Fact::number("bucket.size", size_of::<Line>()),
-    Fact::number("bucket.only", QueueLock::<Bucket>::VALUE + offset_of!(Bucket, chains.only)),
+    Fact::number("bucket.only", QueueLock::<Bucket>::VALUE + offset_of!(Bucket, only)),
     Fact::number("bucket.row", QueueLock::<Bucket>::VALUE + offset_of!(Bucket, chains.row)),
     Fact::number("bucket.chains", QueueLock::<Bucket>::VALUE + offset_of!(Bucket, chains.count)),
 ]);
@@ -130,7 +131,7 @@ pub(super) fn with<R>(no_preempt: &NoPreempt, key: usize, f: impl FnOnce(&mut Bu
 pub(super) unsafe fn forget_all() {
     for (at, bucket) in TABLE.iter().enumerate() {
         // SAFETY: the caller's promise.
-        unsafe { bucket.0.mend(|bucket, torn| bucket.chains.clear(chains::row_of(at), torn)) };
+        unsafe { bucket.0.mend(|it, torn| it.chains.clear(&it.only, chains::row_of(at), torn)) };
     }
 }
 
@@ -162,6 +163,9 @@ pub(super) fn unlink_if_linked(waiter: &Waiter) -> bool {
 /// alive (I7).
 #[derive(Debug)]
 pub(super) struct Bucket {
+    /// The head of the chain, while there is one.
+    only: Cell<*const Waiter>,
+    /// All of them, if there are several.
     chains: Chains,
     /// Arrivals at queues that were not empty.
     arrivals: u32,
@@ -192,14 +196,20 @@ fn ring(first: &Waiter) -> impl Iterator<Item = &Waiter> {
 
 impl Bucket {
     const fn new() -> Self {
-        Self { chains: Chains::new(), arrivals: 0 }
+        Self { only: Cell::new(ptr::null()), chains: Chains::none(), arrivals: 0 }
+    }
+
+    /// Returns the head of the chain of `key`.
+    #[inline]
+    fn head(&self, key: usize) -> Place {
+        if self.chains.row.is_null() { self.only.as_ptr() } else { self.chains.head(key) }
     }
 
     /// Returns the first waiter of `key`, and where it is noted. Null: there is none, and a new one would be
     /// noted there.
     #[inline]
     pub(super) fn find(&self, key: usize) -> (Place, *const Waiter) {
-        Self::find_from(self.chains.head(key), key)
+        Self::find_from(self.head(key), key)
     }
 
     /// Does what `find` does, from the head of the chain.
@@ -221,7 +231,7 @@ impl Bucket {
         // SAFETY: null, or in the chain, and the lock is held.
         let at = |waiter: *const Waiter| unsafe { waiter.as_ref() };
         let chain = move |first| std::iter::successors(at(first), move |it| at(it.peek(|links| links.chain)));
-        self.chains.each().flat_map(chain)
+        std::iter::once(self.only.get()).chain(self.chains.each()).flat_map(chain)
     }
 
     /// Returns all waiters. Called with the lock held for as long as they are used.
@@ -241,7 +251,7 @@ impl Bucket {
     #[inline(always)]
     pub(super) unsafe fn link(&mut self, waiter: &Waiter, order: Order) {
         let key = waiter.key();
-        let head = self.chains.head(key);
+        let head = self.head(key);
         let (place, first) = Self::find_from(head, key);
         if first.is_null() {
             let arrival = self.arrivals;
@@ -257,7 +267,7 @@ impl Bucket {
             // SAFETY: at the end of the chain, and the lock is held.
             unsafe { place.write(waiter) };
             if place != head {
-                self.chains.grow_if_long(key);
+                self.chains.grow_if_long(&self.only, head, key);
             }
             return;
         }

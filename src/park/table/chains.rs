@@ -1,4 +1,4 @@
-//! The chains of one bucket: one, or as many as its keys need.
+//! The chains of a bucket that needs more than one.
 //!
 //! **Problem.** A million threads that wait on a million locks are 244 keys for each bucket. In one chain,
 //! each wake-up walked half of them, through cold lines, with the bucket's lock held. (300,000 such threads:
@@ -13,10 +13,10 @@
 //!   many buckets there are, and again with the lock held: 119 instructions of a condition variable's round
 //!   trip, or 14 %.
 //!
-//! **Shape.** A bucket has one chain at first. If a chain becomes long, its bucket gets twice as many, up to
-//! [`MOST`]. The first waiters of the chains lie in a row that belongs to the bucket, in zero pages that no
-//! thread has touched before. All of this is the business of one bucket, under its lock. A bucket that needs
-//! one chain pays with two instructions.
+//! **Shape.** A bucket has one chain at first, and its head lies in the bucket. If a chain becomes long, its
+//! bucket gets twice as many, up to [`MOST`]. Their heads lie in a row that belongs to the bucket, in zero
+//! pages that no thread has touched before. All of this is the business of one bucket, under its lock. A
+//! bucket that needs one chain pays with two instructions.
 //!
 //! Chains never become fewer.
 
@@ -50,32 +50,26 @@ static ROWS: Rows = unsafe { MaybeUninit::zeroed().assume_init() };
 /// It may be read and written while the bucket's lock is held, and this place is in the chain.
 pub(super) type Place = *mut *const Waiter;
 
-/// First waiters, one for each key. All methods are called with the bucket's lock held.
+/// The chains of one bucket, if it has several. All methods are called with the bucket's lock held.
 #[derive(Debug)]
 pub(super) struct Chains {
-    /// The head of the chain, while there is one.
-    pub(super) only: Cell<*const Waiter>,
-    /// The heads in the bucket's row; null while there is one chain.
+    /// The heads, in the bucket's row; null while the bucket has one chain, which is not here.
     pub(super) row: Place,
     /// How many chains there are in the row.
     pub(super) count: u32,
 }
 
 impl Chains {
-    pub(super) const fn new() -> Self {
-        Self { only: Cell::new(ptr::null()), row: ptr::null_mut(), count: 0 }
+    /// Creates those of a bucket that has one chain.
+    pub(super) const fn none() -> Self {
+        Self { row: ptr::null_mut(), count: 0 }
     }
 
-    /// Returns the head of the chain of `key`.
-    #[inline]
-    pub(super) fn head(&self, key: usize) -> Place {
-        if self.row.is_null() { self.only.as_ptr() } else { self.head_in_row(key) }
-    }
-
+    /// Returns the head of the chain of `key`. There are several.
     // Out of line, so that what has one chain is short.
     #[cold]
     #[inline(never)]
-    fn head_in_row(&self, key: usize) -> Place {
+    pub(super) fn head(&self, key: usize) -> Place {
         self.head_of(hash_of(key) >> BUCKET_BITS & (self.count as usize - 1))
     }
 
@@ -89,28 +83,28 @@ impl Chains {
     /// Returns the first waiter of each chain.
     pub(super) fn each(&self) -> impl Iterator<Item = *const Waiter> {
         // SAFETY: in the row, and the lock is held.
-        let several = (0..self.count as usize).map(|chain| unsafe { self.head_of(chain).read() });
-        std::iter::once(self.only.get()).chain(several)
+        (0..self.count as usize).map(|chain| unsafe { self.head_of(chain).read() })
     }
 
-    /// Makes twice as many chains if that of `key` is long.
+    /// Makes twice as many chains if that of `key` is long, whose head is `head`. `only`: the head of the one
+    /// chain, while there is one.
     #[cold]
-    pub(super) fn grow_if_long(&mut self, key: usize) {
+    pub(super) fn grow_if_long(&mut self, only: &Cell<*const Waiter>, head: Place, key: usize) {
         // SAFETY: null, or in the chain, and the lock is held.
         let at = |waiter: *const Waiter| unsafe { waiter.as_ref() };
         // SAFETY: the head of a chain.
-        let first = unsafe { self.head(key).read() };
+        let first = unsafe { head.read() };
         let mut chain = std::iter::successors(at(first), |first| at(first.peek(|links| links.chain)));
         if chain.nth(LONG).is_some() && (self.count as usize) < MOST {
-            self.grow(bucket_of(key));
+            self.grow(only, bucket_of(key));
         }
     }
 
-    fn grow(&mut self, bucket: usize) {
+    fn grow(&mut self, only: &Cell<*const Waiter>, bucket: usize) {
         if self.row.is_null() {
             self.row = row_of(bucket);
             // SAFETY: the first of the row.
-            unsafe { self.row.write(self.only.replace(ptr::null())) };
+            unsafe { self.row.write(only.replace(ptr::null())) };
             self.count = 1;
         }
         let before = self.count as usize;
@@ -128,12 +122,12 @@ impl Chains {
         }
     }
 
-    /// Empties all chains, in the child of a fork. `row` is the bucket's. `torn`: a thread of the parent may
-    /// have been changing them.
+    /// Empties all chains, in the child of a fork. `only`: as in [`grow_if_long`](Self::grow_if_long). `row`
+    /// is the bucket's. `torn`: a thread of the parent may have been changing them.
     ///
     /// A page that is not written need not be copied, and a child usually execs. So what is null is left
     /// alone.
-    pub(super) fn clear(&mut self, row: Place, torn: bool) {
+    pub(super) fn clear(&mut self, only: &Cell<*const Waiter>, row: Place, torn: bool) {
         let clear = |place: Place| {
             // SAFETY: the head of a chain, and no other thread uses it.
             let first = unsafe { &mut *place };
@@ -141,13 +135,13 @@ impl Chains {
                 *first = ptr::null();
             }
         };
-        clear(self.only.as_ptr());
+        clear(only.as_ptr());
         if torn || !self.row.is_null() {
             // SAFETY: a row has as many.
             (0..MOST).for_each(|chain| clear(unsafe { row.add(chain) }));
         }
         if torn {
-            *self = Self::new();
+            *self = Self::none();
         }
     }
 }

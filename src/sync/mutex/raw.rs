@@ -31,7 +31,7 @@
 //!   `WOKEN` set in one store.
 //! - *`WOKEN`* belongs to one thread: the waiter that was granted, or a spinner that asked the unlocker to
 //!   wake no other thread. That thread clears it when it takes the lock or queues (again). Until then unlocks
-//!   wake no other thread, except one in every [`MAX_SKIPPED_WAKES`] unlocks. The owner of the bit may be
+//!   wake no other thread, except one in every `MAX_SKIPPED_WAKES` unlocks. The owner of the bit may be
 //!   waiting for a CPU, and the others would sleep for nothing meanwhile. If no other waits, that unlock
 //!   forgets it: it clears the bit, which sends each lock and unlock to the slow path.
 //! - *Broadcasts*: a condition variable moves its waiters here. They are granted in batches: up to
@@ -73,8 +73,8 @@ mod word;
 
 use std::time::Duration;
 
-use self::kind::{Got, Kind};
-use self::word::{LOCKED, MutexWord, WAITERS, WOKEN};
+use self::kind::{Got, IsDead};
+use self::word::{LOCKED, MutexWord, QueuedHint, WAITERS, WOKEN};
 use crate::observe::contention::Contention;
 use crate::park::company;
 use crate::park::current::{cached_hint, current, owner_hint, owner_hint_from, waiter_hint};
@@ -86,9 +86,7 @@ use crate::park::reason::WaitReason;
 use crate::park::spin::{self, GREEN_LOOKS, Spin};
 use crate::park::turns::{self, TURNS};
 use crate::park::wait::{Wait, WaitError};
-use crate::park::wait_queue::{self, OWNER_DIED, Order, PASSED_ON, Token, Woken};
-use crate::shim::atomic::{AtomicU8, Ordering};
-use crate::shim::{MAX_SKIPPED_WAKES, fork};
+use crate::park::wait_queue::{self, OWNER_DIED, Options, Order, PASSED_ON, Token, Woken};
 use crate::time;
 
 /// How long a waiter lets others pass before it asks for the lock to be handed over. parking_lot uses
@@ -103,10 +101,7 @@ const HANDOFF_AFTER: Duration = Duration::from_micros(500);
 #[derive(Default)]
 pub struct RawMutex {
     word: MutexWord,
-    /// Zero: no thread is known to wait, and the owner is not recorded. Otherwise about the number of unlocks
-    /// since a waiter was woken, up to [`MAX_SKIPPED_WAKES`]. Only a hint: it spares an unlock that must take
-    /// the slow path a compare-and-swap that fails.
-    queued: AtomicU8,
+    queued: QueuedHint,
     /// Where the owner ran when it took the lock. Only a hint: written after the acquire, ordered by nothing.
     owner: OwnerWord,
 }
@@ -119,20 +114,13 @@ const HANDED_OVER: Token = Token(2);
 impl RawMutex {
     /// Creates a free lock.
     pub const fn new() -> Self {
-        Self { word: MutexWord::new(), queued: AtomicU8::new(0), owner: OwnerWord::new() }
+        Self { word: MutexWord::new(), queued: QueuedHint::new(), owner: OwnerWord::new() }
     }
 
     /// Returns the key under which its waiters queue.
     #[inline]
     pub(in crate::sync) fn key(&self) -> usize {
         std::ptr::from_ref(self).addr()
-    }
-
-    /// Notes if threads are queued. The caller holds the bucket lock, or the mutex.
-    #[inline]
-    fn set_queued(&self, queued: bool) {
-        // Relaxed: a hint.
-        self.queued.store(u8::from(queued || observed::are_owners_recorded()), Ordering::Relaxed);
     }
 
     /// Announces a waiter, which gives up its `mine`. Returns `false` if the lock is free. The caller
@@ -142,7 +130,7 @@ impl RawMutex {
     fn announce(&self, mine: u8) -> bool {
         let announced = self.word.announce_waiter(mine);
         if announced {
-            self.set_queued(true);
+            self.queued.set(true);
         }
         announced
     }
@@ -151,19 +139,7 @@ impl RawMutex {
     #[inline]
     #[must_use]
     fn try_release_idle(&self) -> bool {
-        // Relaxed: a hint.
-        self.queued.load(Ordering::Relaxed) == 0 && self.word.try_release_idle()
-    }
-
-    /// Counts an unlock that wakes no waiter. Returns `true` if the thread that was woken has let too
-    /// many others pass. Called by the owner.
-    fn is_late(&self) -> bool {
-        // Relaxed, both: a hint. It does not matter if an arrival overwrites this, or is overwritten by
-        // it.
-        let unlocks = self.queued.load(Ordering::Relaxed);
-        self.queued.store(unlocks.saturating_add(1), Ordering::Relaxed);
-        // In the child of a fork, the woken thread never comes.
-        unlocks >= MAX_SKIPPED_WAKES || fork::is_child()
+        self.queued.is_clear() && self.word.try_release_idle()
     }
 
     #[inline]
@@ -178,7 +154,7 @@ impl RawMutex {
         // wait for both. Nor is it followed by a load that can come before it: the stores after that
         // load, and so the unlock, would wait for it.
         let cached = cached_hint();
-        let known = self.owner() == cached;
+        let known = self.owner.get() == cached;
         // The last owner tries without a look. So does a kernel thread: beside its wait, a failed attempt
         // costs nothing.
         if (known || cached.is_kernel() || self.word.is_idle()) && self.word.try_take_idle() {
@@ -206,7 +182,7 @@ impl RawMutex {
     /// Acquires the lock, and ends as `wait` says. After an interrupt, the thread's flag is still set.
     #[inline]
     pub(in crate::sync) fn acquire_with(&self, wait: Wait) -> Result<(), WaitError> {
-        self.acquire_as(Kind::Usual, wait).map(|_| ())
+        self.acquire_as(wait, Order::NearLifo, None).map(|_| ())
     }
 
     #[inline]
@@ -237,19 +213,31 @@ impl RawMutex {
     /// lock then has no [`Wait`] in its frame.
     #[cold]
     fn acquire_contended(&self, mine: u8) {
-        let endless = self.acquire_slow(Wait::forever(), mine, Kind::Usual);
+        let endless = self.acquire_slow(Wait::forever(), mine, Order::NearLifo, None);
         debug_assert_eq!(endless, Ok(Got::Locked));
     }
 
-    /// Acquires the lock as this kind of it; `mine` is `WOKEN` if the caller owns that bit, otherwise 0.
+    /// Acquires the lock, and ends as `wait` says, or when the owner is found dead. The thread queues in
+    /// `order`; `mine` is `WOKEN` if the caller owns that bit, otherwise 0.
     #[cold]
-    fn acquire_slow(&self, wait: Wait, mut mine: u8, kind: Kind<'_>) -> Result<Got, WaitError> {
+    fn acquire_slow(
+        &self,
+        wait: Wait,
+        mut mine: u8,
+        order: Order,
+        owner_is_dead: IsDead<'_>,
+    ) -> Result<Got, WaitError> {
         // Adopts the thread, if need be: then it has a hint.
         current();
-        self.forget_others();
+        if observed::are_owners_recorded() {
+            self.forget_others();
+        }
         let mut contention = Contention::begin(self.key(), WaitReason::Mutex);
-        let mut options = kind.options(wait);
-        let owner_is_dead = || kind.owner_is_dead();
+        let mut options = Options::new(WaitReason::Mutex, wait);
+        (options.order, options.heir) = (order, owner_is_dead.is_some());
+        // The wait queue need not spin: `take_or_spin` has looked at the state before the thread queues.
+        options.spin = false;
+        let owner_is_dead = || owner_is_dead.is_some_and(|is_dead| is_dead());
         let mut passed_over_since = None;
         let mut woken = mine != 0;
         loop {
@@ -300,7 +288,7 @@ impl RawMutex {
     /// Cleans up after a waiter that has left the queue without a grant.
     fn left_queue(&self) {
         wait_queue::if_empty(self.key(), || {
-            self.set_queued(false);
+            self.queued.set(false);
             self.word.clear_waiters();
         });
     }
@@ -311,6 +299,10 @@ impl RawMutex {
     fn take_or_spin(&self, here: OwnerHint, mine: &mut u8) -> bool {
         if here.is_kernel() && turns::is_crowd(here) {
             return self.take_in_turns(here, *mine);
+        }
+        // As a rule where threads share an LWP: there is nothing to spin for.
+        if self.is_taken() && self.owner.get().has_left_lwp_to(here) {
+            return false;
         }
         let mut spin = Spin::new(if here.is_kernel() { turns::looks(here) } else { GREEN_LOOKS });
         let mut yielded = false;
@@ -327,7 +319,7 @@ impl RawMutex {
                 }
                 continue;
             }
-            let owner = self.owner();
+            let owner = self.owner.get();
             match owner.runs_elsewhere(here) {
                 Some(true) if fetches::leave_to_others(here, owner, &mut spin) => {}
                 Some(true) => {
@@ -372,16 +364,18 @@ impl RawMutex {
 
     #[cold]
     fn release_slow(&self, fair: bool) {
-        self.forget_owner();
+        if observed::are_owners_recorded() {
+            self.forget_owner();
+        }
         loop {
             let seen = self.word.look();
             assert!(seen & LOCKED != 0, "unlocked a mutex that is not locked");
-            let one_comes = seen & WOKEN != 0 && !self.is_late();
+            let one_comes = seen & WOKEN != 0 && !self.queued.is_late();
             if seen & WAITERS != 0 && (fair || !one_comes) {
                 break;
             }
             if !one_comes {
-                self.set_queued(false);
+                self.queued.set(false);
             }
             if self.word.try_release(seen, if one_comes { seen & !LOCKED } else { 0 }) {
                 return;
@@ -391,12 +385,12 @@ impl RawMutex {
         let (room, leaves) = (company::room, company::leaves);
         let granted = wait_queue::grant_batch(self.key(), others, room, leaves, |found| match found {
             None => {
-                self.set_queued(false);
+                self.queued.set(false);
                 self.word.store(0);
                 TRY_AGAIN
             }
             Some(found) => {
-                self.set_queued(found.more);
+                self.queued.set(found.more);
                 let waiters = if found.more { WAITERS } else { 0 };
                 if fair || found.urgent {
                     self.word.store(LOCKED | waiters);
@@ -470,8 +464,7 @@ fn may_yield_cpu(here: OwnerHint, owner: OwnerHint, yielded: bool) -> bool {
 impl HeldMutex for RawMutex {
     #[inline]
     fn is_alone(&self) -> bool {
-        // Relaxed: a hint.
-        self.queued.load(Ordering::Relaxed) == 0 && self.word.look() == LOCKED
+        self.queued.is_clear() && self.word.look() == LOCKED
     }
 
     #[inline]

@@ -115,7 +115,7 @@ fn chains_are_cleared() {
         if torn {
             (bucket.chains.row, bucket.chains.count) = (ptr::null_mut(), 0);
         }
-        bucket.chains.clear(place, torn);
+        bucket.chains.clear(&bucket.only, place, torn);
         assert!(waiters.iter().all(|waiter| bucket.is_empty(waiter.key())) && bucket.rings().count() == 0);
         assert!(row.iter().all(|head| head.is_null()));
     }

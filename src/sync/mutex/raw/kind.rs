@@ -10,9 +10,8 @@
 //! If a thread owns `WOKEN` and finds the owner dead, it gives the bit up. It then takes the lock over,
 //! or waits again. In either case an unlock is to come that must wake a waiter.
 
-use super::{RawMutex, Wait, WaitError, WaitReason};
+use super::{Order, RawMutex, Wait, WaitError};
 use crate::park::current::owner_hint;
-use crate::park::wait_queue::{Options, Order};
 use crate::shim::atomic::Ordering;
 
 /// How a wait for the mutex has succeeded.
@@ -24,51 +23,23 @@ pub(in crate::sync) enum Got {
     OwnerDied,
 }
 
-/// Returns `true` if the owner of the mutex is dead.
-type IsDead<'a> = &'a dyn Fn() -> bool;
-
-/// A kind of mutex.
-#[derive(Clone, Copy)]
-pub(super) enum Kind<'a> {
-    /// A thread with warm caches is next.
-    Usual,
-    /// The thread that has waited longest is next.
-    InOrder,
-    /// As usual. The wait also ends when the owner is found dead.
-    Robust(IsDead<'a>),
-}
-
-impl Kind<'_> {
-    /// Returns how a thread queues.
-    #[inline]
-    pub(super) fn options(self, wait: Wait) -> Options {
-        let mut options = Options::new(WaitReason::Mutex, wait);
-        // The wait queue need not spin: `take_or_spin` has looked at the state before the thread queues.
-        options.spin = false;
-        match self {
-            Self::Usual => {}
-            Self::InOrder => options.order = Order::Fifo,
-            Self::Robust(_) => options.heir = true,
-        }
-        options
-    }
-
-    /// Returns `true` if the owner is dead, as far as this kind wants to know.
-    #[inline]
-    pub(super) fn owner_is_dead(self) -> bool {
-        matches!(self, Self::Robust(is_dead) if is_dead())
-    }
-}
+/// Returns `true` if the owner of a robust mutex is dead. `None`: the mutex is of another kind.
+pub(super) type IsDead<'a> = Option<&'a dyn Fn() -> bool>;
 
 impl RawMutex {
-    /// Acquires the lock as this kind of it, and ends as `wait` says.
+    /// Acquires the lock at once if it is free; otherwise as [`acquire_slow`](Self::acquire_slow) does.
     #[inline]
-    pub(super) fn acquire_as(&self, kind: Kind<'_>, wait: Wait) -> Result<Got, WaitError> {
+    pub(super) fn acquire_as(
+        &self,
+        wait: Wait,
+        order: Order,
+        owner_is_dead: IsDead<'_>,
+    ) -> Result<Got, WaitError> {
         if self.word.is_idle() && self.word.try_take_idle() {
             self.set_owner(owner_hint());
             Ok(Got::Locked)
         } else {
-            self.acquire_slow(wait, 0, kind)
+            self.acquire_slow(wait, 0, order, owner_is_dead)
         }
     }
 
@@ -80,14 +51,14 @@ impl RawMutex {
 
     #[cold]
     fn acquire_contended_in_order(&self) {
-        let endless = self.acquire_slow(Wait::forever(), 0, Kind::InOrder);
+        let endless = self.acquire_slow(Wait::forever(), 0, Order::Fifo, None);
         debug_assert_eq!(endless, Ok(Got::Locked));
     }
 
     /// [`acquire_with`](Self::acquire_with) in the order of arrival.
     #[inline]
     pub(in crate::sync) fn acquire_in_order_with(&self, wait: Wait) -> Result<(), WaitError> {
-        self.acquire_as(Kind::InOrder, wait).map(|_| ())
+        self.acquire_as(wait, Order::Fifo, None).map(|_| ())
     }
 
     /// Does what [`acquire_with`](Self::acquire_with) does, unless the owner is dead.
@@ -97,7 +68,7 @@ impl RawMutex {
         owner_is_dead: impl Fn() -> bool,
         wait: Wait,
     ) -> Result<Got, WaitError> {
-        self.acquire_as(Kind::Robust(&owner_is_dead), wait)
+        self.acquire_as(wait, Order::NearLifo, Some(&owner_is_dead))
     }
 
     /// Returns `true` if it is locked at this moment of a model.

@@ -13,7 +13,8 @@ use crate::park::wait::Wait;
 use crate::park::wait_queue::{self, Options, Woken};
 use crate::sys::child_tests::isolated;
 
-use super::{HANDED_OVER, MAX_SKIPPED_WAKES, RawMutex, WAITERS, WOKEN};
+use super::{HANDED_OVER, RawMutex, WAITERS, WOKEN};
+use crate::shim::MAX_SKIPPED_WAKES;
 
 #[test]
 fn a_waiter_that_never_comes_keeps_no_other_asleep() {
@@ -91,7 +92,7 @@ fn a_free_lock_can_be_had_while_a_waiter_is_on_its_way() {
 fn a_hint_of_waiters_that_are_not_there_is_cleared() {
     let mutex = RawMutex::new();
     assert!(mutex.try_acquire() && mutex.is_alone());
-    mutex.set_queued(true);
+    mutex.queued.set(true);
     assert!(!mutex.is_alone());
     mutex.release();
     assert!(!mutex.is_taken());

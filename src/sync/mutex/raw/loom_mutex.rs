@@ -148,7 +148,7 @@ fn one_is_late(unlock: fn(&Guarded), seen: &Outcomes) {
     let guarded = Guarded::new();
     guarded.mutex.acquire();
     guarded.mutex.word.0.fetch_or(WOKEN, Ordering::Relaxed);
-    guarded.mutex.queued.store(MAX_SKIPPED_WAKES, Ordering::Relaxed);
+    guarded.mutex.queued.0.store(MAX_SKIPPED_WAKES, Ordering::Relaxed);
     let seen = seen.clone();
     let late = move |guarded: &Guarded| {
         seen.saw(guarded.mutex.word.look() & WOKEN == 0);
@@ -174,7 +174,7 @@ fn negative_forgotten_by_a_store() {
     model(|| {
         let unlock = |guarded: &Guarded| {
             if guarded.mutex.word.look() & WAITERS == 0 {
-                guarded.mutex.set_queued(false);
+                guarded.mutex.queued.set(false);
                 guarded.mutex.word.store(0);
             } else {
                 guarded.mutex.release();
@@ -339,7 +339,7 @@ fn negative_moved_waiters_left_behind() {
             let (key, room) = (guarded.mutex.key(), || 0);
             let granted = wait_queue::grant_batch(key, 0, room, company::leaves, |found| {
                 assert!(found.is_some_and(|found| found.more));
-                guarded.mutex.set_queued(false);
+                guarded.mutex.queued.set(false);
                 guarded.mutex.word.store(WOKEN);
                 TRY_AGAIN
             });

@@ -119,7 +119,7 @@ fn negative_unlocks_that_do_not_come_by() {
     model(|| {
         let recorded = Recorded::new();
         let clears = |mutex: &RawMutex| {
-            wait_queue::if_empty(mutex.key(), || mutex.queued.store(0, Ordering::Relaxed));
+            wait_queue::if_empty(mutex.key(), || mutex.queued.0.store(0, Ordering::Relaxed));
         };
         together([recorded.body(section), recorded.body(clears)]);
         recorded.ends_free();

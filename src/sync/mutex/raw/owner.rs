@@ -7,14 +7,8 @@ use crate::park::current::slow_owner_hint;
 use crate::park::fetches;
 use crate::park::observed;
 use crate::park::owner::OwnerHint;
-use crate::shim::atomic::Ordering;
 
 impl RawMutex {
-    #[inline]
-    pub(super) fn owner(&self) -> OwnerHint {
-        self.owner.get()
-    }
-
     /// Notes that the running thread, which `hint` is of, has taken the lock.
     #[inline]
     pub(super) fn set_owner(&self, hint: OwnerHint) {
@@ -28,7 +22,7 @@ impl RawMutex {
     /// read-modify-write would wait for it.
     #[inline]
     pub(super) fn set_owner_if_new(&self, hint: OwnerHint) {
-        let last = self.owner();
+        let last = self.owner.get();
         if last != hint {
             self.change_owner(last, hint);
         }
@@ -61,8 +55,8 @@ impl RawMutex {
         lock_owners::took(self.key(), Hold::Alone, || {
             if self.no_owner_is_known() {
                 // From here on unlocks come to `forget_owner`. A thread that queues meanwhile stores the
-                // same. Relaxed: see `no_owner_is_known`.
-                self.queued.store(1, Ordering::Relaxed);
+                // same.
+                self.queued.set(true);
             }
             true
         });
@@ -71,26 +65,22 @@ impl RawMutex {
     /// Returns `true` if no owner has been recorded. Then no thread has queued either: while owners are
     /// recorded, the byte is not cleared.
     pub(super) fn no_owner_is_known(&self) -> bool {
-        // Relaxed: a thread that has seen an entry of the owner comes after the store to this byte, by
-        // the lock of the record.
-        self.queued.load(Ordering::Relaxed) == 0
+        // A thread that has seen an entry of the owner comes after the store to this byte, by the lock of the
+        // record.
+        self.queued.is_clear()
     }
 
-    /// Clears old entries before the running thread waits. A guard of another lock, which lay here
-    /// before, may have been forgotten; this thread does not wait for its owner.
-    #[inline]
+    /// Clears old entries before the running thread waits, while owners are recorded. A guard of another
+    /// lock, which lay here before, may have been forgotten. This thread does not wait for its owner.
+    #[cold]
     pub(super) fn forget_others(&self) {
-        if observed::are_owners_recorded() {
-            lock_owners::clear_old(self.key(), || self.no_owner_is_known());
-        }
+        lock_owners::clear_old(self.key(), || self.no_owner_is_known());
     }
 
-    /// Removes the entry of the owner, which is about to unlock.
-    #[inline]
+    /// Removes the entry of the owner, which is about to unlock, while owners are recorded.
+    #[cold]
     pub(super) fn forget_owner(&self) {
-        if observed::are_owners_recorded() {
-            lock_owners::leaves(self.key(), Hold::Alone);
-        }
+        lock_owners::leaves(self.key(), Hold::Alone);
     }
 }
 
@@ -105,7 +95,7 @@ mod tests {
         for last in [OwnerHint::green(1, 0), here] {
             mutex.set_owner(last);
             mutex.set_owner_if_new(here);
-            assert_eq!(mutex.owner(), here);
+            assert_eq!(mutex.owner.get(), here);
             assert_eq!(fetches::counted(), before + 1);
         }
     }

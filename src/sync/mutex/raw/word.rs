@@ -1,8 +1,9 @@
-//! The mutex's state byte, and the steps that change it. The protocol in [`raw`](super) says what they
-//! are for.
+//! The mutex's state byte, the hint beside it, and the steps that change them. The protocol in
+//! [`raw`](super) says what they are for.
 
+use crate::park::observed;
 use crate::shim::atomic::{AtomicU8, Ordering};
-use crate::shim::store_among_swaps;
+use crate::shim::{MAX_SKIPPED_WAKES, fork, store_among_swaps};
 
 /// | bits | meaning | a thread may take it |
 /// |---|---|---|
@@ -116,5 +117,40 @@ impl MutexWord {
     pub(super) fn clear_waiters(&self) {
         // Relaxed: as in `announce_waiter`.
         self.0.fetch_and(!WAITERS, Ordering::Relaxed);
+    }
+}
+
+/// Zero: no thread is known to wait, and the owner is not recorded. Otherwise about the number of unlocks
+/// since a waiter was woken, up to [`MAX_SKIPPED_WAKES`].
+///
+/// Only a hint: it spares an unlock that must take the slow path a compare-and-swap that fails. So all its
+/// accesses are relaxed.
+#[derive(Default)]
+pub(super) struct QueuedHint(pub(super) AtomicU8);
+
+impl QueuedHint {
+    pub(super) const fn new() -> Self {
+        Self(AtomicU8::new(0))
+    }
+
+    #[inline]
+    pub(super) fn is_clear(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == 0
+    }
+
+    /// Notes if threads are queued. The caller holds the bucket lock, or the mutex.
+    #[inline]
+    pub(super) fn set(&self, queued: bool) {
+        self.0.store(u8::from(queued || observed::are_owners_recorded()), Ordering::Relaxed);
+    }
+
+    /// Counts an unlock that wakes no waiter. Returns `true` if the thread that was woken has let too many
+    /// others pass. Called by the owner.
+    pub(super) fn is_late(&self) -> bool {
+        // It does not matter if an arrival overwrites this, or is overwritten by it.
+        let unlocks = self.0.load(Ordering::Relaxed);
+        self.0.store(unlocks.saturating_add(1), Ordering::Relaxed);
+        // In the child of a fork, the woken thread never comes.
+        unlocks >= MAX_SKIPPED_WAKES || fork::is_child()
     }
 }
