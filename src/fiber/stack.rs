@@ -39,9 +39,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 pub(crate) use cache::Cache;
-#[cfg(test)]
-pub(crate) use pool::stocked;
-pub(crate) use pool::{give_back, in_child, notice_surplus, stock, take, trim, trim_to, wants_stock};
+pub(crate) use pool::{give_back, in_child, notice_surplus, take, trim, trim_to};
 
 use crate::park::backend::Porch;
 use crate::park::current;

@@ -20,7 +20,7 @@
 //! - On the rung [`Pinned`](crate::ThreadRegister::Pinned), which is `unsafe`, threads have no block: 5.4 KB,
 //!   and 4.9 KB with stacks of 16 KiB.
 //! - Memory comes with the first touch. For threads that are made by the hundred, the kernel is asked for the
-//!   first two pages of 64 stacks at once. While a CPU is idle, the runtime makes up to 64 such stacks ahead.
+//!   first two pages of 64 stacks at once.
 //!
 //! # How many there can be
 //!

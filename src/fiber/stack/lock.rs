@@ -42,18 +42,6 @@ impl<T> Lock<T> {
         body(unsafe { &mut *self.value.get() })
     }
 
-    /// Runs `body`, unless another thread holds the lock at this moment.
-    pub(super) fn try_with<R>(&self, body: impl FnOnce(&mut T) -> R) -> Option<R> {
-        let _no_preempt = NoPreempt::hold();
-        // Acquire: as in `with`.
-        if self.held.swap(true, Ordering::Acquire) {
-            return None;
-        }
-        let _held = Held(&self.held);
-        // SAFETY: as in `with`: this thread set `held`.
-        Some(body(unsafe { &mut *self.value.get() }))
-    }
-
     /// Frees the lock if its holder does not exist in this process. That holder may have left a change half
     /// done, which `mend` must repair.
     ///
@@ -102,13 +90,6 @@ mod tests {
             }
         });
         assert_eq!(COUNT.with(|count| *count), 80_000);
-    }
-
-    #[test]
-    fn a_try_does_not_wait() {
-        let lock = Lock::new(7);
-        assert_eq!(lock.with(|_| lock.try_with(|value| *value)), None);
-        assert_eq!(lock.try_with(|value| *value), Some(7));
     }
 
     #[test]

@@ -13,15 +13,10 @@
 //! (I4). So it only notes that the bound is exceeded. The monitor sees the note. The runtime's maker of LWPs
 //! then trims, a magazine at a time. When a runtime ends, its LWPs trim what is left. The others stay warm
 //! for the next runtime. Cold stacks have no memory and are taken last.
-//!
-//! **In stock.** Where one thread starts a crowd, most of its time goes into new stacks: the kernel makes a
-//! red zone, and clears two pages. Other CPUs may be idle meanwhile. So a take that finds no free stack notes
-//! that some should be made ahead: as many as it has made. LWPs without work do so ([`stock`]). A program with
-//! few threads has none in stock.
 
 use std::cell::Cell;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::lock::Lock;
 use super::mapped::{self, Slab};
@@ -38,9 +33,6 @@ const MAGAZINE_BYTES: usize = 64 << 20;
 pub(super) const KEEP_WARM: usize = 16 << 10;
 /// The bound on their usable bytes, if every one had been used to the end.
 const KEEP_WARM_BYTES: usize = 4 << 30;
-/// How many stacks are put in stock at once. That takes about as long as an LWP searches for work: an LWP
-/// without work makes them, and comes to a thread later by as much.
-const STOCKED_AT_ONCE: u32 = 8;
 
 /// A list of chains, linked through the headers of their first stacks. To move a chain in or out touches one
 /// stack.
@@ -86,8 +78,6 @@ struct Pool {
 
 struct Free {
     warm: ChainList,
-    /// Stacks that have not been used, and have memory.
-    stocked: ChainList,
     cold: ChainList,
     /// Warm stacks given back one by one, fewer than a magazine.
     singles: Chain,
@@ -105,8 +95,7 @@ struct Growth {
 
 impl Free {
     const fn nothing() -> Self {
-        const NONE: ChainList = ChainList::EMPTY;
-        Self { warm: NONE, stocked: NONE, cold: NONE, singles: Chain::new() }
+        Self { warm: ChainList::EMPTY, cold: ChainList::EMPTY, singles: Chain::new() }
     }
 }
 
@@ -119,9 +108,6 @@ impl Growth {
 /// A class has more warm stacks than are to be kept.
 static SURPLUS: AtomicBool = AtomicBool::new(false);
 
-/// The class of which stacks are to be put in stock, and one more; 0: none.
-static WANTED: AtomicU8 = AtomicU8::new(0);
-
 static POOLS: [Pool; SizeClass::COUNT] = [const { Pool::new() }; SizeClass::COUNT];
 
 // SAFETY: the lists own their stacks, `singles` too.
@@ -132,11 +118,8 @@ impl Pool {
         Self { free: Lock::new(Free::nothing()), growth: Lock::new(Growth::nothing()) }
     }
 
-    fn free_chain(&self, class: SizeClass) -> Option<Chain> {
-        self.free.with(|free| {
-            let stocked = |free: &mut Free| free.stocked.pop().inspect(|_| want(class));
-            free.warm_chain().or_else(|| stocked(free)).or_else(|| free.cold.pop())
-        })
+    fn free_chain(&self) -> Option<Chain> {
+        self.free.with(|free| free.warm_chain().or_else(|| free.cold.pop()))
     }
 }
 
@@ -196,74 +179,27 @@ pub(crate) fn give_back(stack: Stack) {
 /// As [`take`].
 pub(super) fn take_batch(class: SizeClass) -> io::Result<Chain> {
     let pool = pool(class);
-    if let Some(chain) = pool.free_chain(class) {
+    if let Some(chain) = pool.free_chain() {
         return Ok(chain);
     }
     // A refusal gets its words, which take memory, when the lock is free.
     let (chain, is_new) = pool.growth.with(|growth| {
         // Meanwhile, another thread may have grown the class, or given stacks back.
-        if let Some(chain) = pool.free_chain(class) {
+        if let Some(chain) = pool.free_chain() {
             return Ok((chain, false));
         }
-        growth.grow(class, MAGAZINE).map(|chain| (chain, true))
+        growth.grow(class).map(|chain| (chain, true))
     })?;
     if is_new {
-        if chain.len() == MAGAZINE {
-            want(class);
-        }
-        touch(&chain);
+        // Relaxed: see `expect_blocks`.
+        mapped::touch(&chain, WITH_BLOCKS.load(Ordering::Relaxed));
     }
     Ok(chain)
 }
 
-/// Has the kernel put memory where threads on new stacks will start.
-fn touch(chain: &Chain) {
-    // Relaxed: see `expect_blocks`.
-    mapped::touch(chain, WITH_BLOCKS.load(Ordering::Relaxed));
-}
-
-/// Notes that stacks of a class should be in stock.
-fn want(class: SizeClass) {
-    // Relaxed: a note. The thread that acts on it looks at the lists.
-    WANTED.store(class.0 + 1, Ordering::Relaxed);
-}
-
-/// Returns `true` if stacks should be put in stock, by [`stock`]. One load.
-#[inline]
-pub(crate) fn wants_stock() -> bool {
-    WANTED.load(Ordering::Relaxed) != 0
-}
-
-/// Puts some new stacks in stock, if they are wanted, and no other thread makes stacks at this moment. Makes
-/// system calls. Neither allocates nor waits.
-pub(crate) fn stock() {
-    let Some(class) = WANTED.load(Ordering::Relaxed).checked_sub(1).map(SizeClass) else { return };
-    let pool = pool(class);
-    if pool.free.with(|free| free.stocked.stacks() >= MAGAZINE as usize) {
-        // If more were wanted meanwhile, they are at the next note.
-        WANTED.store(0, Ordering::Relaxed);
-        return;
-    }
-    match pool.growth.try_with(|growth| growth.grow(class, STOCKED_AT_ONCE)) {
-        Some(Ok(chain)) => {
-            touch(&chain);
-            pool.free.with(|free| free.stocked.push(chain));
-        }
-        // The thread that needs one says why it cannot have it.
-        Some(Err(_)) => WANTED.store(0, Ordering::Relaxed),
-        None => {}
-    }
-}
-
-/// Returns how many stacks of a class are in stock.
-#[cfg(test)]
-pub(crate) fn stocked(class: SizeClass) -> usize {
-    pool(class).free.with(|free| free.stocked.stacks())
-}
-
 impl Growth {
-    /// Carves new spans, `most` at most: few for a program of a few threads, a magazine for one that has many.
-    fn grow(&mut self, class: SizeClass, most: u32) -> Result<Chain, Refusal> {
+    /// Carves new spans: few for a program of a few threads, a magazine for one that has many.
+    fn grow(&mut self, class: SizeClass) -> Result<Chain, Refusal> {
         const FEW: usize = 4;
         let slab = match self.open {
             Some(slab) if slab.uncarved() > 0 => slab,
@@ -273,7 +209,7 @@ impl Growth {
                 self.open.insert(slab)
             }
         };
-        let chain = slab.carve(self.carved.clamp(FEW, most as usize))?;
+        let chain = slab.carve(self.carved.clamp(FEW, MAGAZINE as usize))?;
         self.carved += chain.len() as usize;
         Ok(chain)
     }
@@ -285,7 +221,7 @@ pub(super) fn give_back_batch(chain: Chain, class: SizeClass) {
 }
 
 impl Free {
-    /// Takes a chain of stacks that have been used, and may be warm.
+    /// Takes a chain of stacks that may be warm.
     fn warm_chain(&mut self) -> Option<Chain> {
         self.warm.pop().or_else(|| (!self.singles.is_empty()).then(|| self.singles.take()))
     }
@@ -348,9 +284,8 @@ fn trim_class(class: SizeClass, keep: usize) -> usize {
     let free = &pool(class).free;
     // The list itself hands over between trimmers: each takes another chain.
     let surplus = free.with(|free| {
-        let warm = free.warm.stacks() + free.singles.len() as usize + free.stocked.stacks();
-        let chain = |free: &mut Free| free.stocked.pop().or_else(|| free.warm_chain());
-        if warm > keep { chain(free).inspect(|chain| free.keep(chain, warm - keep)) } else { None }
+        let warm = free.warm.stacks() + free.singles.len() as usize;
+        if warm > keep { free.warm_chain().inspect(|chain| free.keep(chain, warm - keep)) } else { None }
     });
     let Some(chain) = surplus else { return 0 };
     chill(&chain);

@@ -328,36 +328,6 @@ fn a_trim_keeps_as_many_stacks_as_it_is_told() {
     });
 }
 
-/// LWPs without work make as many stacks ahead as a take that found none.
-#[test]
-fn a_thread_that_starts_many_has_stacks_in_stock() {
-    isolated!("a_thread_that_starts_many_has_stacks_in_stock", {
-        const ONE: usize = MAGAZINE as usize;
-        let class = class(64 << 10);
-        let cache = Cache::new();
-        let taken = |count: usize| (0..count).map(|_| cache.take(class).unwrap()).collect::<Vec<Stack>>();
-        taken(8);
-        assert!(!wants_stock(), "a program with few threads needs none");
-        // The first of a whole magazine.
-        while !wants_stock() {
-            taken(1);
-        }
-        while wants_stock() {
-            stock();
-        }
-        assert_eq!(stocked(class), ONE);
-        let last = taken(ONE - 1)[ONE - 2];
-        assert!(!wants_stock(), "all of those were there");
-        let first = taken(1)[0];
-        assert!(wants_stock() && (1..ONE).contains(&stocked(class)));
-        assert_eq!(Bounds::of(first).high_water() > 0, Bounds::of(last).high_water() > 0, "it has memory");
-        while wants_stock() {
-            stock();
-        }
-        assert_eq!([trim_to(ONE / 2), trim_to(0)], [ONE / 2, ONE / 2], "so it is warm");
-    });
-}
-
 /// Runs `body` on a stack of the pool, on this kernel thread.
 fn on(stack: Stack, body: &dyn Fn()) {
     struct Visit<'a> {

@@ -26,8 +26,6 @@
 //! that CPU, be it an LWP or a kernel thread of the program. To spin for 50 us there takes as long as a
 //! hundred hand-offs, for nothing.
 //!
-//! **While one thread starts a crowd**, LWPs without work make its stacks (`fiber::stack`).
-//!
 //! **A steal must pay** (rule 3). A thief that runs dry within `STEAL_PAYS` doubles its `age`. So does a
 //! victim that runs dry within `ROBBED`: the work has only moved. (A thread that creates ten others and joins
 //! them moves along with those that were stolen. Without the victim's verdict, the two LWPs would rob each
@@ -42,7 +40,6 @@ use std::cell::Cell;
 use std::ptr::NonNull;
 
 use super::{Scheduler, deref, policy};
-use crate::fiber::stack;
 use crate::mxn::green::Green;
 use crate::mxn::lwp::{First, Lwp, LwpSnapshot};
 use crate::mxn::timer::{BATCH, NEVER};
@@ -86,9 +83,7 @@ impl Scheduler {
                     }
                 }
                 if lwp.search.in_the_way.take() {
-                    searching = self.step_aside(shim::yield_cpu);
-                } else if stack::wants_stock() {
-                    searching = self.step_aside(stack::stock);
+                    searching = self.step_aside();
                 }
                 if self.is_on_one_cpu() {
                     // A thread that makes work is not on another CPU. It waits for this one.
@@ -172,12 +167,11 @@ impl Scheduler {
         }
     }
 
-    /// Does something that may take milliseconds. So the caller does not count as a searcher meanwhile.
-    /// Returns `true` if it searches again.
-    #[cold]
-    fn step_aside(&'static self, something: impl FnOnce()) -> bool {
+    /// Gives the CPU to the LWP that waits for it. The caller may get it back only after milliseconds, so
+    /// it does not count as a searcher meanwhile. Returns `true` if it searches again.
+    fn step_aside(&'static self) -> bool {
         self.end_search();
-        something();
+        shim::yield_cpu();
         self.idle.begin_search(self.pool.slots())
     }
 
