@@ -105,9 +105,7 @@ impl Idle {
     /// Ends the caller's search, because it found something. Returns `true` if it was the last searcher. Then
     /// the caller looks once more, and wakes another LWP if there is more.
     pub(crate) fn end_search(&self) -> bool {
-        let searching = self.counts.0.fetch_sub(SEARCHING, Ordering::Relaxed) / SEARCHING;
-        debug_assert!(searching > 0, "the caller searches");
-        if searching != 1 {
+        if self.counts.0.fetch_sub(SEARCHING, Ordering::Relaxed) / SEARCHING != 1 {
             return false;
         }
         // Pairs with the fence of `wake_one`. If a waker left a thread to this searcher, the caller's next
