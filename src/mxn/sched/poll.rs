@@ -167,9 +167,10 @@ impl Scheduler {
     pub(super) fn descriptors_are_ready(&'static self, events: &Events, lwp: Option<&'static Lwp>) -> usize {
         let mut count = 0;
         let mut ahead = events.iter();
-        ahead.by_ref().take(AHEAD).for_each(Entry::fetch);
+        let mut fetch = || ahead.next().map(Entry::fetch);
+        (0..AHEAD).for_each(|_| _ = fetch());
         for event in events.iter() {
-            ahead.by_ref().take(1).for_each(Entry::fetch);
+            fetch();
             Entry::event(event, |grants| count += self.wake_granted(grants, lwp));
         }
         count
