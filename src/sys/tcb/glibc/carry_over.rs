@@ -162,7 +162,7 @@ mod tests {
         let make_blocks = || {
             for round in 0..ROUNDS {
                 let estate = estates.take().unwrap();
-                let place = &in_use[((estate.tid + (all - first)) % all) as usize];
+                let place = &in_use[((estate.tid + all - first) % all) as usize];
                 assert!(!place.swap(true, Ordering::Relaxed), "two blocks have the id {}", estate.tid);
                 // Some blocks stay.
                 if round % 3 != 0 {
