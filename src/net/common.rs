@@ -117,7 +117,8 @@ pub(super) use delegate;
 macro_rules! settings {
     ($name:ident) => {
         impl $name {
-            /// Sets how long a call that reads may wait; `None` is forever.
+            /// Sets how long a call that reads may wait; `None` is forever. From half a second on,
+            /// it may end 20 ms late.
             ///
             /// # Errors
             ///
@@ -128,7 +129,8 @@ macro_rules! settings {
                 Ok(())
             }
 
-            /// Sets how long a call that writes may wait; `None` is forever.
+            /// Sets how long a call that writes may wait; `None` is forever. From half a second on,
+            /// it may end 20 ms late.
             ///
             /// # Errors
             ///

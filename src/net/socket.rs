@@ -46,6 +46,10 @@ const SHORTAGE: Duration = Duration::from_millis(10);
 /// How long a thread sleeps before it looks again whether a receiver has room.
 const FULL: Duration = Duration::from_millis(1);
 
+/// From so long on, in ns, the end of a timeout is counted in ticks, as the kernel counts those of std's
+/// sockets. It may be 20 ms late. Each call reads the clock if it has to wait, so that must be quick.
+const BY_TICKS: u64 = 500_000_000;
+
 /// How long calls in one direction may take, in ns. 0 is forever.
 #[derive(Debug)]
 struct Timeout(AtomicU64);
@@ -70,7 +74,10 @@ impl Timeout {
         // Relaxed: a number.
         match self.0.load(Ordering::Relaxed) {
             0 => Wait::forever(),
-            nanos => Wait { may_be_over: false, ..Wait::by(Moment::now().checked_add_nanos(nanos)) },
+            nanos => {
+                let from = if nanos < BY_TICKS { Moment::now() } else { Moment::soon() };
+                Wait { may_be_over: false, ..Wait::by(from.checked_add_nanos(nanos)) }
+            }
         }
     }
 }

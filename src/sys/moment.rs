@@ -32,6 +32,13 @@ impl Moment {
         Self(monotonic())
     }
 
+    /// Returns a moment that is not over yet, and at most 20 ms ahead. Takes a part of the time of
+    /// [`now`](Self::now), where the kernel notes the time of its ticks (`sys/clock.rs`).
+    #[inline]
+    pub(crate) fn soon() -> Self {
+        Self(super::clock::monotonic_ahead())
+    }
+
     /// Returns the moment that an instant is, or the first or the last one.
     pub(crate) fn of(instant: Instant) -> Self {
         let &(first, at) = anchor();

@@ -185,6 +185,11 @@ fn a_read_times_out<L: Leg>() {
         is(other.read_with(&mut [0], Wait::timeout(SHORT)), ErrorKind::TimedOut);
         is(other.read_with(&mut [0], Wait::until(start)), ErrorKind::TimedOut);
         assert!(start.elapsed() >= 3 * SHORT);
+        // So much is counted in the kernel's ticks, of which one may be late.
+        let (half, start) = (Duration::from_millis(500), Instant::now());
+        other.set_read_timeout(Some(half)).unwrap();
+        is(other.read(&mut [0]), ErrorKind::WouldBlock);
+        assert!(start.elapsed() >= half - Duration::from_millis(50));
         one.write_all(&[7]).unwrap();
         other.set_read_timeout(Some(LONG)).unwrap();
         let mut byte = [0];
