@@ -34,12 +34,13 @@ pub(crate) fn monotonic() -> u64 {
 }
 
 /// How many ns pass between two of the kernel's ticks at most: 100 a second are the fewest.
-#[cfg(any(target_os = "linux", target_os = "android"))]
+#[cfg(all(feature = "net", any(target_os = "linux", target_os = "android")))]
 const TICK: u64 = 10_000_000;
 
 /// Returns a time of the monotonic clock, in ns, that is not over yet, and at most two ticks ahead (20 ms). It
 /// is some 20 ns faster: the kernel has noted the time of its last tick. If a tick of the kernel is late by
 /// more than one, what this returns may be over, as with the kernel's own timeouts.
+#[cfg(feature = "net")]
 #[inline]
 pub(crate) fn monotonic_ahead() -> u64 {
     #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -55,6 +56,7 @@ pub(crate) fn monotonic_ahead() -> u64 {
 
 #[cfg(test)]
 mod tests {
+    #[cfg(feature = "net")]
     #[test]
     fn what_is_ahead_is_not_over() {
         // A tick may come between the two. If the machine stands still, it is late.

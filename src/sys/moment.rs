@@ -34,6 +34,7 @@ impl Moment {
 
     /// Returns a moment that is not over yet, and at most 20 ms ahead. Takes a part of the time of
     /// [`now`](Self::now), where the kernel notes the time of its ticks (`sys/clock.rs`).
+    #[cfg(all(unix, feature = "net"))]
     #[inline]
     pub(crate) fn soon() -> Self {
         Self(super::clock::monotonic_ahead())
