@@ -22,12 +22,13 @@ export RUSTFLAGS="--cfg loom ${RUSTFLAGS:-}"
 export RUST_BACKTRACE=0 # a negative model panics on a stack that has no room for one
 export CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true # the code's own checks are part of the models
 
-# Builds a target's tests; says where they are. What it says of the library under test is said by other legs.
+# Builds the tests of both targets. What it says of the library under test is said by other legs.
 build() {
     local log
-    log=$(cargo test --release --target-dir target/loom --no-run --message-format=json-render-diagnostics "$@" 2>&1) ||
+    log=$(cargo test --release --target-dir target/loom --lib --test loom_public --no-run \
+        --message-format=json-render-diagnostics 2>&1) ||
         { printf '%s\n' "$log" >&2; return 1; }
-    sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' <<<"$log" | tail -1
+    sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' <<<"$log"
 }
 
 # The tests of a binary, as lines of the binary and the name.
@@ -35,9 +36,18 @@ tests() {
     "$1" --list 2>/dev/null | sed -n "s|\(.*\): test\$|$1 $2\1|p"
 }
 
-library=$(build --lib)
-program=$(build --test loom_public)
-mapfile -t models < <({ tests "$library" "" | grep '::loom_'; tests "$program" loom_public::; } | grep -e "^[^ ]* .*${1:-}")
+programs=$(build)
+library=$(grep '/selvedge-[^/]*$' <<<"$programs")
+program=$(grep '/loom_public-[^/]*$' <<<"$programs")
+
+# Reads models. Prints the longest first: otherwise the last CPU would work on it alone.
+longest_first() {
+    awk '/a_mutex_that_is_passed_on_has_one_owner/ { print; next } { others[n++] = $0 }
+        END { for (i = 0; i < n; i++) print others[i] }'
+}
+
+mapfile -t models < <({ tests "$library" "" | grep '::loom_'; tests "$program" loom_public::; } |
+    grep -e "^[^ ]* .*${1:-}" | longest_first)
 [ ${#models[@]} -gt 0 ] || { echo "no model matches ${1:-}" >&2; exit 1; }
 
 # Runs a model, and says how it went: in one piece, because others run beside it.
