@@ -14,7 +14,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-limit=${LOOM_SECONDS:-300} # for one model
+limit=${LOOM_SECONDS:-600} # for one model
 if [ "${SELVEDGE_STRESS:-}" = full ]; then
     limit=$((limit + 3 * ${LOOM_MAX_DURATION:-20}))
 fi
