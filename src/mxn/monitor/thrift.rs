@@ -10,12 +10,12 @@
 //!
 //! **So** the monitor tries it out, if the LWPs are calm (`policy`) and wait for CPUs.
 //!
-//! 1. It looks whether all slots have more of the CPUs than fewer would have. If not, the kernel has two LWPs
-//!    on one CPU. Beside a process that only computes, that lasts for tens of milliseconds, then one of them
-//!    moves. Beside a client, it may last for as long as the client talks. So if it is so for a quarter of a
-//!    second, fewer slots lose nothing. And the slowest messages are faster: no LWP waits for a CPU with
-//!    threads in its ring.
-//! 2. If they have more, it counts the turns that threads have with all slots, and with a quarter fewer,
+//! 1. It looks whether both of two slots have just one CPU. Then the kernel has both LWPs there. Beside a
+//!    process that only computes, that lasts for tens of milliseconds, then one of them moves. Beside a
+//!    client, it may last for as long as the client talks. So if it is so for a quarter of a second, one slot
+//!    loses nothing. And the slowest messages are faster: no LWP waits for a CPU with threads in its ring.
+//!    With more slots, a whole number of CPUs may be what other processes leave.
+//! 2. If not, it counts the turns that threads have with all slots, and with a quarter fewer,
 //!    twice in turns. More turns with as much of the CPUs tell nothing: that is by how the kernel has put the
 //!    LWPs this time.
 //!
@@ -45,8 +45,10 @@ const SPANS: usize = 4;
 const PAYS: f64 = 1.03;
 /// And with all, the process must run this many times as long.
 const SAVES: f64 = 1.1;
-/// All slots have no more of the CPUs than fewer would have, if it is at most this many times as much.
+/// All slots have no more of the CPUs than fewer have, if it is at most this many times as much.
 const ALIKE: f64 = 1.08;
+/// They have a CPU to themselves, if they have this much of it.
+const WHOLE: f64 = 0.9;
 /// How long it stays with fewer, in ns, at first and at most.
 const SHORT_STAY: u64 = 1_000_000_000;
 const LONG_STAY: u64 = 8_000_000_000;
@@ -58,11 +60,6 @@ const LONG_PAUSE: u64 = 60_000_000_000;
 const BROKEN_PAUSE: u64 = 1_600_000_000;
 /// It is tried if each LWP has waited for CPUs for one part in this many of the time.
 const CROWDED: u64 = 10;
-
-/// Returns how many of the `slots` are tried without.
-fn saved_of(slots: u32) -> u32 {
-    slots.div_ceil(4)
-}
 
 /// What is known at some time, or what came between two times.
 #[derive(Clone, Copy, Debug, Default)]
@@ -199,7 +196,7 @@ impl Thrift {
             Phase::Trial(trial) => trial.has_fewer(),
             Phase::Stay(..) => true,
         };
-        if fewer { saved_of(slots) } else { 0 }
+        if fewer { slots.div_ceil(4) } else { 0 }
     }
 
     fn go_on(&mut self, mut trial: Trial, time: u64, slots: u32, mark: impl Fn() -> Mark) -> Phase {
@@ -215,8 +212,13 @@ impl Thrift {
             if span.waited < u64::from(slots) * span.time / CROWDED {
                 return Phase::Rest(time + SHORT_PAUSE);
             }
-            if self.is_vain(span, slots) {
-                return if span.time < self.look_time() { self.phase } else { self.stay(now) };
+            if slots == 2 && self.is_vain(span) {
+                if span.time < self.look_time() {
+                    return self.phase;
+                }
+                if self.before.is_some() || span.rate(span.ran) >= WHOLE {
+                    return self.stay(now);
+                }
             }
         }
         trial.counts[trial.spans % 2].add(span);
@@ -234,11 +236,10 @@ impl Thrift {
         }
     }
 
-    /// Returns `true` if the LWPs have no more of the CPUs in this `span`, with all slots, than fewer would have
-    /// or have had.
-    fn is_vain(&self, span: Mark, slots: u32) -> bool {
-        let before = self.before.map_or(f64::INFINITY, |before| before.rate(before.ran));
-        span.rate(span.ran) <= ALIKE * before.min((slots - saved_of(slots)).into())
+    /// Returns `true` if two LWPs have no more than one CPU in this `span`, and no more than one has had.
+    fn is_vain(&self, span: Mark) -> bool {
+        let before = self.before.map_or(1.0, |before| before.rate(before.ran));
+        span.rate(span.ran) <= ALIKE * before.min(1.0)
     }
 
     /// Returns for how long that must be so.
@@ -380,6 +381,16 @@ mod tests {
             saved += machine.play(100 * MS, true) / 100.0;
         }
         assert!(saved < 0.06, "{saved}");
+    }
+
+    /// Two of five threads on two CPUs have less than one.
+    #[test]
+    fn a_slot_is_kept_beside_many_that_compute() {
+        let mut machine = Machine::new([112, 70], [80, 50], 0, true);
+        let saved = machine.play(2_000 * MS, true);
+        assert!(saved < 0.2, "{saved}");
+        let saved = machine.play(MINUTES, true);
+        assert!(saved < 0.01, "{saved}");
     }
 
     #[test]
