@@ -23,8 +23,8 @@
 //! further time doubles the stay, up to eight seconds: while all slots are tried, some connections wait
 //! several times as long as others. A trial that does not pay puts the next one off, up to a minute.
 //!
-//! As soon as an LWP is not calm, all slots are back: it may compute, or wait for a thread that has no LWP. If
-//! that breaks off a trial or a stay that has just begun, the next one is put off, too.
+//! As soon as an LWP is not calm, all slots are back: it may compute, or wait for a thread that has no LWP.
+//! If that breaks off a trial, or a stay that has just begun, the next one is put off, too.
 //!
 //! A number of slots that the program has set stays as it is. So does one of LWPs that threads have homes on.
 
@@ -34,8 +34,8 @@ use crate::sys::task_state::{Tasks, process_cpu_clock};
 
 /// How long turns are counted, in ns, before the number of slots changes.
 const SPAN: u64 = 24_000_000;
-/// How long all slots must have had no more of the CPUs, in ns, so that it is no chance: at first, and after a
-/// time with fewer at least, at most, and as a part of that time.
+/// How long all slots must have had no more of the CPUs, in ns, so that it is no chance: at first; after a
+/// time with fewer at least, and at most; and as a part of that time.
 const LONG_LOOK: u64 = 250_000_000;
 const SHORT_LOOKS: (u64, u64) = (SPAN, 96_000_000);
 const LOOK_OF_STAY: u64 = 16;
