@@ -131,8 +131,14 @@ mod tests {
     fn a_new_block_needs_no_lock_while_nothing_is_left() {
         let estates = Estates::new();
         let held = estates.left.lock(|_| ());
-        assert!(estates.take().unwrap().library.is_none());
-        drop(held);
+        let (done, is_done) = std::sync::mpsc::channel();
+        std::thread::scope(|s| {
+            s.spawn(|| done.send(estates.take().unwrap().library.is_none()));
+            let new = is_done.recv_timeout(std::time::Duration::from_secs(60));
+            // Whatever came of it: the thread is joined.
+            drop(held);
+            assert_eq!(new, Ok(true));
+        });
     }
 
     #[test]
