@@ -15,9 +15,8 @@
 //!    client, it may last for as long as the client talks. So if it is so for a quarter of a second, one slot
 //!    loses nothing. And the slowest messages are faster: no LWP waits for a CPU with threads in its ring.
 //!    With more slots, a whole number of CPUs may be what other processes leave.
-//! 2. If not, it counts the turns that threads have with all slots, and with a quarter fewer,
-//!    twice in turns. More turns with as much of the CPUs tell nothing: that is by how the kernel has put the
-//!    LWPs this time.
+//! 2. If not, it counts the turns that threads have with all slots, and with a quarter fewer, twice in turns.
+//!    More turns with as much of the CPUs tell nothing: that is by how the kernel has put the LWPs this time.
 //!
 //! If fewer slots are as good or better, it stays so for a second, and begins again with a short look. Each
 //! further time doubles the stay, up to eight seconds: while all slots are tried, some connections wait
@@ -185,7 +184,13 @@ impl Thrift {
             _ if !calm => Phase::Rest(time + SHORT_PAUSE),
             Phase::Trial(trial) => self.go_on(trial, time, slots, mark),
             Phase::Stay(until, _) if time < until => self.phase,
-            Phase::Rest(_) => Phase::Trial(Trial::default()),
+            Phase::Rest(until) => {
+                // What was seen so long ago may have been beside other processes.
+                if time > until + SHORT_STAY {
+                    (self.stay, self.before) = (SHORT_STAY, None);
+                }
+                Phase::Trial(Trial::default())
+            }
             Phase::Stay(_, from) => {
                 self.before = Some(mark().since(from));
                 Phase::Trial(Trial::default())
@@ -381,6 +386,17 @@ mod tests {
             saved += machine.play(100 * MS, true) / 100.0;
         }
         assert!(saved < 0.06, "{saved}");
+    }
+
+    #[test]
+    fn what_was_seen_long_ago_is_forgotten() {
+        for (pause, knows) in [(ROUND, true), (2 * SHORT_STAY, false)] {
+            let mut machine = Machine::new([140, 140], [100, 100], 0, true);
+            machine.play(20 * SHORT_STAY, true);
+            machine.play(pause, false);
+            let saved = machine.play(SHORT_PAUSE + SHORT_LOOKS.1 + 5 * ROUND, true);
+            assert_eq!(saved > 0.0, knows, "{saved} after {pause} ns");
+        }
     }
 
     /// Two of five threads on two CPUs have less than one.
