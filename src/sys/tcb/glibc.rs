@@ -18,6 +18,7 @@ mod tests;
 use std::hint::black_box;
 use std::io;
 use std::ptr;
+use std::sync::Arc;
 
 use super::common::{LC_GLOBAL_LOCALE, peek, poke};
 pub(crate) use super::common::{check_library, hwcap2};
@@ -64,6 +65,9 @@ fn lengthen_arena() {
     // SAFETY: just allocated, or null.
     unsafe { libc::free(black_box(end)) };
 }
+
+/// The bytes of a field that holds an address.
+const WORD: usize = size_of::<usize>();
 
 /// The end of a slot, aligned to pages. Any such address gives the same distances.
 const ANY_TOP: usize = 1 << 30;
@@ -261,18 +265,41 @@ impl Library {
     ///
     /// # Safety
     /// The block is complete, and no thread writes it.
-    unsafe fn library_of(&self, tp: usize) -> Box<[u8]> {
+    unsafe fn library_of(&self, tp: usize) -> Arc<[u8]> {
+        // SAFETY: the caller's promise.
+        let (locals, words) = unsafe { self.of_library(tp) };
+        let mut copy = Vec::with_capacity(locals.len() + self.shape.kept.len() * WORD);
+        copy.extend_from_slice(locals);
+        words.for_each(|word| copy.extend_from_slice(&word));
+        copy.into()
+    }
+
+    /// Returns `true` if the block has what such a copy has.
+    ///
+    /// # Safety
+    /// As [`Self::library_of`].
+    unsafe fn has_library(&self, tp: usize, library: &[u8]) -> bool {
+        // SAFETY: the caller's promise.
+        let (locals, words) = unsafe { self.of_library(tp) };
+        let (theirs, their_words) = library.split_at(locals.len());
+        locals == theirs && words.eq(their_words.as_chunks::<WORD>().0.iter().copied())
+    }
+
+    /// Returns the library's thread-locals in block `tp`, and its fields.
+    ///
+    /// # Safety
+    /// The block is complete, and no thread writes it while the caller has these.
+    unsafe fn of_library(&self, tp: usize) -> (&[u8], impl Iterator<Item = [u8; WORD]>) {
         let (offset, len) = self.modules.library;
         let bytes = at::<u8>(tp.wrapping_add_signed(offset));
         // SAFETY: the library's thread-locals are there in every block.
-        let mut copy = unsafe { std::slice::from_raw_parts(bytes, len) }.to_vec();
+        let locals = unsafe { std::slice::from_raw_parts(bytes, len) };
         let descriptor = layout::descriptor(tp, &self.shape.sizes);
-        for field in &self.shape.kept {
+        let word = move |field: &usize| {
             // SAFETY: a field of the descriptor.
-            let word: usize = unsafe { peek(descriptor + field) };
-            copy.extend_from_slice(&word.to_ne_bytes());
-        }
-        copy.into()
+            unsafe { peek::<usize>(descriptor + field) }.to_ne_bytes()
+        };
+        (locals, self.shape.kept.iter().map(word))
     }
 
     /// Puts such a copy into block `tp`.
@@ -285,8 +312,8 @@ impl Library {
         // SAFETY: the library's thread-locals are there in every block, and they are this long.
         unsafe { ptr::copy_nonoverlapping(locals.as_ptr(), at(tp.wrapping_add_signed(offset)), len) };
         let descriptor = layout::descriptor(tp, &self.shape.sizes);
-        for (field, word) in self.shape.kept.iter().zip(words.chunks_exact(8)) {
-            let word = usize::from_ne_bytes(word.try_into().expect("eight bytes"));
+        for (field, word) in self.shape.kept.iter().zip(words.as_chunks().0) {
+            let word = usize::from_ne_bytes(*word);
             // SAFETY: a field of the descriptor.
             unsafe { poke(descriptor + field, word) };
         }
@@ -399,15 +426,21 @@ impl Library {
     /// # Safety
     /// As [`renew`](Self::renew), or no thread ever entered the block.
     pub(crate) unsafe fn destroy(&self, tp: usize) {
-        // SAFETY: the caller's promise.
-        let library = unsafe { self.library_of(tp) };
         // SAFETY: no thread runs on it.
         unsafe { self.shape.keys.free_blocks(layout::descriptor(tp, &self.shape.sizes)) };
-        // SAFETY: no thread runs on it. The block itself is not the loader's.
+        // SAFETY: no thread runs on it. The block itself is not the loader's, and so not what the library has
+        // in it.
         unsafe { (self.functions.deallocate)(at(tp), false) };
         // SAFETY: `create` wrote the note.
         let tid = unsafe { (*self.note(tp)).tid };
-        self.estates.leave(Estate { tid, library: Some(library) });
+        // It is the only thread-local that each block has its own value of. `fill` writes it again.
+        // SAFETY: a thread-local of the library in the block.
+        unsafe { poke(tp.wrapping_add_signed(self.shape.resolver_pointer), 0_usize) };
+        // SAFETY: the caller's promise.
+        let is_alike = |last: &[u8]| unsafe { self.has_library(tp, last) };
+        // SAFETY: the caller's promise.
+        let copy = || unsafe { self.library_of(tp) };
+        self.estates.leave_library(tid, is_alike, copy);
     }
 }
 

@@ -5,7 +5,11 @@
 //! memory. They hang on the library's own thread-locals, and on fields of the block (`kept.rs`). Those hold
 //! no address of the block itself but one (`__resp`, written anew). So those bytes are kept, and the next
 //! block that is made starts with them.
+//!
+//! A thread that has asked the library for nothing leaves what the one before it has left. Of a crowd, most
+//! are so. Then both have one copy of the bytes.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use super::super::super::once::Mutex;
@@ -30,7 +34,7 @@ const STEP: u32 = 2_592_223;
 pub(super) struct Estate {
     pub(super) tid: u32,
     /// The library's thread-locals, and those fields. `None`: the block is the first with this id.
-    pub(super) library: Option<Box<[u8]>>,
+    pub(super) library: Option<Arc<[u8]>>,
 }
 
 /// Which ids have been given out.
@@ -97,6 +101,21 @@ impl Estates {
         self.with(|left| left.push(estate));
     }
 
+    /// Keeps the estate of the block of id `tid`, which goes away. `is_alike` is asked if the library has the
+    /// same in it as in the last block that went. If it has not, `copy` returns what it has.
+    pub(super) fn leave_library(
+        &self,
+        tid: u32,
+        is_alike: impl FnOnce(&[u8]) -> bool,
+        copy: impl FnOnce() -> Arc<[u8]>,
+    ) {
+        self.with(|left| {
+            let last = left.last().and_then(|last| last.library.as_ref());
+            let library = last.filter(|last| is_alike(last)).map_or_else(copy, Arc::clone);
+            left.push(Estate { tid, library: Some(library) });
+        });
+    }
+
     fn with<R>(&self, f: impl FnOnce(&mut Vec<Estate>) -> R) -> R {
         // In a forked child the list may be half changed, so its contents are given up. No id is given out
         // twice.
@@ -139,6 +158,23 @@ mod tests {
             drop(held);
             assert_eq!(new, Ok(true));
         });
+    }
+
+    /// Of each estate, one block is the heir, whether its bytes are a copy of its own or not.
+    #[test]
+    fn estates_that_are_alike_share_their_bytes() {
+        let estates = Estates::new();
+        let states: [[u8; 2]; 4] = [[1, 1], [1, 1], [2, 2], [1, 1]];
+        for (tid, state) in (0..).zip(states) {
+            estates.leave_library(tid, |last| last == state, || state.into());
+        }
+        let heirs = [(); 4].map(|()| estates.inherit().unwrap());
+        assert_eq!(heirs.each_ref().map(|heir| heir.tid), [3, 2, 1, 0]);
+        let [fourth, third, second, first] = heirs.map(|heir| heir.library.unwrap());
+        assert_eq!([&first, &second, &third, &fourth].map(|library| &**library), states.each_ref());
+        assert!(Arc::ptr_eq(&first, &second));
+        assert!(!Arc::ptr_eq(&first, &fourth), "only the last one is looked at");
+        assert!(estates.inherit().is_none());
     }
 
     #[test]

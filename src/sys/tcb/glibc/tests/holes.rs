@@ -456,3 +456,21 @@ fn errors_do_not_outlive_their_thread() {
         slot.renew();
     }
 }
+
+/// A crowd of blocks that end would take a copy of the library's state for each.
+#[test]
+fn blocks_that_ask_the_library_for_nothing_leave_one_copy() {
+    if !alone("holes::blocks_that_ask_the_library_for_nothing_leave_one_copy") {
+        return;
+    }
+    let slots = [(); 3].map(|()| Slot::new());
+    let [quiet, as_quiet, asks] = &slots;
+    quiet.life(|| ());
+    as_quiet.life(|| ());
+    // The text is in memory that stays with the block.
+    asks.life(|| kept::Makers::bind().unwrap().call());
+    drop(slots);
+    let [last, second, first] = [(); 3].map(|()| glibc().estates.take().unwrap().library.unwrap());
+    assert!(Arc::ptr_eq(&first, &second), "{first:x?}, {second:x?}");
+    assert_ne!(second, last);
+}
