@@ -76,6 +76,7 @@ fn child() {
         ("handlers", faults::handlers),
         ("urgent", descriptors::urgent),
         ("closed_while_connecting", manual::closed_while_connecting),
+        ("sends_some", manual::sends_some),
         ("forks", faults::forks),
         ("overflows", std_threads::overflows),
         ("plain_program", std_threads::plain_program),

@@ -126,11 +126,16 @@ pub(super) unsafe extern "C-unwind" fn writev(fd: c_int, from: *const iovec, n: 
     let plain = || unsafe { next::writev(fd, from, n) };
     let Some(me) = green() else { return plain() };
     point(|| {
-        if descriptor::kind(fd) == Kind::Other || !descriptor::blocks(fd) {
+        let kind = descriptor::kind(fd);
+        if kind == Kind::Other || !descriptor::blocks(fd) {
             return announced_call(plain);
         }
         let mut wait = None;
-        all_parts(from, n, |_, parts, count| {
+        all_parts(from, n, |done, parts, count| {
+            if kind == Kind::Socket && done > 0 {
+                // SAFETY: parts of what the caller passes.
+                return unsafe { sockets::send_rest(me, fd, parts, count, &mut wait) };
+            }
             // SAFETY: what the caller passes, or parts of it.
             let flagged = || unsafe { next::pwritev2(fd, parts, count, CURRENT, libc::RWF_NOWAIT) };
             // SAFETY: what the caller passes, or parts of it.

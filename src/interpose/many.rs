@@ -271,10 +271,11 @@ pub(super) unsafe extern "C-unwind" fn select(
             let rest = time.saturating_sub(begin.elapsed());
             (left.tv_sec, left.tv_usec) = (rest.as_secs() as _, rest.subsec_micros().into());
         }
-        found.unwrap_or_else(|| {
+        if found.is_none_or(|found| found < 0) {
+            // After an error, too, the sets are as they were: programs call again with them.
             asked.restore([read, write, except]);
-            announced_call(plain)
-        })
+        }
+        found.unwrap_or_else(|| announced_call(plain))
     })
 }
 

@@ -1,9 +1,10 @@
 //! `recv`, `send`, `accept`, `connect` and their like.
 
 use std::ffi::{c_int, c_uint, c_void};
+use std::mem;
 use std::ptr;
 
-use libc::{mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespec};
+use libc::{iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespec};
 
 use super::bytes::{all, all_parts};
 use super::caller::green;
@@ -11,6 +12,7 @@ use super::cancel::{self, Ends, announced_call, in_call, point};
 use super::descriptor::{self, Direction, Outcome, Ready};
 use crate::park::backend;
 use crate::park::thread::ThreadRef;
+use crate::park::wait::Wait;
 use crate::sys::next::{self, errno, fail};
 use crate::time;
 
@@ -222,6 +224,42 @@ pub(super) unsafe extern "C-unwind" fn recvmsg(fd: c_int, message: *mut msghdr, 
     }
 }
 
+/// Sends a message, for the green thread `me`. For `wait`, see [`descriptor::call_within`].
+///
+/// # Safety
+/// As for `sendmsg`.
+unsafe fn send_message(
+    me: ThreadRef,
+    fd: c_int,
+    message: *const msghdr,
+    flags: c_int,
+    wait: &mut Option<Wait>,
+) -> ssize_t {
+    // SAFETY: the caller's promise.
+    let call = |flags| unsafe { next::sendmsg(fd, message, flags) };
+    let attempt = || call(flags | NOW);
+    descriptor::call_within(me, fd, Direction::Write, 0, wait, attempt).or_block(me, || call(flags))
+}
+
+/// Sends what is left of several buffers, some bytes of which were sent, for the green thread `me`. For
+/// `wait`, see [`descriptor::call_within`].
+///
+/// # Safety
+/// The buffers are readable.
+pub(super) unsafe fn send_rest(
+    me: ThreadRef,
+    fd: c_int,
+    parts: *const iovec,
+    n: c_int,
+    wait: &mut Option<Wait>,
+) -> ssize_t {
+    // SAFETY: plain data, for which zero is valid.
+    let mut message: msghdr = unsafe { mem::zeroed() };
+    (message.msg_iov, message.msg_iovlen) = (parts.cast_mut(), n as _);
+    // SAFETY: the caller's promise, and no address.
+    unsafe { send_message(me, fd, &raw const message, flags_after(1, 0), wait) }
+}
+
 /// See `sendmsg(2)`.
 ///
 /// # Safety
@@ -236,13 +274,8 @@ pub(super) unsafe extern "C-unwind" fn sendmsg(fd: c_int, message: *const msghdr
             return backend::blocking(me, || in_call(plain));
         }
         let mut wait = None;
-        let mut send = |message: *const msghdr, flags| {
-            // SAFETY: what the caller passes, or parts of it.
-            let call = |flags| unsafe { next::sendmsg(fd, message, flags) };
-            let attempt = || call(flags | NOW);
-            descriptor::call_within(me, fd, Direction::Write, 0, &mut wait, attempt)
-                .or_block(me, || call(flags))
-        };
+        // SAFETY: what the caller passes, or parts of it.
+        let mut send = |message, flags| unsafe { send_message(me, fd, message, flags, &mut wait) };
         // The kernel judges the message.
         let first = send(message, flags);
         if first <= 0 {

@@ -354,7 +354,7 @@ macro_rules! listener {
                     // There it has the listener's mode.
                     $crate::sys::socket::set_nonblocking(std::os::fd::AsFd::as_fd(&stream), false)?;
                 }
-                Ok(($stream::new(stream), peer))
+                Ok(($stream(self.0.accepted(stream)), peer))
             }
 
             /// Returns an iterator over connections, which never ends.

@@ -94,6 +94,17 @@ impl<T: AsFd> Socket<T> {
         Self { inner, source, nonblocking: AtomicBool::new(false), timeouts }
     }
 
+    /// Takes over a socket of any type, which has no timeouts.
+    fn of_any_type(inner: T) -> Self {
+        let source = Source::of(socket::has_messages(inner.as_fd()));
+        Self::with_source(inner, source)
+    }
+
+    /// Takes over a new connection to this listener, which is of its type.
+    pub(crate) fn accepted<S: AsFd>(&self, connection: S) -> Socket<S> {
+        Socket::with_source(connection, Source::of(self.source.has_messages()))
+    }
+
     /// Takes over any socket. The timeouts are those that the kernel has for it: for reads, and for writes.
     pub(crate) fn adopt(inner: T, timeouts: [Option<Duration>; 2]) -> Self {
         let nonblocking = socket::is_nonblocking(inner.as_fd()).unwrap_or(false);
@@ -101,7 +112,7 @@ impl<T: AsFd> Socket<T> {
             // What fails here fails in each call, too.
             let _ = socket::set_nonblocking(inner.as_fd(), false);
         }
-        let this = Self { timeouts: timeouts.map(Timeout::new), ..Self::new(inner) };
+        let this = Self { timeouts: timeouts.map(Timeout::new), ..Self::of_any_type(inner) };
         this.set_nonblocking(nonblocking);
         this
     }
@@ -112,7 +123,7 @@ impl<T: AsFd> Socket<T> {
         if !nonblocking {
             let _ = socket::set_nonblocking(inner.as_fd(), true);
         }
-        let this = Self::new(inner);
+        let this = Self::of_any_type(inner);
         this.set_nonblocking(nonblocking);
         this
     }
@@ -125,7 +136,7 @@ impl<T: AsFd> Socket<T> {
 
     /// Makes a socket of `inner`, a copy of this one's, with the same settings.
     pub(crate) fn copy(&self, inner: T) -> Self {
-        let this = Self::new(inner);
+        let this = self.accepted(inner);
         for (copy, timeout) in this.timeouts.iter().zip(&self.timeouts) {
             copy.0.store(timeout.0.load(Ordering::Relaxed), Ordering::Relaxed);
         }

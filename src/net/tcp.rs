@@ -95,8 +95,8 @@ impl TcpStream {
         ttl() -> u32;
     }
 
-    /// Takes over a connection that was just accepted or made.
-    pub(super) fn new(stream: net::TcpStream) -> Self {
+    /// Takes over a connection that was just made.
+    fn new(stream: net::TcpStream) -> Self {
         Self(Socket::new(stream))
     }
 }

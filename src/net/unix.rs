@@ -82,7 +82,7 @@ impl UnixStream {
         peer_addr() -> SocketAddr;
     }
 
-    /// Takes over a connection that was just accepted or made.
+    /// Takes over a connection that was just made.
     fn new(stream: net::UnixStream) -> Self {
         Self(Socket::new(stream))
     }

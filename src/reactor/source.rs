@@ -60,11 +60,23 @@ pub(crate) struct Source {
     /// The number of the poller that this source has added the descriptor to; 0 for none. The last one, if
     /// there are several.
     watched_by: AtomicU32,
+    /// It carries messages, although its type may be that of a stream. A call takes one, whatever follows.
+    has_messages: bool,
 }
 
 impl Source {
     pub(crate) const fn new() -> Self {
-        Self { entry: AtomicPtr::new(ptr::null_mut()), watched_by: AtomicU32::new(0) }
+        Self::of(false)
+    }
+
+    /// Creates that of a descriptor that may carry messages: then no call takes all.
+    pub(crate) const fn of(has_messages: bool) -> Self {
+        Self { entry: AtomicPtr::new(ptr::null_mut()), watched_by: AtomicU32::new(0), has_messages }
+    }
+
+    /// Returns what [`of`](Self::of) was told.
+    pub(crate) fn has_messages(&self) -> bool {
+        self.has_messages
     }
 
     #[inline]
@@ -141,6 +153,7 @@ impl Source {
                 match result {
                     Ok(done) => {
                         if done.all
+                            && !self.has_messages
                             && let Some((readiness, seen)) = readiness
                         {
                             readiness.is_used_up(seen);

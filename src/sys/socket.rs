@@ -68,6 +68,22 @@ pub(crate) fn is_nonblocking(descriptor: BorrowedFd<'_>) -> io::Result<bool> {
     if flags < 0 { Err(io::Error::last_os_error()) } else { Ok(flags & libc::O_NONBLOCK != 0) }
 }
 
+/// Returns `true` unless a socket carries a stream of bytes. A program may have a socket of messages in the
+/// place of a stream: both are connected, and are read in the same way (`SOCK_SEQPACKET`).
+pub(crate) fn has_messages(descriptor: BorrowedFd<'_>) -> bool {
+    number(descriptor, libc::SO_TYPE) != Some(libc::SOCK_STREAM)
+}
+
+/// Returns an option of a socket that is a number.
+fn number(descriptor: BorrowedFd<'_>, name: libc::c_int) -> Option<libc::c_int> {
+    let mut found: libc::c_int = -1;
+    let mut length = size_of_val(&found) as libc::socklen_t;
+    let (fd, at) = (descriptor.as_raw_fd(), (&raw mut found).cast());
+    // SAFETY: `found` has room for the option, which is a number, and `length` says how much.
+    let code = unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, name, at, &raw mut length) };
+    (code == 0).then_some(found)
+}
+
 /// Returns `true` if a process, or the system, has no more descriptors or memory for a connection. It may
 /// have some in a moment.
 pub(crate) fn is_shortage(error: &io::Error) -> bool {
@@ -83,16 +99,8 @@ pub(crate) fn is_in_progress(error: &io::Error) -> bool {
 /// machine. No event tells when that has room: those of an unconnected socket are of its own buffer.
 #[cfg(target_os = "linux")]
 pub(crate) fn lacks_room_elsewhere(descriptor: BorrowedFd<'_>) -> bool {
-    let is = |name, value: libc::c_int| {
-        let mut found: libc::c_int = -1;
-        let mut length = size_of_val(&found) as libc::socklen_t;
-        let (fd, at) = (descriptor.as_raw_fd(), (&raw mut found).cast());
-        // SAFETY: `found` has room for the option, which is a number, and `length` says how much.
-        let code = unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, name, at, &raw mut length) };
-        code == 0 && found == value
-    };
-    is(libc::SO_DOMAIN, libc::AF_UNIX)
-        && is(libc::SO_TYPE, libc::SOCK_DGRAM)
+    number(descriptor, libc::SO_DOMAIN) == Some(libc::AF_UNIX)
+        && number(descriptor, libc::SO_TYPE) == Some(libc::SOCK_DGRAM)
         && poll::until_ready(descriptor.as_raw_fd(), true, None, Some(Duration::ZERO)).unwrap_or(false)
 }
 

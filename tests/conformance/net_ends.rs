@@ -26,6 +26,7 @@ both! {
     calls_do_not_wait_if_told_so,
     messages_come_whole,
     a_shut_socket_of_messages_has_ended,
+    messages_in_the_place_of_a_stream_are_all_read,
     what_comes_behind_descriptors_is_read,
     what_comes_behind_urgent_bytes_is_read,
     buffers_are_as_many_as_one_likes,
@@ -222,6 +223,44 @@ fn what_comes_behind_descriptors_is_read<L: Leg>() {
             reads_six(&mut one);
         }
     });
+}
+
+/// A read takes one message, however much room there is. The others made no event.
+fn messages_in_the_place_of_a_stream_are_all_read<L: Leg>() {
+    // Elsewhere, a Unix socket may carry no messages of this kind.
+    #[cfg(target_os = "linux")]
+    {
+        use socket2::{Domain, SockAddr, Socket, Type};
+        use std::os::fd::OwnedFd;
+        let rt = L::new();
+        rt.run(|| {
+            let reads = |mut stream: UnixStream, other: Socket| {
+                let reader = thread::spawn(move || {
+                    let mut bytes = [0; 8];
+                    (0..4).map(|_| stream.read(&mut bytes).unwrap()).collect::<Vec<_>>()
+                });
+                until_waits(&rt, &reader);
+                for message in ["a", "bc", "def"] {
+                    other.send(message.as_bytes()).unwrap();
+                }
+                drop(other);
+                assert_eq!(reader.join().unwrap(), [1, 2, 3, 0]);
+            };
+            let (one, other) = Socket::pair(Domain::UNIX, Type::SEQPACKET, None).unwrap();
+            reads(OwnedFd::from(one).into(), other);
+            let (one, other) = Socket::pair(Domain::UNIX, Type::SEQPACKET, None).unwrap();
+            reads(UnixStream::from(OwnedFd::from(one)).try_clone().unwrap(), other);
+
+            let folder = tempfile::tempdir().unwrap();
+            let address = SockAddr::unix(folder.path().join("socket")).unwrap();
+            let [listener, other] =
+                [(); 2].map(|()| Socket::new(Domain::UNIX, Type::SEQPACKET, None).unwrap());
+            listener.bind(&address).unwrap();
+            listener.listen(1).unwrap();
+            other.connect(&address).unwrap();
+            reads(UnixListener::from(OwnedFd::from(listener)).accept().unwrap().0, other);
+        });
+    }
 }
 
 /// Sends bytes, and with them a copy of the socket's descriptor.

@@ -5,6 +5,7 @@ use std::io::{self, Read, Write};
 use std::mem;
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::net::UnixStream;
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -184,6 +185,36 @@ fn a_least_number_of_bytes_is_waited_for() {
         // The kernel does not wake a thread for less than four bytes more.
         assert_eq!((&other).read(&mut [0; 8]).unwrap(), 6);
         writing.join().unwrap();
+    });
+}
+
+/// Some bytes were sent, and then the other side has gone: that is no error, and no signal.
+#[test]
+fn a_call_that_has_sent_some_bytes_raises_no_signal() {
+    // The signal is the whole process's.
+    child::run("sends_some", &[]).expect_success();
+}
+
+pub(crate) fn sends_some() {
+    // SAFETY: the default action.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+    everywhere("a call that has sent some bytes", || {
+        for with_parts in [false, true] {
+            let (one, mut other) = UnixStream::pair().unwrap();
+            let closing = std::thread::spawn(move || other.read_exact(&mut [0]).unwrap());
+            let bytes = vec![0_u8; 8 << 20];
+            let (at, n) = (bytes.as_ptr().cast_mut().cast(), bytes.len());
+            let parts = [iovec { iov_base: at, iov_len: n / 2 }; 2];
+            let sent = if with_parts {
+                // SAFETY: both buffers are valid for their lengths.
+                unsafe { libc::writev(one.as_raw_fd(), parts.as_ptr(), 2) }
+            } else {
+                // SAFETY: the buffer is valid for its length.
+                unsafe { libc::write(one.as_raw_fd(), at, n) }
+            };
+            assert!(0 < sent && sent < n as isize, "{sent}");
+            closing.join().unwrap();
+        }
     });
 }
 

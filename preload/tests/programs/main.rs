@@ -76,7 +76,8 @@ fn a_signal_for_one_thread_comes_although_the_kernel_keeps_few() {
 }
 
 /// A thread went on in a call that blocked its LWP, and that a handler without `SA_RESTART` ends. And the
-/// mask of `ppoll` and its like did not find the thread's own signals.
+/// mask of `ppoll` and its like did not find the thread's own signals. After a `select` that a handler had
+/// ended, the sets were empty, so the next one waited for nothing.
 #[test]
 fn a_signal_for_one_thread_ends_the_call_that_it_is_in() {
     says_ok("interrupted");
