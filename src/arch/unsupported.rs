@@ -29,7 +29,6 @@ stand_in! {
 ///
 /// # Safety
 /// Both addresses are valid.
-#[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
 pub(super) unsafe fn load_checked(address: *const u32, found: *mut u32) -> bool {
     // SAFETY: the caller's promise.
     let value = unsafe { *address };
@@ -40,17 +39,13 @@ pub(super) unsafe fn load_checked(address: *const u32, found: *mut u32) -> bool 
 
 stand_in! {
     /// Returns addresses at which no code stands.
-    #[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
     pub(crate) fn checked_load() -> (usize, usize) = (0, 0);
     /// # Safety
     /// Not to be called: there are no green threads.
-    #[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
-    pub(super) unsafe fn call_landed(landing: *mut super::Landing) =
+    pub(super) unsafe fn call_landed(landing: *mut super::guarded::Landing) =
         unreachable!("no green threads on this machine");
     /// Returns a number without a meaning: there are no green threads.
-    #[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
     pub(crate) fn float_modes() -> usize = 0;
-    #[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
     pub(crate) fn set_float_modes(modes: usize) = ();
 }
 

@@ -11,7 +11,8 @@ use libc::{pthread_attr_t, pthread_t};
 
 use super::record::{self, Record, Value};
 use super::{end, kill, masks};
-use crate::arch::{self, Landing, LandingBuffer};
+use crate::arch;
+use crate::arch::guarded::{Landing, LandingBuffer, call_landed};
 use crate::fiber::stack;
 use crate::interpose::{self, cancel};
 use crate::park::backend::{SpawnOptions, Spawner};
@@ -392,7 +393,7 @@ fn start(
             };
             // SAFETY: the C library's functions, and room for what they write. The frames that `pthread_exit`
             // leaves are of the thread's function, and its caller knows what they own.
-            unsafe { arch::call_landed(&raw mut landing) };
+            unsafe { call_landed(&raw mut landing) };
             cancel::leave();
             let value = record.exit.get().unwrap_or(landing.value);
             // For one that joins it in a child that it has forked.

@@ -57,7 +57,6 @@ impl Interrupted<'_> {
         pub(crate) fn claim(&mut self) = match self.0 {};
         pub(crate) fn in_library(&self) -> bool = match self.0 {};
         pub(crate) fn in_own_library(&self) -> bool = match self.0 {};
-        #[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
         pub(crate) fn end_call(&mut self, sp: usize, pc: usize) = match self.0 {};
         pub(crate) fn is_by_call(&self) -> bool = match self.0 {};
         pub(crate) fn is_at_call(&self) -> bool = match self.0 {};
@@ -87,16 +86,12 @@ stand_in! {
     pub(crate) fn unblock(signal: c_int) = ();
     pub(crate) fn send(tid: Tid) -> io::Result<()> = Err(io::ErrorKind::Unsupported.into());
     /// Does nothing: no signal is sent here.
-    #[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
     pub(crate) fn block(signal: c_int) = ();
-    #[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
     pub(crate) fn queue_here(signal: c_int, value: usize) -> io::Result<()> =
         Err(io::ErrorKind::Unsupported.into());
     /// Returns `true`: no frame is known.
-    #[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
     pub(crate) fn may_be_in_handler(end: usize) -> bool = true;
     /// Returns `true`: no signal is sent here.
-    #[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
     pub(crate) fn may_queue() -> bool = true;
     /// Returns `false`. It is not called in a handler.
     pub(crate) fn own_thread_locals_are_static() -> bool = false;
