@@ -143,9 +143,6 @@ fn polled(fds: *const pollfd, n: nfds_t) -> Vec<pollfd> {
 }
 
 /// See `poll(2)`.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C-unwind" fn poll(fds: *mut pollfd, n: nfds_t, timeout: c_int) -> c_int {
     // SAFETY: the caller's promise.
@@ -167,9 +164,6 @@ pub(super) unsafe extern "C-unwind" fn poll(fds: *mut pollfd, n: nfds_t, timeout
 }
 
 /// See `ppoll(2)`.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C-unwind" fn ppoll(
     fds: *mut pollfd,
@@ -228,9 +222,6 @@ fn limit(timeout: *const timespec) -> Result<Wait, c_int> {
 }
 
 /// See `select(2)`.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C-unwind" fn select(
     n: c_int,
@@ -279,9 +270,6 @@ pub(super) unsafe extern "C-unwind" fn select(
 }
 
 /// See `pselect(2)`. The time that is left is not written.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C-unwind" fn pselect(
     n: c_int,
@@ -384,9 +372,6 @@ fn events(me: ThreadRef, set: c_int, timeout: c_int, look: impl Fn(c_int) -> c_i
 }
 
 /// See `epoll_wait(2)`.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C-unwind" fn epoll_wait(
     set: c_int,
@@ -403,9 +388,6 @@ pub(super) unsafe extern "C-unwind" fn epoll_wait(
 }
 
 /// See `epoll_pwait(2)`.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C-unwind" fn epoll_pwait(
     set: c_int,

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 use libc::{clockid_t, pthread_t, timespec};
 
 use super::masks;
-use super::record::{self, Record};
+use super::record::{self, Record, green_record};
 use super::{semaphore, start};
 use crate::interpose::cancel::{self, Ends, in_marked_call, point_of_code};
 use crate::interpose::{self, announced, duration, moment};
@@ -89,9 +89,6 @@ unsafe fn join_in_child(record: &Record, value: *mut *mut c_void, wait: Wait) ->
 }
 
 /// See `pthread_join(3)`.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn pthread_join(thread: pthread_t, value: *mut *mut c_void) -> c_int {
     // SAFETY: the caller's promise.
@@ -108,16 +105,9 @@ unsafe extern "C-unwind" fn pthread_join(thread: pthread_t, value: *mut *mut c_v
 }
 
 /// See `pthread_tryjoin_np(3)`.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pthread_tryjoin_np(thread: pthread_t, value: *mut *mut c_void) -> c_int {
-    // SAFETY: the caller's promise.
-    let Some(record) = (unsafe { Record::of(thread) }) else {
-        // SAFETY: the caller's promise.
-        return unsafe { next::pthread_tryjoin_np(thread, value) };
-    };
+    let record = green_record!(pthread_tryjoin_np(thread, value));
     let runs = match record.has_forked_this() {
         true => !record.has_ended(),
         false => record.thread.lock().handle.as_ref().is_some_and(|handle| !handle.is_finished()),
@@ -130,9 +120,6 @@ unsafe extern "C" fn pthread_tryjoin_np(thread: pthread_t, value: *mut *mut c_vo
 }
 
 /// See `pthread_timedjoin_np(3)`.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn pthread_timedjoin_np(
     thread: pthread_t,
@@ -155,9 +142,6 @@ unsafe extern "C-unwind" fn pthread_timedjoin_np(
 }
 
 /// See `pthread_clockjoin_np(3)`.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn pthread_clockjoin_np(
     thread: pthread_t,
@@ -329,9 +313,6 @@ pub(super) fn main_ends() {
 
 /// See `pthread_exit(3)`. The C library unwinds the stack, and runs what the thread has pushed by
 /// `pthread_cleanup_push`. Then it jumps to where the thread's function was called (`start.rs`).
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn pthread_exit(value: *mut c_void) -> ! {
     cancel::leave();
@@ -344,16 +325,9 @@ unsafe extern "C-unwind" fn pthread_exit(value: *mut c_void) -> ! {
 }
 
 /// See `pthread_detach(3)`.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pthread_detach(thread: pthread_t) -> c_int {
-    // SAFETY: the caller's promise.
-    let Some(record) = (unsafe { Record::of(thread) }) else {
-        // SAFETY: the caller's promise.
-        return unsafe { next::pthread_detach(thread) };
-    };
+    let record = green_record!(pthread_detach(thread));
     let (was_detached, handle) = {
         let mut own = record.thread.lock();
         (mem::replace(&mut own.detached, true), own.handle.take())

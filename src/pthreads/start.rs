@@ -45,9 +45,6 @@ struct Wanted {
 }
 
 /// See `pthread_create(3)`. It unwinds if a request comes meanwhile, and the thread may be ended anywhere.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn pthread_create(
     thread: *mut pthread_t,
@@ -63,9 +60,6 @@ unsafe extern "C-unwind" fn pthread_create(
 }
 
 /// Does what `pthread_create` does.
-///
-/// # Safety
-/// As the C library's function.
 unsafe fn create(
     thread: *mut pthread_t,
     attributes: *const pthread_attr_t,
@@ -113,9 +107,6 @@ fn as_called(function: Function) -> extern "C" fn(*mut c_void) -> *mut c_void {
 
 /// Starts a kernel thread that Selvedge knows from the beginning. Otherwise it would get to know the thread,
 /// which takes memory, when that first waits, perhaps for a lock of the allocator.
-///
-/// # Safety
-/// As the C library's function.
 unsafe fn start_kernel(
     thread: *mut pthread_t,
     attributes: *const pthread_attr_t,
@@ -298,9 +289,6 @@ unsafe fn wanted(attributes: *const pthread_attr_t) -> Option<Wanted> {
 static HAS_DEFAULTS: AtomicBool = AtomicBool::new(false);
 
 /// See `pthread_setattr_default_np(3)`.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pthread_setattr_default_np(attributes: *const pthread_attr_t) -> c_int {
     HAS_DEFAULTS.store(true, Ordering::Relaxed);
