@@ -92,16 +92,9 @@ unsafe fn join_in_child(record: &Record, value: *mut *mut c_void, wait: Wait) ->
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn pthread_join(thread: pthread_t, value: *mut *mut c_void) -> c_int {
     // SAFETY: the caller's promise.
-    match unsafe { Record::of(thread) } {
-        // SAFETY: the caller's promise.
-        Some(record) => point_of_code(|| unsafe { join(record, value, Wait::forever()) }),
-        None => {
-            // SAFETY: the caller's promise.
-            let join = || unsafe { next::pthread_join(thread, value) };
-            // SAFETY: the caller's promise.
-            unsafe { join_kernel(thread, value, || Ok(None), join) }
-        }
-    }
+    let kernel = || unsafe { next::pthread_join(thread, value) };
+    // SAFETY: the caller's promise.
+    unsafe { join_by(thread, value, libc::CLOCK_REALTIME, ptr::null(), kernel) }
 }
 
 /// See `pthread_tryjoin_np(3)`.
@@ -127,18 +120,9 @@ unsafe extern "C-unwind" fn pthread_timedjoin_np(
     end: *const timespec,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    match unsafe { Record::of(thread) } {
-        // SAFETY: the caller's promise.
-        Some(record) => point_of_code(|| unsafe { join_by(record, value, libc::CLOCK_REALTIME, end) }),
-        None => {
-            // SAFETY: the caller's promise.
-            let limit = || unsafe { limit(libc::CLOCK_REALTIME, end) };
-            // SAFETY: the caller's promise.
-            let join = || unsafe { next::pthread_timedjoin_np(thread, value, end) };
-            // SAFETY: the caller's promise.
-            unsafe { join_kernel(thread, value, limit, join) }
-        }
-    }
+    let kernel = || unsafe { next::pthread_timedjoin_np(thread, value, end) };
+    // SAFETY: the caller's promise.
+    unsafe { join_by(thread, value, libc::CLOCK_REALTIME, end, kernel) }
 }
 
 /// See `pthread_clockjoin_np(3)`.
@@ -150,30 +134,34 @@ unsafe extern "C-unwind" fn pthread_clockjoin_np(
     end: *const timespec,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    match unsafe { Record::of(thread) } {
-        // SAFETY: the caller's promise.
-        Some(record) => point_of_code(|| unsafe { join_by(record, value, clock, end) }),
-        None => {
-            // SAFETY: the caller's promise.
-            let limit = || unsafe { limit(clock, end) };
-            // SAFETY: the caller's promise.
-            let join = || unsafe { next::pthread_clockjoin_np(thread, value, clock, end) };
-            // SAFETY: the caller's promise.
-            unsafe { join_kernel(thread, value, limit, join) }
-        }
-    }
+    let kernel = || unsafe { next::pthread_clockjoin_np(thread, value, clock, end) };
+    // SAFETY: the caller's promise.
+    unsafe { join_by(thread, value, clock, end, kernel) }
 }
 
-/// Joins the thread of `record`, unless `clock` shows `end` before; null: without a limit.
+/// Joins a thread, unless `clock` shows `end` before; null: without a limit. A kernel thread is joined by
+/// `kernel`.
 ///
 /// # Safety
 /// As for [`join`], and `end` is null or a time.
-unsafe fn join_by(record: &Record, value: *mut *mut c_void, clock: clockid_t, end: *const timespec) -> c_int {
+unsafe fn join_by(
+    thread: pthread_t,
+    value: *mut *mut c_void,
+    clock: clockid_t,
+    end: *const timespec,
+    kernel: impl Fn() -> c_int,
+) -> c_int {
     // SAFETY: the caller's promise.
-    match unsafe { limit(clock, end) } {
+    let limit = || unsafe { limit(clock, end) };
+    // SAFETY: the caller's promise.
+    match unsafe { Record::of(thread) } {
+        Some(record) => point_of_code(|| match limit() {
+            // SAFETY: the caller's promise.
+            Ok(end) => unsafe { join(record, value, Wait::by(end)) },
+            Err(code) => code,
+        }),
         // SAFETY: the caller's promise.
-        Ok(end) => unsafe { join(record, value, Wait::by(end)) },
-        Err(code) => code,
+        None => unsafe { join_kernel(thread, value, limit, kernel) },
     }
 }
 
