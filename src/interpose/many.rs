@@ -134,6 +134,26 @@ fn until(me: ThreadRef, polled: &[pollfd], wait: Wait, look: impl Fn() -> c_int)
     }
 }
 
+/// Does so for as long as a call waits that counts in milliseconds. `look` makes that call, and waits for so
+/// long itself. `polled` is asked once the kernel has read the call's arguments.
+fn within_millis<P: AsRef<[pollfd]>>(
+    me: ThreadRef,
+    polled: impl FnOnce() -> P,
+    timeout: c_int,
+    look: impl Fn(c_int) -> c_int,
+) -> c_int {
+    let now = || descriptor::look(|| look(0));
+    let found = now();
+    if found != 0 || timeout == 0 {
+        return found;
+    }
+    let wait = millis(timeout);
+    until(me, polled().as_ref(), wait, now).unwrap_or_else(|| {
+        let left = millis_left(wait);
+        announced_call(|| look(left))
+    })
+}
+
 /// Returns what a call was asked about.
 fn polled(fds: *const pollfd, n: nfds_t) -> Vec<pollfd> {
     let n = usize::try_from(n).unwrap_or(0);
@@ -147,20 +167,10 @@ fn polled(fds: *const pollfd, n: nfds_t) -> Vec<pollfd> {
 pub(super) unsafe extern "C-unwind" fn poll(fds: *mut pollfd, n: nfds_t, timeout: c_int) -> c_int {
     // SAFETY: the caller's promise.
     let look = |timeout| unsafe { next::poll(fds, n, timeout) };
-    let Some(me) = green() else { return look(timeout) };
-    point(|| {
-        let now = || descriptor::look(|| look(0));
-        let found = now();
-        if found != 0 || timeout == 0 {
-            return found;
-        }
-        let wait = millis(timeout);
-        let found = until(me, &polled(fds, n), wait, now);
-        found.unwrap_or_else(|| {
-            let left = millis_left(wait);
-            announced_call(|| look(left))
-        })
-    })
+    match green() {
+        Some(me) => point(|| within_millis(me, || polled(fds, n), timeout, look)),
+        None => look(timeout),
+    }
 }
 
 /// See `ppoll(2)`.
@@ -358,17 +368,7 @@ impl Selected {
 
 /// Waits for events of a set of descriptors, for the green thread `me`.
 fn events(me: ThreadRef, set: c_int, timeout: c_int, look: impl Fn(c_int) -> c_int) -> c_int {
-    let now = || descriptor::look(|| look(0));
-    let found = now();
-    if found != 0 || timeout == 0 {
-        return found;
-    }
-    let polled = [pollfd { fd: set, events: libc::POLLIN, revents: 0 }];
-    let wait = millis(timeout);
-    until(me, &polled, wait, now).unwrap_or_else(|| {
-        let left = millis_left(wait);
-        announced_call(|| look(left))
-    })
+    within_millis(me, || [pollfd { fd: set, events: libc::POLLIN, revents: 0 }], timeout, look)
 }
 
 /// See `epoll_wait(2)`.
