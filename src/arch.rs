@@ -46,8 +46,7 @@ pub(crate) use isa::{inject as trampoline, tp};
 pub(crate) use unsupported::{inject as trampoline, tp};
 
 mod context;
-#[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
-mod guarded;
+pub(crate) mod guarded;
 pub(crate) mod inject;
 pub(crate) mod valgrind;
 #[cfg(all(
@@ -85,12 +84,10 @@ mod valgrind_tests;
 pub(crate) use isa::jump_probe;
 
 pub(crate) use context::{Entry, SavedSp, init, is_start, switch, switch_tp, switch_tp_syscall};
-#[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
-pub(crate) use guarded::{Landing, LandingBuffer, call_landed, checked_load, load_checked};
 pub(crate) use inject::Injected;
 pub(crate) use isa::{FRAME_BELOW, SUPPORTED, counter, fetch_to_write, suspended};
 #[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
-pub(crate) use isa::{float_modes, set_float_modes};
+pub(crate) use isa::{checked_load, float_modes, set_float_modes};
 
 /// `true` if there is a [`counter`]: each instruction set with contexts has one.
 pub(crate) const HAS_COUNTER: bool = SUPPORTED;

@@ -15,7 +15,8 @@
 //! all crates, and shared libraries that the executable is linked with. Each asks whether the calling thread
 //! is green and may wait where it stands ([`caller`]). If not, it calls the C library's function of the same
 //! name (`sys/next.rs`). That is so in all other threads, in handlers of signals, and in forked children. It
-//! is also so in this crate's own code while it must not be preempted.
+//! is also so in this crate's own code while it must not be preempted. A function here asks of its caller what
+//! the C library's asks: that is its safety contract.
 //!
 //! | file | calls | a green thread |
 //! |---|---|---|

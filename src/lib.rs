@@ -88,6 +88,10 @@
 // In the models of programs, what `shim/model` stands in for has no use.
 #![cfg_attr(all(loom, not(test)), allow(dead_code, unreachable_pub))]
 
+// Before the modules that use its macro.
+#[macro_use]
+mod stand_in;
+
 mod arch;
 mod backtrace;
 pub mod channel;

@@ -11,7 +11,8 @@
 //!
 //! **Shape.** A green thread that is started here has a `Record`. Its `pthread_t` is the
 //! record's address with the lowest bit set, which is in no address of the C library's. Each function here
-//! looks at that bit. If it is not set, it calls the C library's function of the same name.
+//! looks at that bit. If it is not set, it calls the C library's function of the same name. It asks of its
+//! caller what that one asks: that is its safety contract.
 //!
 //! | file | functions |
 //! |---|---|

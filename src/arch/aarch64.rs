@@ -96,7 +96,6 @@ pub(super) unsafe extern "C" fn start() -> ! {
 }
 
 /// Loads by the second instruction: see `guarded.rs`.
-#[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
 #[unsafe(naked)]
 pub(super) unsafe extern "C" fn load_checked(address: *const u32, found: *mut u32) -> bool {
     naked_asm!(
@@ -109,7 +108,6 @@ pub(super) unsafe extern "C" fn load_checked(address: *const u32, found: *mut u3
 }
 
 /// See `guarded.rs`.
-#[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
 pub(crate) fn checked_load() -> (usize, usize) {
     #[unsafe(naked)]
     extern "C" fn failed() -> bool {
@@ -119,9 +117,8 @@ pub(crate) fn checked_load() -> (usize, usize) {
 }
 
 /// See `guarded.rs`.
-#[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
 #[unsafe(naked)]
-pub(super) unsafe extern "C-unwind" fn call_landed(landing: *mut super::Landing) {
+pub(super) unsafe extern "C-unwind" fn call_landed(landing: *mut super::guarded::Landing) {
     naked_asm!(
         ".cfi_startproc",
         "hint 25", // paciasp: signs the return address, and is a landing pad, too
@@ -212,7 +209,6 @@ macro_rules! exchange {
 pub(super) use exchange;
 
 /// Returns how the calling thread computes: FPCR.
-#[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
 pub(crate) fn float_modes() -> usize {
     let modes;
     // SAFETY: reads one register.
@@ -221,7 +217,6 @@ pub(crate) fn float_modes() -> usize {
 }
 
 /// Makes the calling thread compute as one whose [`float_modes`] these are.
-#[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
 pub(crate) fn set_float_modes(modes: usize) {
     // SAFETY: a thread of the program has had these modes, and the caller runs its code next.
     unsafe { asm!("msr fpcr, {}", in(reg) modes, options(nomem, nostack, preserves_flags)) };

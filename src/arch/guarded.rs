@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use super::isa;
 
 /// Reads four bytes that may not be there: copies them to `found`, and returns `true`. If the load faults, a
-/// handler of the fault may let it go on at the second address of [`checked_load`], which returns `false`.
+/// handler of the fault may let it go on at the second address of [`checked_load`](super::checked_load), which returns `false`.
 ///
 /// # Safety
 /// `found` can be written. A fault at `address` is answered, or ends the process.
@@ -14,9 +14,6 @@ pub(crate) unsafe fn load_checked(address: *const u32, found: *mut u32) -> bool 
     // SAFETY: `found` can be written, and a fault is answered (contract).
     unsafe { isa::load_checked(address, found) }
 }
-
-/// Returns the address of the instruction of [`load_checked`] that may fault, and where it goes on then.
-pub(crate) use isa::checked_load;
 
 /// A function to call, and where a jump out of it lands ([`call_landed`]).
 #[repr(C, align(16))]

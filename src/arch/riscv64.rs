@@ -98,14 +98,12 @@ pub(super) unsafe extern "C" fn start() -> ! {
 }
 
 /// Loads by the first instruction: see `guarded.rs`.
-#[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
 #[unsafe(naked)]
 pub(super) unsafe extern "C" fn load_checked(address: *const u32, found: *mut u32) -> bool {
     naked_asm!("lw a2, 0(a0)", "sw a2, 0(a1)", "li a0, 1", "ret")
 }
 
 /// See `guarded.rs`.
-#[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
 pub(crate) fn checked_load() -> (usize, usize) {
     #[unsafe(naked)]
     extern "C" fn failed() -> bool {
@@ -115,9 +113,8 @@ pub(crate) fn checked_load() -> (usize, usize) {
 }
 
 /// See `guarded.rs`.
-#[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
 #[unsafe(naked)]
-pub(super) unsafe extern "C-unwind" fn call_landed(landing: *mut super::Landing) {
+pub(super) unsafe extern "C-unwind" fn call_landed(landing: *mut super::guarded::Landing) {
     naked_asm!(
         ".cfi_startproc",
         "addi sp, sp, -32",
@@ -223,7 +220,6 @@ macro_rules! exchange {
 pub(super) use exchange;
 
 /// Returns how the calling thread computes: how it rounds.
-#[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
 pub(crate) fn float_modes() -> usize {
     let modes;
     // SAFETY: reads one register.
@@ -232,7 +228,6 @@ pub(crate) fn float_modes() -> usize {
 }
 
 /// Makes the calling thread compute as one whose [`float_modes`] these are.
-#[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
 pub(crate) fn set_float_modes(modes: usize) {
     // SAFETY: a thread of the program has had these modes, and the caller runs its code next.
     unsafe { asm!("fsrm {}", in(reg) modes, options(nomem, nostack)) };

@@ -12,31 +12,23 @@ pub(crate) mod tp;
 /// `false`: this machine cannot run green threads.
 pub(crate) const SUPPORTED: bool = false;
 
-/// No program is known to run under valgrind here.
-pub(super) fn valgrind_request(_args: &[usize; 6], without: usize) -> usize {
-    without
-}
-
-pub(super) fn first_frame(_entry: usize, _data: usize) -> [usize; 4] {
-    unreachable!("no contexts on this machine")
-}
-
 /// There is no frame.
 pub(crate) const FRAME_BELOW: usize = 0;
 
-pub(crate) fn suspended(_frame: [usize; 4], _sp: usize) -> Registers {
-    unreachable!("no contexts on this machine")
-}
-
-pub(super) fn start() -> ! {
-    unreachable!("no contexts on this machine")
+stand_in! {
+    /// No program is known to run under valgrind here.
+    pub(super) fn valgrind_request(args: &[usize; 6], without: usize) -> usize = without;
+    pub(super) fn first_frame(entry: usize, data: usize) -> [usize; 4] =
+        unreachable!("no contexts on this machine");
+    pub(crate) fn suspended(frame: [usize; 4], sp: usize) -> Registers =
+        unreachable!("no contexts on this machine");
+    pub(super) fn start() -> ! = unreachable!("no contexts on this machine");
 }
 
 /// Reads four bytes. No green thread calls it here.
 ///
 /// # Safety
 /// Both addresses are valid.
-#[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
 pub(super) unsafe fn load_checked(address: *const u32, found: *mut u32) -> bool {
     // SAFETY: the caller's promise.
     let value = unsafe { *address };
@@ -45,28 +37,17 @@ pub(super) unsafe fn load_checked(address: *const u32, found: *mut u32) -> bool 
     true
 }
 
-/// Returns addresses at which no code stands.
-#[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
-pub(crate) fn checked_load() -> (usize, usize) {
-    (0, 0)
+stand_in! {
+    /// Returns addresses at which no code stands.
+    pub(crate) fn checked_load() -> (usize, usize) = (0, 0);
+    /// # Safety
+    /// Not to be called: there are no green threads.
+    pub(super) unsafe fn call_landed(landing: *mut super::guarded::Landing) =
+        unreachable!("no green threads on this machine");
+    /// Returns a number without a meaning: there are no green threads.
+    pub(crate) fn float_modes() -> usize = 0;
+    pub(crate) fn set_float_modes(modes: usize) = ();
 }
-
-/// # Safety
-/// Not to be called: there are no green threads.
-#[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
-pub(super) unsafe fn call_landed(_landing: *mut super::Landing) {
-    unreachable!("no green threads on this machine")
-}
-
-/// Returns a number without a meaning: there are no green threads.
-#[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
-pub(crate) fn float_modes() -> usize {
-    0
-}
-
-/// Does nothing.
-#[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
-pub(crate) fn set_float_modes(_modes: usize) {}
 
 /// # Safety
 /// Not to be called where [`SUPPORTED`] is false.
@@ -81,10 +62,8 @@ macro_rules! exchange {
 }
 pub(super) use exchange;
 
-/// Does nothing.
-pub(crate) fn fetch_to_write(_at: *const u8) {}
-
-/// Not to be called where [`SUPPORTED`] is false.
-pub(crate) fn counter() -> u64 {
-    unreachable!("no counter on this machine")
+stand_in! {
+    pub(crate) fn fetch_to_write(at: *const u8) = ();
+    /// Not to be called where [`SUPPORTED`] is false.
+    pub(crate) fn counter() -> u64 = unreachable!("no counter on this machine");
 }

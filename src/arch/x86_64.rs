@@ -114,14 +114,12 @@ pub(super) unsafe extern "C" fn start() -> ! {
 }
 
 /// Loads by the first instruction: see `guarded.rs`.
-#[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
 #[unsafe(naked)]
 pub(super) unsafe extern "C" fn load_checked(address: *const u32, found: *mut u32) -> bool {
     naked_asm!("mov eax, [rdi]", "mov [rsi], eax", "mov eax, 1", "ret")
 }
 
 /// See `guarded.rs`.
-#[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
 pub(crate) fn checked_load() -> (usize, usize) {
     #[unsafe(naked)]
     extern "C" fn failed() -> bool {
@@ -131,9 +129,8 @@ pub(crate) fn checked_load() -> (usize, usize) {
 }
 
 /// See `guarded.rs`.
-#[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
 #[unsafe(naked)]
-pub(super) unsafe extern "C-unwind" fn call_landed(landing: *mut super::Landing) {
+pub(super) unsafe extern "C-unwind" fn call_landed(landing: *mut super::guarded::Landing) {
     naked_asm!(
         ".cfi_startproc",
         ".cfi_undefined rip", // unwinders stop here
@@ -229,7 +226,6 @@ macro_rules! exchange {
 pub(super) use exchange;
 
 /// Returns how the calling thread computes: MXCSR without its status, and above it the x87 control word.
-#[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
 pub(crate) fn float_modes() -> usize {
     let mut modes = 0_usize;
     // SAFETY: writes six bytes of a local variable.
@@ -245,7 +241,6 @@ pub(crate) fn float_modes() -> usize {
 }
 
 /// Makes the calling thread compute as one whose [`float_modes`] these are.
-#[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
 pub(crate) fn set_float_modes(modes: usize) {
     // SAFETY: a thread of the program has had these modes, and the caller runs its code next.
     unsafe {

@@ -16,28 +16,15 @@ impl Unwinder {
         Err("no backtraces: these take the feature `backtraces`, and Linux on x86-64, aarch64 or riscv64")
     }
 
-    pub(crate) fn copy(&mut self, _from: usize, _end: usize) -> Result<(), &'static str> {
-        match self.0 {}
-    }
-
-    pub(crate) fn copy_again(&mut self) -> bool {
-        match self.0 {}
-    }
-
-    pub(crate) fn adopt(&mut self, _from: usize, _bytes: &[u8]) {
-        match self.0 {}
-    }
-
-    pub(crate) fn word(&self, _at: usize) -> Option<usize> {
-        match self.0 {}
-    }
-
-    pub(crate) fn unwind(&mut self, _registers: Registers) -> Backtrace {
-        match self.0 {}
-    }
-
-    pub(crate) fn resolve(&self, _addresses: impl Iterator<Item = usize>) -> HashMap<usize, Vec<Function>> {
-        match self.0 {}
+    stand_in! {
+        pub(crate) fn copy(&mut self, from: usize, end: usize) -> Result<(), &'static str> = match self.0 {};
+        pub(crate) fn copy_again(&mut self) -> bool = match self.0 {};
+        pub(crate) fn adopt(&mut self, from: usize, bytes: &[u8]) = match self.0 {};
+        pub(crate) fn word(&self, at: usize) -> Option<usize> = match self.0 {};
+        pub(crate) fn unwind(&mut self, registers: Registers) -> Backtrace = match self.0 {};
+        pub(crate) fn resolve(
+            &self, addresses: impl Iterator<Item = usize>
+        ) -> HashMap<usize, Vec<Function>> = match self.0 {};
     }
 }
 

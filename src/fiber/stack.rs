@@ -23,10 +23,9 @@
 //! stack's memory back to the system loses nothing.
 //!
 //! The holder of a [`Stack`] owns the span: a thread, a list in a pool, or a list in an LWP's cache. Lists
-//! pass ownership on under the pool's lock (`pool.rs`) or stay on one LWP (`cache.rs`). A take maps new
+//! pass ownership on under the pool's lock (`pool.rs`) or stay on one LWP ([`Cache`]). A take maps new
 //! spans, a give-back never does. So the dispatcher maps nothing (I4).
 
-mod cache;
 mod lock;
 mod mapped;
 mod pool;
@@ -38,16 +37,14 @@ use std::mem::offset_of;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
-pub(crate) use cache::Cache;
+pub(crate) use mapped::report_overflows;
 pub(crate) use pool::{give_back, in_child, notice_surplus, take, trim, trim_to};
 
 use crate::park::backend::Porch;
-use crate::park::current;
 use crate::park::debugger::{Fact, Facts};
 use crate::sys::bytes::Bytes;
 use crate::sys::mmap::{self, page_size};
 use crate::sys::once::OnceLock;
-use crate::sys::sigstack::{self, Overflow};
 
 /// The smallest usable size. Smaller requests get it.
 pub(crate) const SMALLEST: usize = 4 << 10;
@@ -383,32 +380,105 @@ impl fmt::Debug for Chain {
     }
 }
 
-/// Makes an overflow of a green thread's stack print which thread it was, and abort. Process-wide, once.
-pub(crate) fn report_overflows() -> io::Result<()> {
-    sigstack::explain_with(explain);
-    sigstack::install_handler()
+/// The free stacks of one LWP: no lock, no atomic. Used by the LWP alone: it is not `Sync`.
+///
+/// There are two chains for each size class. Stacks are pushed on and popped from the *loaded* one; the other
+/// is a *spare*. If the loaded chain is full, the spare, if full, goes to the pool, and the loaded one
+/// becomes the spare. If both are empty, a chain is fetched.
+///
+/// So at least [`pool::magazine`] operations lie between two visits to the pool, however they alternate (Bonwick's
+/// magazines). A visit moves a whole chain, and a cache holds at most two magazines of each class, new stacks
+/// aside. Of large stacks, a magazine is small: each may have been used to the end.
+#[derive(Debug)]
+pub(crate) struct Cache {
+    classes: [Magazines; SizeClass::COUNT],
 }
 
-/// Explains a fault. Runs in the fault handler: takes no lock and allocates nothing.
-///
-/// A fault in a red zone is an overflow only if the faulting thread is the one that uses the span. Otherwise
-/// it is a wild pointer, which is left to the earlier handler of such faults.
-fn explain(fault: usize) -> Option<Overflow> {
-    let stack = mapped::find(fault)?;
-    if !mapped::red_zone(stack).contains(&fault) {
-        return None;
+#[derive(Debug)]
+struct Magazines {
+    loaded: Chain,
+    /// Empty, or full as given back by this LWP or another.
+    spare: Chain,
+    /// How many stacks are in a full one.
+    full: u32,
+}
+
+impl Cache {
+    pub(crate) fn new() -> Self {
+        Self {
+            classes: std::array::from_fn(|index| Magazines {
+                loaded: Chain::new(),
+                spare: Chain::new(),
+                full: pool::magazine(SizeClass(index as u8)),
+            }),
+        }
     }
-    let thread = current::try_current();
-    let here: *const () = thread.map_or(std::ptr::null(), |thread| std::ptr::from_ref(thread.core()).cast());
-    if stack.owner().cast_const() != here {
-        return None;
+
+    /// Takes a stack of this class. May map memory, so it is not for the dispatcher. It allocates only if it
+    /// fails, so the caller stays on this LWP.
+    ///
+    /// # Errors
+    /// Those of [`pool::take`].
+    #[inline]
+    pub(crate) fn take(&self, class: SizeClass) -> io::Result<Stack> {
+        let magazines = &self.classes[class.index()];
+        match magazines.loaded.pop() {
+            Some(stack) => Ok(stack),
+            None => magazines.refill(class),
+        }
     }
-    let core = thread.map(|thread| thread.core());
-    Some(Overflow {
-        name: core.and_then(|core| core.name()),
-        id: core.map(|core| core.id().get()),
-        size: stack.usable(),
-    })
+
+    /// Takes a stack back that the caller owns and does not stand on (I8). Fit for the dispatcher.
+    #[inline]
+    pub(crate) fn give_back(&self, stack: Stack) {
+        let class = stack.size_class();
+        let magazines = &self.classes[class.index()];
+        if magazines.loaded.len() < magazines.full {
+            magazines.loaded.push(stack);
+        } else {
+            magazines.unload(class, stack);
+        }
+    }
+
+    /// Gives everything to the pool, when the LWP ends.
+    pub(crate) fn drain(&self) {
+        for (class, magazines) in SizeClass::all().zip(&self.classes) {
+            for chain in [magazines.loaded.take(), magazines.spare.take()] {
+                if !chain.is_empty() {
+                    pool::give_back_batch(chain, class);
+                }
+            }
+        }
+    }
+}
+
+impl Magazines {
+    /// Loads the spare, or a chain from the pool, and takes a stack of it.
+    #[cold]
+    fn refill(&self, class: SizeClass) -> io::Result<Stack> {
+        let chain = if self.spare.is_empty() { pool::take_batch(class)? } else { self.spare.take() };
+        let stack = chain.pop().expect("a chain that is handed over is not empty");
+        self.loaded.put(chain);
+        Ok(stack)
+    }
+
+    /// Makes the full chain the spare, and gives the spare to the pool. Then takes a stack back.
+    #[cold]
+    fn unload(&self, class: SizeClass, stack: Stack) {
+        let full = self.loaded.take();
+        let old = self.spare.take();
+        if !old.is_empty() {
+            pool::give_back_batch(old, class);
+        }
+        self.spare.put(full);
+        self.loaded.push(stack);
+    }
+}
+
+impl Drop for Cache {
+    fn drop(&mut self) {
+        self.drain();
+    }
 }
 
 #[cfg(all(test, unix))]

@@ -14,9 +14,6 @@ use crate::sys::next;
 macro_rules! calls {
     ($($by:ident: { $(fn $name:ident($($argument:ident: $type:ty),*) -> $result:ty;)* })*) => {$($(
         #[doc = concat!("See the C library's `", stringify!($name), "`.")]
-        ///
-        /// # Safety
-        /// As the C library's function.
         #[unsafe(no_mangle)]
         pub(super) unsafe extern "C-unwind" fn $name($($argument: $type),*) -> $result {
             // SAFETY: the caller's promise.
@@ -96,9 +93,6 @@ calls! {
 }
 
 /// See `wait(2)`.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C-unwind" fn wait(status: *mut c_int) -> pid_t {
     // SAFETY: the caller's promise.
@@ -106,9 +100,6 @@ pub(super) unsafe extern "C-unwind" fn wait(status: *mut c_int) -> pid_t {
 }
 
 /// See `wait3(2)`.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C-unwind" fn wait3(
     status: *mut c_int,
@@ -123,9 +114,6 @@ pub(super) unsafe extern "C-unwind" fn wait3(
 macro_rules! locks {
     ($($name:ident)*) => {$(
         #[doc = concat!("See the C library's `", stringify!($name), "`.")]
-        ///
-        /// # Safety
-        /// As the C library's function.
         #[unsafe(no_mangle)]
         pub(super) unsafe extern "C-unwind" fn $name(fd: c_int, command: c_int, argument: c_long) -> c_int {
             // SAFETY: the caller's promise.

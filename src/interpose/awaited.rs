@@ -16,9 +16,6 @@ use crate::sys::preempt;
 use crate::time::{self, Moment};
 
 /// Waits for one of the signals of a set, as `sigtimedwait` does.
-///
-/// # Safety
-/// As the C library's function.
 unsafe fn wait(set: *const sigset_t, info: *mut siginfo_t, timeout: *const timespec) -> c_int {
     // SAFETY: null, or the caller's time.
     let limit = unsafe { timeout.as_ref() }.copied().and_then(duration);
@@ -41,9 +38,6 @@ unsafe fn wait(set: *const sigset_t, info: *mut siginfo_t, timeout: *const times
 }
 
 /// Does so. `still` returns how long the kernel is to wait.
-///
-/// # Safety
-/// As the C library's function.
 unsafe fn wait_by(
     set: *const sigset_t,
     info: *mut siginfo_t,
@@ -57,9 +51,6 @@ unsafe fn wait_by(
 }
 
 /// See `sigwait(3)`.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C-unwind" fn sigwait(set: *const sigset_t, signal: *mut c_int) -> c_int {
     loop {
@@ -77,9 +68,6 @@ pub(super) unsafe extern "C-unwind" fn sigwait(set: *const sigset_t, signal: *mu
 }
 
 /// See `sigwaitinfo(2)`.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C-unwind" fn sigwaitinfo(set: *const sigset_t, info: *mut siginfo_t) -> c_int {
     // SAFETY: the caller's promise.
@@ -87,9 +75,6 @@ pub(super) unsafe extern "C-unwind" fn sigwaitinfo(set: *const sigset_t, info: *
 }
 
 /// See `sigtimedwait(2)`.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C-unwind" fn sigtimedwait(
     set: *const sigset_t,
@@ -119,9 +104,6 @@ fn suspend(bits: u64) -> c_int {
 }
 
 /// See `sigsuspend(2)`.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C-unwind" fn sigsuspend(mask: *const sigset_t) -> c_int {
     if !cancel::has_signals() {
@@ -147,9 +129,6 @@ pub(super) extern "C-unwind" fn pause() -> c_int {
 }
 
 /// See `sigpending(2)`.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn sigpending(set: *mut sigset_t) -> c_int {
     pass_to_kernel();

@@ -46,9 +46,6 @@ fn stream(
 }
 
 /// See `read(2)`.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C-unwind" fn read(fd: c_int, to: *mut c_void, n: size_t) -> ssize_t {
     // SAFETY: the caller's promise.
@@ -70,9 +67,6 @@ pub(super) unsafe extern "C-unwind" fn read(fd: c_int, to: *mut c_void, n: size_
 }
 
 /// See `readv(2)`.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C-unwind" fn readv(fd: c_int, to: *const iovec, n: c_int) -> ssize_t {
     // SAFETY: the caller's promise.
@@ -91,9 +85,6 @@ pub(super) unsafe extern "C-unwind" fn readv(fd: c_int, to: *const iovec, n: c_i
 }
 
 /// See `write(2)`.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C-unwind" fn write(fd: c_int, from: *const c_void, n: size_t) -> ssize_t {
     // SAFETY: the caller's promise.
@@ -117,9 +108,6 @@ pub(super) unsafe extern "C-unwind" fn write(fd: c_int, from: *const c_void, n: 
 }
 
 /// See `writev(2)`.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C-unwind" fn writev(fd: c_int, from: *const iovec, n: c_int) -> ssize_t {
     // SAFETY: the caller's promise.
@@ -231,9 +219,6 @@ fn note_closed(descriptor: c_int) {
 }
 
 /// See `close(2)`. Threads that wait for the descriptor find that it is closed.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C-unwind" fn close(fd: c_int) -> c_int {
     if cancel::is_outside() && green().is_some() {
@@ -246,9 +231,6 @@ pub(super) unsafe extern "C-unwind" fn close(fd: c_int) -> c_int {
 }
 
 /// See `dup2(2)`. What the number led to before is closed.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn dup2(from: c_int, to: c_int) -> c_int {
     // SAFETY: the caller's promise.
@@ -258,9 +240,6 @@ pub(super) unsafe extern "C" fn dup2(from: c_int, to: c_int) -> c_int {
 }
 
 /// See `dup3(2)`. What the number led to before is closed.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn dup3(from: c_int, to: c_int, flags: c_int) -> c_int {
     // SAFETY: the caller's promise.

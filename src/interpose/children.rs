@@ -65,9 +65,6 @@ fn ask<T: From<i8> + PartialEq>(
 }
 
 /// See `waitpid(2)`.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C-unwind" fn waitpid(pid: pid_t, status: *mut c_int, options: c_int) -> pid_t {
     // SAFETY: the caller's promise.
@@ -79,9 +76,6 @@ pub(super) unsafe extern "C-unwind" fn waitpid(pid: pid_t, status: *mut c_int, o
 }
 
 /// See `wait4(2)`.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C-unwind" fn wait4(
     pid: pid_t,
@@ -98,9 +92,6 @@ pub(super) unsafe extern "C-unwind" fn wait4(
 }
 
 /// See `waitid(2)`.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C-unwind" fn waitid(
     kind: idtype_t,

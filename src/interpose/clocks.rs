@@ -67,9 +67,6 @@ fn argument(address: *const timespec) -> Result<Duration, c_int> {
 }
 
 /// See `nanosleep(2)`.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C-unwind" fn nanosleep(time: *const timespec, left: *mut timespec) -> c_int {
     if green().is_none() {
@@ -89,9 +86,6 @@ pub(super) unsafe extern "C-unwind" fn nanosleep(time: *const timespec, left: *m
 }
 
 /// See `clock_nanosleep(2)`.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C-unwind" fn clock_nanosleep(
     clock: clockid_t,
@@ -118,9 +112,6 @@ pub(super) unsafe extern "C-unwind" fn clock_nanosleep(
 }
 
 /// See `usleep(3)`.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C-unwind" fn usleep(micros: useconds_t) -> c_int {
     if green().is_none() {
@@ -134,9 +125,6 @@ pub(super) unsafe extern "C-unwind" fn usleep(micros: useconds_t) -> c_int {
 }
 
 /// See `sleep(3)`.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C-unwind" fn sleep(seconds: c_uint) -> c_uint {
     if green().is_none() {
@@ -151,9 +139,6 @@ pub(super) unsafe extern "C-unwind" fn sleep(seconds: c_uint) -> c_uint {
 }
 
 /// See `sched_yield(2)`.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn sched_yield() -> c_int {
     match green() {

@@ -11,9 +11,6 @@ use super::{bytes, many, sockets};
 use crate::sys::next;
 
 /// See `read(2)`.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn __read_chk(fd: c_int, to: *mut c_void, n: size_t, room: size_t) -> ssize_t {
     if n > room {
@@ -25,9 +22,6 @@ unsafe extern "C-unwind" fn __read_chk(fd: c_int, to: *mut c_void, n: size_t, ro
 }
 
 /// See `recv(2)`.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn __recv_chk(
     fd: c_int,
@@ -45,9 +39,6 @@ unsafe extern "C-unwind" fn __recv_chk(
 }
 
 /// See `recvfrom(2)`.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn __recvfrom_chk(
     fd: c_int,
@@ -67,9 +58,6 @@ unsafe extern "C-unwind" fn __recvfrom_chk(
 }
 
 /// See `poll(2)`.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn __poll_chk(fds: *mut pollfd, n: nfds_t, millis: c_int, room: size_t) -> c_int {
     if n > (room / size_of::<pollfd>()) as nfds_t {
@@ -81,9 +69,6 @@ unsafe extern "C-unwind" fn __poll_chk(fds: *mut pollfd, n: nfds_t, millis: c_in
 }
 
 /// See `ppoll(2)`.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn __ppoll_chk(
     fds: *mut pollfd,

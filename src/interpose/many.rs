@@ -134,6 +134,26 @@ fn until(me: ThreadRef, polled: &[pollfd], wait: Wait, look: impl Fn() -> c_int)
     }
 }
 
+/// Does so for as long as a call waits that counts in milliseconds. `look` makes that call, and waits for so
+/// long itself. `polled` is asked once the kernel has read the call's arguments.
+fn within_millis<P: AsRef<[pollfd]>>(
+    me: ThreadRef,
+    polled: impl FnOnce() -> P,
+    timeout: c_int,
+    look: impl Fn(c_int) -> c_int,
+) -> c_int {
+    let now = || descriptor::look(|| look(0));
+    let found = now();
+    if found != 0 || timeout == 0 {
+        return found;
+    }
+    let wait = millis(timeout);
+    until(me, polled().as_ref(), wait, now).unwrap_or_else(|| {
+        let left = millis_left(wait);
+        announced_call(|| look(left))
+    })
+}
+
 /// Returns what a call was asked about.
 fn polled(fds: *const pollfd, n: nfds_t) -> Vec<pollfd> {
     let n = usize::try_from(n).unwrap_or(0);
@@ -143,33 +163,17 @@ fn polled(fds: *const pollfd, n: nfds_t) -> Vec<pollfd> {
 }
 
 /// See `poll(2)`.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C-unwind" fn poll(fds: *mut pollfd, n: nfds_t, timeout: c_int) -> c_int {
     // SAFETY: the caller's promise.
     let look = |timeout| unsafe { next::poll(fds, n, timeout) };
-    let Some(me) = green() else { return look(timeout) };
-    point(|| {
-        let now = || descriptor::look(|| look(0));
-        let found = now();
-        if found != 0 || timeout == 0 {
-            return found;
-        }
-        let wait = millis(timeout);
-        let found = until(me, &polled(fds, n), wait, now);
-        found.unwrap_or_else(|| {
-            let left = millis_left(wait);
-            announced_call(|| look(left))
-        })
-    })
+    match green() {
+        Some(me) => point(|| within_millis(me, || polled(fds, n), timeout, look)),
+        None => look(timeout),
+    }
 }
 
 /// See `ppoll(2)`.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C-unwind" fn ppoll(
     fds: *mut pollfd,
@@ -228,9 +232,6 @@ fn limit(timeout: *const timespec) -> Result<Wait, c_int> {
 }
 
 /// See `select(2)`.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C-unwind" fn select(
     n: c_int,
@@ -280,9 +281,6 @@ pub(super) unsafe extern "C-unwind" fn select(
 }
 
 /// See `pselect(2)`. The time that is left is not written.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C-unwind" fn pselect(
     n: c_int,
@@ -371,23 +369,10 @@ impl Selected {
 
 /// Waits for events of a set of descriptors, for the green thread `me`.
 fn events(me: ThreadRef, set: c_int, timeout: c_int, look: impl Fn(c_int) -> c_int) -> c_int {
-    let now = || descriptor::look(|| look(0));
-    let found = now();
-    if found != 0 || timeout == 0 {
-        return found;
-    }
-    let polled = [pollfd { fd: set, events: libc::POLLIN, revents: 0 }];
-    let wait = millis(timeout);
-    until(me, &polled, wait, now).unwrap_or_else(|| {
-        let left = millis_left(wait);
-        announced_call(|| look(left))
-    })
+    within_millis(me, || [pollfd { fd: set, events: libc::POLLIN, revents: 0 }], timeout, look)
 }
 
 /// See `epoll_wait(2)`.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C-unwind" fn epoll_wait(
     set: c_int,
@@ -404,9 +389,6 @@ pub(super) unsafe extern "C-unwind" fn epoll_wait(
 }
 
 /// See `epoll_pwait(2)`.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C-unwind" fn epoll_pwait(
     set: c_int,

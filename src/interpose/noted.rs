@@ -67,9 +67,6 @@ fn note(what: &AtomicBool) {
 }
 
 /// See `setsockopt(2)`.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn setsockopt(
     fd: c_int,
@@ -88,9 +85,6 @@ pub(super) unsafe extern "C" fn setsockopt(
 }
 
 /// See `sigaction(2)`.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C" fn sigaction(
     signal: c_int,
@@ -115,9 +109,6 @@ pub(super) unsafe extern "C" fn sigaction(
 macro_rules! installers {
     ($($name:ident notes $($what:ident),+;)*) => {$(
         #[doc = concat!("See the C library's `", stringify!($name), "`.")]
-        ///
-        /// # Safety
-        /// As the C library's function.
         #[unsafe(no_mangle)]
         pub(super) unsafe extern "C" fn $name(signal: c_int, handler: sighandler_t) -> sighandler_t {
             if !matches!(handler, libc::SIG_DFL | libc::SIG_IGN) {
@@ -144,9 +135,6 @@ installers! {
 macro_rules! jumps {
     ($($name:ident)*) => {$(
         #[doc = concat!("See the C library's `", stringify!($name), "`.")]
-        ///
-        /// # Safety
-        /// As the C library's function.
         #[unsafe(no_mangle)]
         pub(super) unsafe extern "C-unwind" fn $name(buffer: *mut c_void, value: c_int) {
             cancel::jumps();

@@ -73,9 +73,6 @@ pub(super) fn send_all(me: ThreadRef, fd: c_int, from: *const c_void, n: size_t,
 }
 
 /// See `recv(2)`.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C-unwind" fn recv(fd: c_int, to: *mut c_void, n: size_t, flags: c_int) -> ssize_t {
     // SAFETY: the caller's promise.
@@ -125,9 +122,6 @@ fn is_stream(fd: c_int) -> bool {
 }
 
 /// See `send(2)`.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C-unwind" fn send(
     fd: c_int,
@@ -148,9 +142,6 @@ fn receive_message(me: ThreadRef, fd: c_int, flags: c_int, call: impl Fn(c_int) 
 }
 
 /// See `recvfrom(2)`.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C-unwind" fn recvfrom(
     fd: c_int,
@@ -175,9 +166,6 @@ pub(super) unsafe extern "C-unwind" fn recvfrom(
 }
 
 /// See `sendto(2)`.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C-unwind" fn sendto(
     fd: c_int,
@@ -208,9 +196,6 @@ pub(super) unsafe extern "C-unwind" fn sendto(
 }
 
 /// See `recvmsg(2)`.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C-unwind" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
     // SAFETY: the caller's promise.
@@ -261,9 +246,6 @@ pub(super) unsafe fn send_rest(
 }
 
 /// See `sendmsg(2)`.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C-unwind" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
     // SAFETY: the caller's promise.
@@ -296,9 +278,6 @@ pub(super) unsafe extern "C-unwind" fn sendmsg(fd: c_int, message: *const msghdr
 }
 
 /// See `recvmmsg(2)`.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C-unwind" fn recvmmsg(
     fd: c_int,
@@ -312,9 +291,6 @@ pub(super) unsafe extern "C-unwind" fn recvmmsg(
 }
 
 /// See `sendmmsg(2)`.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C-unwind" fn sendmmsg(
     fd: c_int,
@@ -345,9 +321,6 @@ fn accept_by(me: ThreadRef, fd: c_int, plain: impl Fn() -> c_int) -> c_int {
 }
 
 /// See `accept(2)`.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C-unwind" fn accept(fd: c_int, by: *mut sockaddr, len: *mut socklen_t) -> c_int {
     // SAFETY: the caller's promise.
@@ -359,9 +332,6 @@ pub(super) unsafe extern "C-unwind" fn accept(fd: c_int, by: *mut sockaddr, len:
 }
 
 /// See `accept4(2)`.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C-unwind" fn accept4(
     fd: c_int,
@@ -384,9 +354,6 @@ pub(super) unsafe extern "C-unwind" fn accept4(
 /// A call on a stream of the Internet has no flag that it must not block. So the socket's mode is changed for
 /// the moment of the call. No other call on a socket that is not connected could notice. Other sockets
 /// connect at once, or block their LWP.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 pub(super) unsafe extern "C-unwind" fn connect(fd: c_int, to: *const sockaddr, len: socklen_t) -> c_int {
     // SAFETY: the caller's promise.

@@ -3,7 +3,7 @@
 //! The kernel answers `EFAULT` for an address that cannot be read. Here the instruction that reads is known
 //! to the handler of faults, which goes on behind it (`sys/sigstack.rs`).
 
-use crate::arch;
+use crate::arch::{self, guarded};
 use crate::sys::sigstack;
 
 /// Makes faults of [`word`] be answered. Process-wide, once.
@@ -16,7 +16,7 @@ pub(super) fn prepare() {
 pub(super) fn word(address: *const u32) -> Option<u32> {
     let mut found = 0;
     // SAFETY: a fault of the load is answered (`prepare`), and `found` is written.
-    unsafe { arch::load_checked(address, &raw mut found) }.then_some(found)
+    unsafe { guarded::load_checked(address, &raw mut found) }.then_some(found)
 }
 
 /// Returns the time at an address, or `None` if it cannot be read.

@@ -147,7 +147,6 @@ impl ThreadRef {
     /// Ends the thread's wait if that can be interrupted, and is not over. The flag stays as it is. `note`
     /// runs before the wait ends, if there is one: with it, the thread tells this from an interrupt. The
     /// caller holds a counted reference, and no queue lock.
-    #[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
     pub(crate) fn end_sleep(self, note: impl FnOnce()) {
         // As in `permit::unpark`: no preemption between winning the sleep and the wake-up.
         let _no_preempt = NoPreempt::hold();

@@ -240,7 +240,6 @@ impl ThreadCore {
     }
 
     /// Gives it a name, if it has none. The caller is the thread, or has a counted reference.
-    #[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
     pub(crate) fn give_name(&self, name: Box<str>) {
         self.name.give(name);
     }

@@ -7,7 +7,7 @@ use std::ffi::{CStr, c_char, c_int};
 
 use libc::{clockid_t, cpu_set_t, pthread_attr_t, pthread_t, sched_param, size_t};
 
-use super::record::{self, NAME, Record};
+use super::record::{self, NAME, Record, green_record};
 use crate::sys::mmap::page_size;
 use crate::sys::next;
 
@@ -19,16 +19,9 @@ extern "C" fn pthread_self() -> pthread_t {
 }
 
 /// See `pthread_setname_np(3)`.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pthread_setname_np(thread: pthread_t, name: *const c_char) -> c_int {
-    // SAFETY: the caller's promise.
-    let Some(record) = (unsafe { Record::of(thread) }) else {
-        // SAFETY: the caller's promise.
-        return unsafe { next::pthread_setname_np(thread, name) };
-    };
+    let record = green_record!(pthread_setname_np(thread, name));
     // SAFETY: the caller's promise.
     let name = unsafe { CStr::from_ptr(name) };
     if name.count_bytes() >= NAME {
@@ -39,16 +32,9 @@ unsafe extern "C" fn pthread_setname_np(thread: pthread_t, name: *const c_char) 
 }
 
 /// See `pthread_getname_np(3)`.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pthread_getname_np(thread: pthread_t, name: *mut c_char, len: size_t) -> c_int {
-    // SAFETY: the caller's promise.
-    let Some(record) = (unsafe { Record::of(thread) }) else {
-        // SAFETY: the caller's promise.
-        return unsafe { next::pthread_getname_np(thread, name, len) };
-    };
+    let record = green_record!(pthread_getname_np(thread, name, len));
     if len < NAME {
         return libc::ERANGE;
     }
@@ -59,16 +45,9 @@ unsafe extern "C" fn pthread_getname_np(thread: pthread_t, name: *mut c_char, le
 }
 
 /// See `pthread_getattr_np(3)`.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pthread_getattr_np(thread: pthread_t, attributes: *mut pthread_attr_t) -> c_int {
-    // SAFETY: the caller's promise.
-    let Some(record) = (unsafe { Record::of(thread) }) else {
-        // SAFETY: the caller's promise.
-        return unsafe { next::pthread_getattr_np(thread, attributes) };
-    };
+    let record = green_record!(pthread_getattr_np(thread, attributes));
     let Some(stack) = record.stack() else {
         return libc::ESRCH;
     };
@@ -90,64 +69,36 @@ unsafe extern "C" fn pthread_getattr_np(thread: pthread_t, attributes: *mut pthr
 }
 
 /// See `pthread_getcpuclockid(3)`.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pthread_getcpuclockid(thread: pthread_t, clock: *mut clockid_t) -> c_int {
-    // SAFETY: the caller's promise.
-    match unsafe { Record::of(thread) } {
-        Some(_) => libc::ENOENT,
-        // SAFETY: the caller's promise.
-        None => unsafe { next::pthread_getcpuclockid(thread, clock) },
-    }
+    green_record!(pthread_getcpuclockid(thread, clock));
+    libc::ENOENT
 }
 
 /// See `pthread_getaffinity_np(3)`. A green thread may use the processors of the kernel thread that asks for
 /// them: if it asks for itself, of its LWP.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pthread_getaffinity_np(thread: pthread_t, len: size_t, set: *mut cpu_set_t) -> c_int {
-    // SAFETY: the caller's promise.
-    if unsafe { Record::of(thread) }.is_none() {
-        // SAFETY: the caller's promise.
-        return unsafe { next::pthread_getaffinity_np(thread, len, set) };
-    }
+    green_record!(pthread_getaffinity_np(thread, len, set));
     // SAFETY: the caller's place for `len` bytes.
     if unsafe { libc::sched_getaffinity(0, len, set) } == 0 { 0 } else { next::errno() }
 }
 
 /// See `pthread_setaffinity_np(3)`.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pthread_setaffinity_np(thread: pthread_t, len: size_t, set: *const cpu_set_t) -> c_int {
-    // SAFETY: the caller's promise.
-    match unsafe { Record::of(thread) } {
-        Some(_) => libc::ENOTSUP,
-        // SAFETY: the caller's promise.
-        None => unsafe { next::pthread_setaffinity_np(thread, len, set) },
-    }
+    green_record!(pthread_setaffinity_np(thread, len, set));
+    libc::ENOTSUP
 }
 
 /// See `pthread_getschedparam(3)`.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pthread_getschedparam(
     thread: pthread_t,
     policy: *mut c_int,
     parameters: *mut sched_param,
 ) -> c_int {
-    // SAFETY: the caller's promise.
-    if unsafe { Record::of(thread) }.is_none() {
-        // SAFETY: the caller's promise.
-        return unsafe { next::pthread_getschedparam(thread, policy, parameters) };
-    }
+    green_record!(pthread_getschedparam(thread, policy, parameters));
     // SAFETY: the caller's place.
     unsafe { policy.write(libc::SCHED_OTHER) };
     // SAFETY: the caller's place.
@@ -156,36 +107,21 @@ unsafe extern "C" fn pthread_getschedparam(
 }
 
 /// See `pthread_setschedparam(3)`.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pthread_setschedparam(
     thread: pthread_t,
     policy: c_int,
     parameters: *const sched_param,
 ) -> c_int {
+    green_record!(pthread_setschedparam(thread, policy, parameters));
     // SAFETY: the caller's promise.
-    match unsafe { Record::of(thread) } {
-        // SAFETY: the caller's promise.
-        Some(_) if policy == libc::SCHED_OTHER && unsafe { (*parameters).sched_priority } == 0 => 0,
-        Some(_) => libc::ENOTSUP,
-        // SAFETY: the caller's promise.
-        None => unsafe { next::pthread_setschedparam(thread, policy, parameters) },
-    }
+    let is_usual = policy == libc::SCHED_OTHER && unsafe { (*parameters).sched_priority } == 0;
+    if is_usual { 0 } else { libc::ENOTSUP }
 }
 
 /// See `pthread_setschedprio(3)`.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pthread_setschedprio(thread: pthread_t, priority: c_int) -> c_int {
-    // SAFETY: the caller's promise.
-    match unsafe { Record::of(thread) } {
-        Some(_) if priority == 0 => 0,
-        Some(_) => libc::EINVAL,
-        // SAFETY: the caller's promise.
-        None => unsafe { next::pthread_setschedprio(thread, priority) },
-    }
+    green_record!(pthread_setschedprio(thread, priority));
+    if priority == 0 { 0 } else { libc::EINVAL }
 }

@@ -27,9 +27,6 @@ thread_local! {
 const AUTODISARM: c_int = 1 << 31;
 
 /// See `sigaltstack(2)`.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn sigaltstack(new: *const stack_t, old: *mut stack_t) -> c_int {
     if record::with_own(|_| ()).is_none() {

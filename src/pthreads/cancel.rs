@@ -42,9 +42,6 @@ fn interrupt_running(record: &Record, tried: u32) -> bool {
 }
 
 /// See `pthread_cancel(3)`. It unwinds if the running thread asks itself, and may be ended anywhere.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn pthread_cancel(thread: pthread_t) -> c_int {
     // SAFETY: the caller's promise.
@@ -84,9 +81,6 @@ fn cancel_green(record: &Record) {
 }
 
 /// Does the same for a kernel thread.
-///
-/// # Safety
-/// As the C library's function.
 unsafe fn cancel_kernel(thread: pthread_t) -> c_int {
     // Before: it may end afterwards, and another have its number.
     let known = KERNELS.find(thread);
@@ -117,9 +111,6 @@ unsafe extern "C-unwind" fn pthread_testcancel() {
 
 /// See `pthread_setcancelstate(3)`. It unwinds if a request has come before, and the thread may be ended
 /// anywhere.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn pthread_setcancelstate(state: c_int, old: *mut c_int) -> c_int {
     // SAFETY: the caller's promise.
@@ -127,9 +118,6 @@ unsafe extern "C-unwind" fn pthread_setcancelstate(state: c_int, old: *mut c_int
 }
 
 /// See `pthread_setcanceltype(3)`. It unwinds as `pthread_setcancelstate` does.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn pthread_setcanceltype(kind: c_int, old: *mut c_int) -> c_int {
     // SAFETY: the caller's promise.

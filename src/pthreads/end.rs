@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 use libc::{clockid_t, pthread_t, timespec};
 
 use super::masks;
-use super::record::{self, Record};
+use super::record::{self, Record, green_record};
 use super::{semaphore, start};
 use crate::interpose::cancel::{self, Ends, in_marked_call, point_of_code};
 use crate::interpose::{self, announced, duration, moment};
@@ -89,35 +89,18 @@ unsafe fn join_in_child(record: &Record, value: *mut *mut c_void, wait: Wait) ->
 }
 
 /// See `pthread_join(3)`.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn pthread_join(thread: pthread_t, value: *mut *mut c_void) -> c_int {
     // SAFETY: the caller's promise.
-    match unsafe { Record::of(thread) } {
-        // SAFETY: the caller's promise.
-        Some(record) => point_of_code(|| unsafe { join(record, value, Wait::forever()) }),
-        None => {
-            // SAFETY: the caller's promise.
-            let join = || unsafe { next::pthread_join(thread, value) };
-            // SAFETY: the caller's promise.
-            unsafe { join_kernel(thread, value, || Ok(None), join) }
-        }
-    }
+    let kernel = || unsafe { next::pthread_join(thread, value) };
+    // SAFETY: the caller's promise.
+    unsafe { join_by(thread, value, libc::CLOCK_REALTIME, ptr::null(), kernel) }
 }
 
 /// See `pthread_tryjoin_np(3)`.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pthread_tryjoin_np(thread: pthread_t, value: *mut *mut c_void) -> c_int {
-    // SAFETY: the caller's promise.
-    let Some(record) = (unsafe { Record::of(thread) }) else {
-        // SAFETY: the caller's promise.
-        return unsafe { next::pthread_tryjoin_np(thread, value) };
-    };
+    let record = green_record!(pthread_tryjoin_np(thread, value));
     let runs = match record.has_forked_this() {
         true => !record.has_ended(),
         false => record.thread.lock().handle.as_ref().is_some_and(|handle| !handle.is_finished()),
@@ -130,9 +113,6 @@ unsafe extern "C" fn pthread_tryjoin_np(thread: pthread_t, value: *mut *mut c_vo
 }
 
 /// See `pthread_timedjoin_np(3)`.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn pthread_timedjoin_np(
     thread: pthread_t,
@@ -140,24 +120,12 @@ unsafe extern "C-unwind" fn pthread_timedjoin_np(
     end: *const timespec,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    match unsafe { Record::of(thread) } {
-        // SAFETY: the caller's promise.
-        Some(record) => point_of_code(|| unsafe { join_by(record, value, libc::CLOCK_REALTIME, end) }),
-        None => {
-            // SAFETY: the caller's promise.
-            let limit = || unsafe { limit(libc::CLOCK_REALTIME, end) };
-            // SAFETY: the caller's promise.
-            let join = || unsafe { next::pthread_timedjoin_np(thread, value, end) };
-            // SAFETY: the caller's promise.
-            unsafe { join_kernel(thread, value, limit, join) }
-        }
-    }
+    let kernel = || unsafe { next::pthread_timedjoin_np(thread, value, end) };
+    // SAFETY: the caller's promise.
+    unsafe { join_by(thread, value, libc::CLOCK_REALTIME, end, kernel) }
 }
 
 /// See `pthread_clockjoin_np(3)`.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn pthread_clockjoin_np(
     thread: pthread_t,
@@ -166,30 +134,34 @@ unsafe extern "C-unwind" fn pthread_clockjoin_np(
     end: *const timespec,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    match unsafe { Record::of(thread) } {
-        // SAFETY: the caller's promise.
-        Some(record) => point_of_code(|| unsafe { join_by(record, value, clock, end) }),
-        None => {
-            // SAFETY: the caller's promise.
-            let limit = || unsafe { limit(clock, end) };
-            // SAFETY: the caller's promise.
-            let join = || unsafe { next::pthread_clockjoin_np(thread, value, clock, end) };
-            // SAFETY: the caller's promise.
-            unsafe { join_kernel(thread, value, limit, join) }
-        }
-    }
+    let kernel = || unsafe { next::pthread_clockjoin_np(thread, value, clock, end) };
+    // SAFETY: the caller's promise.
+    unsafe { join_by(thread, value, clock, end, kernel) }
 }
 
-/// Joins the thread of `record`, unless `clock` shows `end` before; null: without a limit.
+/// Joins a thread, unless `clock` shows `end` before; null: without a limit. A kernel thread is joined by
+/// `kernel`.
 ///
 /// # Safety
 /// As for [`join`], and `end` is null or a time.
-unsafe fn join_by(record: &Record, value: *mut *mut c_void, clock: clockid_t, end: *const timespec) -> c_int {
+unsafe fn join_by(
+    thread: pthread_t,
+    value: *mut *mut c_void,
+    clock: clockid_t,
+    end: *const timespec,
+    kernel: impl Fn() -> c_int,
+) -> c_int {
     // SAFETY: the caller's promise.
-    match unsafe { limit(clock, end) } {
+    let limit = || unsafe { limit(clock, end) };
+    // SAFETY: the caller's promise.
+    match unsafe { Record::of(thread) } {
+        Some(record) => point_of_code(|| match limit() {
+            // SAFETY: the caller's promise.
+            Ok(end) => unsafe { join(record, value, Wait::by(end)) },
+            Err(code) => code,
+        }),
         // SAFETY: the caller's promise.
-        Ok(end) => unsafe { join(record, value, Wait::by(end)) },
-        Err(code) => code,
+        None => unsafe { join_kernel(thread, value, limit, kernel) },
     }
 }
 
@@ -329,9 +301,6 @@ pub(super) fn main_ends() {
 
 /// See `pthread_exit(3)`. The C library unwinds the stack, and runs what the thread has pushed by
 /// `pthread_cleanup_push`. Then it jumps to where the thread's function was called (`start.rs`).
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn pthread_exit(value: *mut c_void) -> ! {
     cancel::leave();
@@ -344,16 +313,9 @@ unsafe extern "C-unwind" fn pthread_exit(value: *mut c_void) -> ! {
 }
 
 /// See `pthread_detach(3)`.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pthread_detach(thread: pthread_t) -> c_int {
-    // SAFETY: the caller's promise.
-    let Some(record) = (unsafe { Record::of(thread) }) else {
-        // SAFETY: the caller's promise.
-        return unsafe { next::pthread_detach(thread) };
-    };
+    let record = green_record!(pthread_detach(thread));
     let (was_detached, handle) = {
         let mut own = record.thread.lock();
         (mem::replace(&mut own.detached, true), own.handle.take())

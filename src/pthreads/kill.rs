@@ -248,9 +248,6 @@ fn is_signal(signal: c_int) -> bool {
 }
 
 /// See `pthread_kill(3)`.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pthread_kill(thread: pthread_t, signal: c_int) -> c_int {
     // SAFETY: the caller's promise.
@@ -269,9 +266,6 @@ unsafe extern "C" fn pthread_kill(thread: pthread_t, signal: c_int) -> c_int {
 }
 
 /// See `pthread_sigqueue(3)`.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pthread_sigqueue(thread: pthread_t, signal: c_int, value: sigval) -> c_int {
     // SAFETY: the caller's promise.

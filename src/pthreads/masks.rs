@@ -326,9 +326,6 @@ fn count_anew(before: u64, now: u64) {
 }
 
 /// See `pthread_sigmask(3)`.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pthread_sigmask(how: c_int, new: *const sigset_t, old: *mut sigset_t) -> c_int {
     // SAFETY: the caller's promise.
@@ -336,9 +333,6 @@ unsafe extern "C" fn pthread_sigmask(how: c_int, new: *const sigset_t, old: *mut
 }
 
 /// See `sigprocmask(2)`.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn sigprocmask(how: c_int, new: *const sigset_t, old: *mut sigset_t) -> c_int {
     // SAFETY: the caller's promise.

@@ -22,6 +22,19 @@ use crate::sys::thread_end;
 use crate::thread::current::{self, Thread};
 use crate::thread::handle::JoinHandle;
 
+/// Evaluates to the record of a green thread. Of any other thread, returns what the C library's function does.
+macro_rules! green_record {
+    ($function:ident($thread:ident $(, $argument:ident)*)) => {
+        // SAFETY: the caller's promise.
+        match unsafe { $crate::pthreads::record::Record::of($thread) } {
+            Some(record) => record,
+            // SAFETY: the caller's promise.
+            None => return unsafe { $crate::sys::next::$function($thread $(, $argument)*) },
+        }
+    };
+}
+pub(super) use green_record;
+
 /// What the thread's function returns.
 pub(super) struct Value(pub(super) *mut c_void);
 

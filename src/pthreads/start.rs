@@ -11,7 +11,8 @@ use libc::{pthread_attr_t, pthread_t};
 
 use super::record::{self, Record, Value};
 use super::{end, kill, masks};
-use crate::arch::{self, Landing, LandingBuffer};
+use crate::arch;
+use crate::arch::guarded::{Landing, LandingBuffer, call_landed};
 use crate::fiber::stack;
 use crate::interpose::{self, cancel};
 use crate::park::backend::{SpawnOptions, Spawner};
@@ -44,9 +45,6 @@ struct Wanted {
 }
 
 /// See `pthread_create(3)`. It unwinds if a request comes meanwhile, and the thread may be ended anywhere.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn pthread_create(
     thread: *mut pthread_t,
@@ -62,9 +60,6 @@ unsafe extern "C-unwind" fn pthread_create(
 }
 
 /// Does what `pthread_create` does.
-///
-/// # Safety
-/// As the C library's function.
 unsafe fn create(
     thread: *mut pthread_t,
     attributes: *const pthread_attr_t,
@@ -112,9 +107,6 @@ fn as_called(function: Function) -> extern "C" fn(*mut c_void) -> *mut c_void {
 
 /// Starts a kernel thread that Selvedge knows from the beginning. Otherwise it would get to know the thread,
 /// which takes memory, when that first waits, perhaps for a lock of the allocator.
-///
-/// # Safety
-/// As the C library's function.
 unsafe fn start_kernel(
     thread: *mut pthread_t,
     attributes: *const pthread_attr_t,
@@ -297,9 +289,6 @@ unsafe fn wanted(attributes: *const pthread_attr_t) -> Option<Wanted> {
 static HAS_DEFAULTS: AtomicBool = AtomicBool::new(false);
 
 /// See `pthread_setattr_default_np(3)`.
-///
-/// # Safety
-/// As the C library's function.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn pthread_setattr_default_np(attributes: *const pthread_attr_t) -> c_int {
     HAS_DEFAULTS.store(true, Ordering::Relaxed);
@@ -392,7 +381,7 @@ fn start(
             };
             // SAFETY: the C library's functions, and room for what they write. The frames that `pthread_exit`
             // leaves are of the thread's function, and its caller knows what they own.
-            unsafe { arch::call_landed(&raw mut landing) };
+            unsafe { call_landed(&raw mut landing) };
             cancel::leave();
             let value = record.exit.get().unwrap_or(landing.value);
             // For one that joins it in a child that it has forked.

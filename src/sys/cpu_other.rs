@@ -3,23 +3,12 @@
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU32;
 
-/// Returns 0.
-pub(crate) fn current() -> u32 {
-    0
-}
-
-/// Returns `None`.
-pub(crate) fn quick() -> Option<u32> {
-    None
-}
-
 /// Never written.
 pub(crate) type Word = AtomicU32;
 
-/// Returns `None`.
-pub(crate) fn word() -> Option<NonNull<Word>> {
-    None
+stand_in! {
+    pub(crate) fn current() -> u32 = 0;
+    pub(crate) fn quick() -> Option<u32> = None;
+    pub(crate) fn word() -> Option<NonNull<Word>> = None;
+    pub(crate) fn leave_area_of(base: usize) = ();
 }
-
-/// Does nothing.
-pub(crate) fn leave_area_of(_base: usize) {}

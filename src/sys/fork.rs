@@ -132,7 +132,6 @@ static OTHERS: OnceLock<fn()> = OnceLock::new();
 
 /// Has children call `wait` before the thread that they begin with ends the process. It waits for the threads
 /// that a child has started.
-#[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
 pub(crate) fn children_end_after(wait: fn()) {
     OTHERS.get_or_init(|| wait);
 }

@@ -17,36 +17,29 @@ pub(super) const NO_HUGE_PAGES: Option<libc::c_int> = None;
 
 pub(super) const TOUCH: Option<libc::c_int> = None;
 
-/// Returns `None`: there is no such call.
-///
-/// # Safety
-/// Nothing is required here.
-pub(super) unsafe fn advise_each(_ranges: &[libc::iovec], _advice: libc::c_int) -> Option<usize> {
-    None
-}
-
-/// Returns `false`: green threads do not run there.
-pub(super) fn stacks_may_run() -> bool {
-    false
-}
-
-/// Mappings have no names.
-pub(super) fn name_mapping(_start: *mut u8, _len: usize, _name: &'static CStr) {}
-
-/// The system has no such setting.
-pub(super) fn timer_slack() -> u64 {
-    0
-}
-
-/// The system has no such setting.
-pub(super) fn set_timer_slack(_slack: u64) {}
-
-/// Threads go unnamed.
-pub(super) fn name_thread(_name: &CStr) {}
-
-/// Returns 0: kernel threads have no numbers that `task_state` could use.
-pub(super) fn gettid() -> Tid {
-    0
+stand_in! {
+    /// Returns `None`: there is no such call.
+    pub(super) unsafe fn advise_each(ranges: &[libc::iovec], advice: libc::c_int) -> Option<usize> = None;
+    /// Returns `false`: green threads do not run there.
+    pub(super) fn stacks_may_run() -> bool = false;
+    /// Mappings have no names.
+    pub(super) fn name_mapping(start: *mut u8, len: usize, name: &'static CStr) = ();
+    /// The system has no such setting.
+    pub(super) fn timer_slack() -> u64 = 0;
+    /// The system has no such setting.
+    pub(super) fn set_timer_slack(slack: u64) = ();
+    /// Threads go unnamed.
+    pub(super) fn name_thread(name: &CStr) = ();
+    /// Returns 0: kernel threads have no numbers that `task_state` could use.
+    pub(super) fn gettid() -> Tid = 0;
+    /// Returns 0: the system does not say.
+    pub(super) fn minimum_signal_stack() -> usize = 0;
+    /// Returns 0: the system does not say.
+    pub(super) fn own_share_of_stacks() -> usize = 0;
+    /// Returns `None`, so an overflow of a kernel thread is left to std.
+    pub(super) fn own_stack() -> Option<(Range<usize>, usize)> = None;
+    /// Does nothing: there is no such thing.
+    pub(super) fn ask_for_short_slice(slice: Duration) = ();
 }
 
 /// Joins a thread. The system does not say whether it has to wait.
@@ -59,11 +52,6 @@ pub(super) unsafe fn try_join(thread: libc::pthread_t) -> bool {
     true
 }
 
-/// Returns 0: the system does not say.
-pub(super) fn minimum_signal_stack() -> usize {
-    0
-}
-
 /// Returns `true` if the process has privileges that its user does not have.
 pub(super) fn is_privileged() -> bool {
     // SAFETY: no arguments.
@@ -72,19 +60,6 @@ pub(super) fn is_privileged() -> bool {
     let (group, group_rights) = (unsafe { libc::getgid() }, unsafe { libc::getegid() });
     user != rights || group != group_rights
 }
-
-/// Returns 0: the system does not say.
-pub(super) fn own_share_of_stacks() -> usize {
-    0
-}
-
-/// Returns `None`, so an overflow of a kernel thread is left to std.
-pub(super) fn own_stack() -> Option<(Range<usize>, usize)> {
-    None
-}
-
-/// Does nothing: there is no such thing.
-pub(super) fn ask_for_short_slice(_slice: Duration) {}
 
 /// Runs `f`. Only code that comes in between needs `errno` kept.
 pub(crate) fn keep_errno<R>(f: impl FnOnce() -> R) -> R {

@@ -11,28 +11,13 @@ pub(crate) use super::poll_event::{Event, Report, Unrung};
 pub(crate) enum PollSet {}
 
 impl PollSet {
-    pub(crate) fn new() -> io::Result<Self> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    pub(crate) fn add(&self, _descriptor: i32, _token: u64) -> io::Result<()> {
-        match *self {}
-    }
-
-    pub(crate) fn renew(&self, _descriptor: i32, _token: u64) -> io::Result<()> {
-        match *self {}
-    }
-
-    pub(crate) fn ring(&self) -> Result<(), Unrung> {
-        match *self {}
-    }
-
-    pub(crate) fn look(&self, _events: &mut Events) -> bool {
-        match *self {}
-    }
-
-    pub(crate) fn sleep(&self, _events: &mut Events, _timeout: Option<Duration>) -> bool {
-        match *self {}
+    stand_in! {
+        pub(crate) fn new() -> io::Result<Self> = Err(io::ErrorKind::Unsupported.into());
+        pub(crate) fn add(&self, descriptor: i32, token: u64) -> io::Result<()> = match *self {};
+        pub(crate) fn renew(&self, descriptor: i32, token: u64) -> io::Result<()> = match *self {};
+        pub(crate) fn ring(&self) -> Result<(), Unrung> = match *self {};
+        pub(crate) fn look(&self, events: &mut Events) -> bool = match *self {};
+        pub(crate) fn sleep(&self, events: &mut Events, timeout: Option<Duration>) -> bool = match *self {};
     }
 }
 
@@ -40,11 +25,8 @@ impl PollSet {
 pub(crate) struct Events(());
 
 impl Events {
-    pub(crate) fn new() -> Self {
-        Self(())
-    }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = Event> {
-        std::iter::empty()
+    stand_in! {
+        pub(crate) fn new() -> Self = Self(());
+        pub(crate) fn iter(&self) -> impl Iterator<Item = Event> = std::iter::empty();
     }
 }

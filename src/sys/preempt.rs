@@ -85,7 +85,6 @@ impl Mask {
 }
 
 /// If the code that a signal stopped stands at `load`, lets it go on at `failed`, and returns `true`.
-#[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
 pub(crate) fn answer(context: &mut libc::ucontext_t, load: usize, failed: usize) -> bool {
     let stands_there = frame::pc(context) == load;
     if stands_there {
@@ -97,7 +96,6 @@ pub(crate) fn answer(context: &mut libc::ucontext_t, load: usize, failed: usize)
 
 /// Returns `true` if a signal stopped code of this crate, where that is no part of the main program.
 /// Async-signal-safe.
-#[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
 pub(crate) fn is_in_own_library(context: &libc::ucontext_t) -> bool {
     text::in_own_library(frame::pc(context))
 }
@@ -381,7 +379,6 @@ pub(crate) fn unblock(signal: c_int) {
 }
 
 /// Blocks `signal` on the calling kernel thread.
-#[cfg(all(feature = "interpose", target_env = "gnu"))]
 pub(crate) fn block(signal: c_int) {
     exchange_mask(libc::SIG_BLOCK, Some(1 << (signal - 1)));
 }
@@ -406,7 +403,6 @@ fn queue(tid: Tid, info: &Info) -> io::Result<()> {
 
 /// Returns `true` if a handler of a signal may be running that has interrupted code of the caller's stack.
 /// That ends at `end`.
-#[cfg(all(feature = "interpose", target_env = "gnu"))]
 pub(crate) fn may_be_in_handler(end: usize) -> bool {
     // SAFETY: plain data.
     let mut here: libc::ucontext_t = unsafe { std::mem::zeroed() };
@@ -420,7 +416,6 @@ pub(crate) fn may_be_in_handler(end: usize) -> bool {
 
 /// Returns `false` if the kernel has no memory at the moment for a signal that is queued (RLIMIT_SIGPENDING).
 /// It is asked by a timer, which needs the same memory. Async-signal-safe.
-#[cfg(all(feature = "interpose", target_env = "gnu"))]
 pub(crate) fn may_queue() -> bool {
     // SAFETY: plain data.
     let mut event: libc::sigevent = unsafe { std::mem::zeroed() };
@@ -441,7 +436,6 @@ pub(crate) fn may_queue() -> bool {
 ///
 /// # Errors
 /// `EAGAIN` if the kernel has no memory for it.
-#[cfg(all(feature = "interpose", target_env = "gnu"))]
 pub(crate) fn queue_here(signal: c_int, value: usize) -> io::Result<()> {
     queue_to(system::gettid(), signal, value)
 }
@@ -450,14 +444,12 @@ pub(crate) fn queue_here(signal: c_int, value: usize) -> io::Result<()> {
 ///
 /// # Errors
 /// `ESRCH` if there is no such thread; as [`queue_here`].
-#[cfg(all(feature = "interpose", target_env = "gnu"))]
 pub(crate) fn queue_to(tid: Tid, signal: c_int, value: usize) -> io::Result<()> {
     // SAFETY: no arguments.
     queue(tid, &Info::new(signal, Some(value), unsafe { libc::getuid() }))
 }
 
 /// Returns what `sigwaitinfo` says of a signal that a thread of this process has sent, perhaps with a value.
-#[cfg(all(feature = "interpose", target_env = "gnu"))]
 pub(crate) fn info(signal: c_int, value: Option<usize>) -> libc::siginfo_t {
     // SAFETY: no arguments.
     let info = Info::new(signal, value, unsafe { libc::getuid() });

@@ -36,7 +36,6 @@ impl TaskState {
 
 /// Returns the signals that wait for the calling kernel thread alone, the lowest bit for signal 1.
 /// Async-signal-safe.
-#[cfg(all(feature = "interpose", target_env = "gnu"))]
 pub(crate) fn own_signals() -> Option<u64> {
     let mut text = [0; 2048];
     let text = read_text(ROOT, c"/proc/thread-self/status", &mut text).ok()?;
@@ -44,7 +43,6 @@ pub(crate) fn own_signals() -> Option<u64> {
 }
 
 /// Returns the signals of a line of a `status` file.
-#[cfg(all(feature = "interpose", target_env = "gnu"))]
 fn signals(status: &str, line: &str) -> Option<u64> {
     let set = status.lines().find_map(|text| text.strip_prefix(line))?;
     u64::from_str_radix(set.trim(), 16).ok()
@@ -149,7 +147,6 @@ impl Tasks {
     }
 
     /// Returns the signals that a kernel thread blocks, the lowest bit for signal 1.
-    #[cfg(all(feature = "interpose", target_env = "gnu"))]
     pub(crate) fn blocked(&self, tid: Tid) -> Option<u64> {
         let mut text = [0; 2048];
         let (folder, path) = self.place(tid, "status");

@@ -21,40 +21,17 @@ pub(crate) struct Tasks(());
 impl Tasks {
     pub(crate) const SHARED: Self = Self(());
 
-    /// Returns [`SHARED`](Self::SHARED).
-    pub(crate) fn private() -> Self {
-        Self::SHARED
+    stand_in! {
+        /// Returns [`SHARED`](Self::SHARED).
+        pub(crate) fn private() -> Self = Self::SHARED;
+        pub(crate) fn are_private(&self) -> bool = false;
+        pub(crate) fn state(&self, tid: Tid) -> io::Result<TaskState> =
+            Err(io::ErrorKind::Unsupported.into());
+        pub(crate) fn cpu_time(&self, tid: Tid) -> io::Result<CpuTime> =
+            Err(io::ErrorKind::Unsupported.into());
+        pub(crate) fn in_kernel(&self, tid: Tid) -> Option<InKernel> = None;
+        pub(crate) fn may_begin_again(&self, tid: Tid) -> bool = false;
     }
-
-    /// Returns `false`.
-    pub(crate) fn are_private(&self) -> bool {
-        false
-    }
-
-    /// Returns an error.
-    pub(crate) fn state(&self, _tid: Tid) -> io::Result<TaskState> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    /// Returns an error.
-    pub(crate) fn cpu_time(&self, _tid: Tid) -> io::Result<CpuTime> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
-    /// Returns `None`.
-    pub(crate) fn in_kernel(&self, _tid: Tid) -> Option<InKernel> {
-        None
-    }
-
-    /// Returns `false`.
-    pub(crate) fn may_begin_again(&self, _tid: Tid) -> bool {
-        false
-    }
-}
-
-/// Returns `false`.
-pub(crate) fn is_asleep(_tid: u32) -> bool {
-    false
 }
 
 /// Where a kernel thread entered the kernel.
@@ -72,11 +49,6 @@ pub(crate) struct TaskLook {
     pub(crate) cpu: Option<u32>,
 }
 
-/// Returns `None`.
-pub(crate) fn look(_tid: u32) -> Option<TaskLook> {
-    None
-}
-
 /// What a kernel thread has had of its CPUs, since it began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CpuTime {
@@ -84,17 +56,10 @@ pub(crate) struct CpuTime {
     pub(crate) waited: u64,
 }
 
-/// Returns an error.
-pub(crate) fn cpu_clock(_tid: Tid) -> io::Result<u64> {
-    Err(io::ErrorKind::Unsupported.into())
-}
-
-/// Returns an error.
-pub(crate) fn own_cpu_clock() -> io::Result<u64> {
-    Err(io::ErrorKind::Unsupported.into())
-}
-
-/// Returns an error.
-pub(crate) fn process_cpu_clock() -> io::Result<u64> {
-    Err(io::ErrorKind::Unsupported.into())
+stand_in! {
+    pub(crate) fn is_asleep(tid: u32) -> bool = false;
+    pub(crate) fn look(tid: u32) -> Option<TaskLook> = None;
+    pub(crate) fn cpu_clock(tid: Tid) -> io::Result<u64> = Err(io::ErrorKind::Unsupported.into());
+    pub(crate) fn own_cpu_clock() -> io::Result<u64> = Err(io::ErrorKind::Unsupported.into());
+    pub(crate) fn process_cpu_clock() -> io::Result<u64> = Err(io::ErrorKind::Unsupported.into());
 }

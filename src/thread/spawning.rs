@@ -6,26 +6,23 @@
 use std::io;
 use std::sync::Arc;
 
-#[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
-use super::handle::JoinHandle;
 use super::task::spawn_unchecked;
 use crate::park::backend::{SpawnOptions, Spawner};
 use crate::park::exit::Awaiter;
 use crate::park::task_sleep::contained;
 
 /// Starts a thread on `spawner`, with these options, which are valid.
-#[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
 pub(crate) fn spawn_on<F, T>(
     spawner: &dyn Spawner,
     options: &mut SpawnOptions,
     f: F,
-) -> io::Result<JoinHandle<T>>
+) -> io::Result<super::handle::JoinHandle<T>>
 where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
     // SAFETY: `F` and `T` are `Send`, and borrow nothing that ends.
-    unsafe { spawn_unchecked(spawner, options, f, ()) }.map(JoinHandle::new)
+    unsafe { spawn_unchecked(spawner, options, f, ()) }.map(super::handle::JoinHandle::new)
 }
 
 /// Runs `f` as a thread of `spawner` that is not waited for.

@@ -16,6 +16,7 @@
 //! Slabs are never unmapped. They form a list that only grows, which the overflow handler walks without a
 //! lock. A slab is published (release) when it is complete, and a span when `carved` says so (release).
 
+use std::io;
 use std::ops::Range;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering};
@@ -23,8 +24,9 @@ use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering};
 use super::{COLOUR_STEP, COLOURS, Chain, Header, RED_ZONE, SizeClass, Stack, tls};
 use crate::arch::valgrind;
 use crate::park::backend::Porch;
+use crate::park::current;
 use crate::sys::mmap::{Guard, Mapping, Parts, Refusal, check_headroom, page_size};
-use crate::sys::sigstack;
+use crate::sys::sigstack::{self, Overflow};
 
 /// How many spans the first slab of a class has, if they fit into [`FIRST_SLAB`].
 const FIRST_SLOTS: usize = 64;
@@ -258,6 +260,34 @@ pub(super) fn find(address: usize) -> Option<Stack> {
 pub(super) fn red_zone(stack: Stack) -> Range<usize> {
     let limit = stack.limit().addr();
     limit - Geometry::of(stack.size_class()).red_zone..limit
+}
+
+/// Makes an overflow of a green thread's stack print which thread it was, and abort. Process-wide, once.
+pub(crate) fn report_overflows() -> io::Result<()> {
+    sigstack::explain_with(explain);
+    sigstack::install_handler()
+}
+
+/// Explains a fault. Runs in the fault handler: takes no lock and allocates nothing.
+///
+/// A fault in a red zone is an overflow only if the faulting thread is the one that uses the span. Otherwise
+/// it is a wild pointer, which is left to the earlier handler of such faults.
+fn explain(fault: usize) -> Option<Overflow> {
+    let stack = find(fault)?;
+    if !red_zone(stack).contains(&fault) {
+        return None;
+    }
+    let thread = current::try_current();
+    let here: *const () = thread.map_or(std::ptr::null(), |thread| std::ptr::from_ref(thread.core()).cast());
+    if stack.owner().cast_const() != here {
+        return None;
+    }
+    let core = thread.map(|thread| thread.core());
+    Some(Overflow {
+        name: core.and_then(|core| core.name()),
+        id: core.map(|core| core.id().get()),
+        size: stack.usable(),
+    })
 }
 
 /// Has the kernel put memory where threads on new stacks will start. That covers their first frames, their

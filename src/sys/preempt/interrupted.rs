@@ -83,7 +83,6 @@ impl<'a> Interrupted<'a> {
     /// Ends the system call that is about to begin again, as a handler without `SA_RESTART` would have ended
     /// it (`EINTR`). `sp` and `pc` are those of a call in which the kernel has said that the code sleeps.
     /// Does nothing if the code stands elsewhere, or if Linux lets no handler end this call.
-    #[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
     pub(crate) fn end_call(&mut self, sp: usize, pc: usize) {
         let is_there = self.sp() == sp && self.pc() + frame::SYSTEM_CALL.len() == pc;
         if is_there && ends(frame::call(self.context)) {
@@ -191,7 +190,6 @@ impl<'a> Interrupted<'a> {
 /// Returns `true` if a handler without `SA_RESTART` ends a system call, and one with that does not
 /// (`signal(7)`). It has this number and this second argument. Calls of other kinds either never begin again,
 /// or always (`clone`).
-#[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
 fn ends((number, second): (i64, usize)) -> bool {
     match number {
         // Not calls that take a lock in the name of the kernel thread.

@@ -3,14 +3,11 @@
 use std::ffi::CStr;
 use std::io;
 
-/// Returns an error: it is not known here.
-pub(crate) fn at_exit(_: extern "C" fn()) -> io::Result<()> {
-    Err(io::ErrorKind::Unsupported.into())
-}
-
-/// Returns an error: it is not known here.
-pub(crate) fn at_abort(_: fn()) -> io::Result<()> {
-    Err(io::ErrorKind::Unsupported.into())
+stand_in! {
+    /// Returns an error: it is not known here.
+    pub(crate) fn at_exit(_: extern "C" fn()) -> io::Result<()> = Err(io::ErrorKind::Unsupported.into());
+    /// Returns an error: it is not known here.
+    pub(crate) fn at_abort(_: fn()) -> io::Result<()> = Err(io::ErrorKind::Unsupported.into());
 }
 
 /// A file that cannot be created.
@@ -18,13 +15,8 @@ pub(crate) fn at_abort(_: fn()) -> io::Result<()> {
 pub(crate) struct File;
 
 impl File {
-    /// Returns `None`.
-    pub(crate) fn create(_: &CStr) -> Option<Self> {
-        None
-    }
-
-    /// Returns `false`.
-    pub(crate) fn write(&self, _: &[u8]) -> bool {
-        false
+    stand_in! {
+        pub(crate) fn create(_: &CStr) -> Option<Self> = None;
+        pub(crate) fn write(&self, _: &[u8]) -> bool = false;
     }
 }

@@ -39,22 +39,15 @@ impl From<Refusal> for io::Error {
     }
 }
 
-/// Checks nothing: the system says when there is no room.
-pub(crate) fn check_headroom(_len: usize) -> Result<(), Refusal> {
-    Ok(())
-}
-
-/// Does nothing: there are no such stacks.
-pub(crate) fn heed_executable_stacks() {}
-
-/// Returns `None`: there is no limit.
-pub(crate) fn mappings_left() -> Option<usize> {
-    None
-}
-
-/// Returns `None`: nothing is mapped here.
-pub(crate) fn lowest_resident(_range: Range<usize>) -> Option<usize> {
-    None
+stand_in! {
+    /// Checks nothing: the system says when there is no room.
+    pub(crate) fn check_headroom(len: usize) -> Result<(), Refusal> = Ok(());
+    /// Does nothing: there are no such stacks.
+    pub(crate) fn heed_executable_stacks() = ();
+    /// Returns `None`: there is no limit.
+    pub(crate) fn mappings_left() -> Option<usize> = None;
+    /// Returns `None`: nothing is mapped here.
+    pub(crate) fn lowest_resident(range: Range<usize>) -> Option<usize> = None;
 }
 
 /// Parts of mappings. There are none.
@@ -64,17 +57,12 @@ pub(crate) struct Parts;
 impl Parts {
     pub(crate) const MOST: usize = 64;
 
-    pub(crate) const fn new() -> Self {
-        Self
+    stand_in! {
+        pub(crate) const fn new() -> Self = Self;
+        pub(crate) fn push(&mut self, start: *mut u8, end: *mut u8) = ();
+        pub(crate) fn touch(&self) = ();
+        pub(crate) unsafe fn discard(&self) = ();
     }
-
-    pub(crate) fn push(&mut self, _start: *mut u8, _end: *mut u8) {}
-
-    pub(crate) fn touch(&self) {}
-
-    /// # Safety
-    /// Nothing is required here.
-    pub(crate) unsafe fn discard(&self) {}
 }
 
 /// A type without values.
@@ -82,32 +70,14 @@ impl Parts {
 pub(crate) struct Mapping(Infallible);
 
 impl Mapping {
-    /// Returns an error.
-    pub(crate) fn reserve(_len: usize) -> Result<Self, Refusal> {
-        Err(Refusal)
-    }
-
-    pub(crate) fn start(&self) -> *mut u8 {
-        match self.0 {}
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        match self.0 {}
-    }
-
-    pub(crate) fn forbid_huge_pages(&self) {
-        match self.0 {}
-    }
-
-    pub(crate) fn set_name(&self, _name: &'static CStr) {
-        match self.0 {}
-    }
-
-    pub(crate) fn guard(&self, _range: Range<usize>, _kind: Guard) -> Result<Guard, Refusal> {
-        match self.0 {}
-    }
-
-    pub(crate) fn mark_each(&self, _parts: &Parts) -> usize {
-        match self.0 {}
+    stand_in! {
+        pub(crate) fn reserve(len: usize) -> Result<Self, Refusal> = Err(Refusal);
+        pub(crate) fn start(&self) -> *mut u8 = match self.0 {};
+        pub(crate) fn len(&self) -> usize = match self.0 {};
+        pub(crate) fn forbid_huge_pages(&self) = match self.0 {};
+        pub(crate) fn set_name(&self, name: &'static CStr) = match self.0 {};
+        pub(crate) fn guard(&self, range: Range<usize>, kind: Guard) -> Result<Guard, Refusal> =
+            match self.0 {};
+        pub(crate) fn mark_each(&self, parts: &Parts) -> usize = match self.0 {};
     }
 }
