@@ -18,8 +18,8 @@
 //! 3. A granter locks the bucket, changes the state that `validate` reads, and unlinks a waiter. It *settles*
 //!    its word (says how the sleep ended, `waiter.rs`), unlocks, and wakes the thread if it must be woken.
 //! 4. A deadline locks the bucket. If the waiter is still linked, it unlinks it and settles the word with
-//!    *expired*. If the waiter allows it, an interrupt does the same with *interrupted* (`interrupt.rs`). A far
-//!    deadline may be watched for the thread: [`expire_if`] finds the waiter.
+//!    *expired*. If the waiter allows it, an interrupt does the same with *interrupted* (`interrupt.rs`). If
+//!    a far deadline is watched for the thread, [`expire_if`] finds the waiter.
 //!
 //! **Proof.**
 //!

@@ -1,5 +1,5 @@
-//! Where a green thread has its alarm (`timer/alarm.rs`): on its porch, which is free once the thread runs. So
-//! the record has no room for it, and a thread that never waits with a far deadline has none.
+//! Where a green thread has its alarm (`timer/alarm.rs`): on its porch, which is free once the thread runs.
+//! So the record has no room for it, and a thread that never waits with a far deadline has none.
 
 use std::ptr::NonNull;
 

@@ -1,43 +1,45 @@
 //! The alarm of a thread: one entry that stays in a wheel from one of its waits to the next.
 //!
-//! **Problem.** A server reads from its sockets with a limit of a minute, and waits for some microseconds. Each
-//! such wait would arm an entry and disarm it: two locks of the wheel, for a deadline that hardly ever passes.
+//! **Problem.** A server reads from its sockets with a limit of a minute, and waits for some microseconds.
+//! Each such wait would arm an entry and disarm it: two locks of the wheel, for a deadline that hardly ever
+//! passes.
 //!
-//! **Solution.** For a deadline that is far ahead, the entry belongs to the thread. It rings no later than the
-//! deadline, which stands in the thread's waiter. When the wait ends, the alarm stays as it is. When it rings,
-//! the wait queue tells what the thread waits for by then:
+//! **Solution.** For a deadline that is far ahead, the entry belongs to the thread. It rings no later than
+//! the deadline, which stands in the thread's waiter. When the wait ends, the alarm stays as it is. When it
+//! rings, the wait queue tells what the thread waits for by then:
 //!
 //! - If that deadline has passed, the wait ends.
 //! - If it is ahead, the alarm is set for it.
 //! - If the thread has no such wait, the alarm is silent until its thread sets it again.
 //!
-//! So an alarm rings about once in the time of a limit, however many waits there are. It rings in vain only if
-//! the thread has run meanwhile. Deadlines near by would make it ring too often: they have entries of their own.
+//! So an alarm rings about once in the time of a limit, however many waits there are. It rings in vain only
+//! if the thread has run meanwhile. Deadlines near by would make it ring too often: they have entries of
+//! their own.
 //!
-//! **Rejected.** To store the deadline in the alarm, and to clear it after the wait: what fires it must know if
-//! the thread still waits, which took a read-modify-write at each end. The queue knows that, with its lock.
+//! **Rejected.** To store the deadline in the alarm, and to clear it after the wait. What fires it must know
+//! if the thread still waits. That takes a read-modify-write at each end. The queue knows it with its lock.
 //!
 //! **Protocol.** `rings` says when the alarm rings. It is written with the lock of its wheel held.
 //!
-//! 1. *Wait.* The thread says what it waits for (`park/wait_state`), and links its waiter, with the lock of the
-//!    bucket. After a fence, it reads `rings`. If that is later than its deadline, it takes the alarm out of the
-//!    wheel that it was last in, with that wheel's lock. It puts the alarm into the wheel of its LWP.
-//! 2. *Ring.* With the wheel's lock, it stores "never" in `rings`. After a fence, it reads what the thread waits
-//!    for, locks that bucket, and looks for the thread's waiter. If the deadline is ahead, it stores that in
-//!    `rings` before it drops the bucket's lock.
+//! 1. *Wait.* The thread says what it waits for (`park/wait_state`), and links its waiter, with the lock of
+//!    the bucket. After a fence, it reads `rings`. If that is later than its deadline, it takes the alarm out
+//!    of the wheel that it was last in, with that wheel's lock. It puts the alarm into the wheel of its LWP.
+//! 2. *Ring.* With the wheel's lock, it stores "never" in `rings`. After a fence, it reads what the thread
+//!    waits for, locks that bucket, and looks for the thread's waiter. If the deadline is ahead, it stores
+//!    that in `rings` before it drops the bucket's lock.
 //! 3. *End.* A thread that ends takes the alarm out, with the lock of the wheel that it was last in.
 //!
-//! **Proof** that no deadline is missed. Of the fences of 1 and 2, one comes first. If that of 2 does, 1 reads
-//! "never", or what 2 or the thread itself has stored later. If that of 1 does, 2 finds what this wait waits
-//! for, and the waiter in its bucket. Or the wait has ended.
+//! **Proof** that no deadline is missed. Of the fences of 1 and 2, one comes first. If that of 2 does, 1
+//! reads "never", or what 2 or the thread itself has stored later. If that of 1 does, 2 finds what this wait
+//! waits for, and the waiter in its bucket. Or the wait has ended.
 //!
-//! What 2 stores for an earlier wait of the thread, 1 reads, too. The party that ended that wait has locked the
-//! bucket after 2. And the alarm is in the wheel by what 1 reads: who changes that has the wheel's lock.
+//! If 2 stores a deadline of an earlier wait of the thread, 1 reads that, or what came later. The party that
+//! ended that wait has locked the bucket after 2.
 //!
 //! An alarm is gone only after 3, which takes the lock that 2 holds from first to last.
 //!
-//! Lock order: wheel, then wait-queue bucket. **Cost** of a wait: a load and a fence, which on x86-64 the lock
-//! of the bucket has been already.
+//! Lock order: wheel, then wait-queue bucket. **Cost** of a wait: a load and a fence. On x86-64, to lock the
+//! bucket is that fence. If it comes before that of 2, 2 locks the bucket after the waiter was linked.
 
 use std::cell::Cell;
 use std::ptr::{self, NonNull};
@@ -86,8 +88,8 @@ impl Alarm {
     /// Sets it: the rest of step 1. Called by its thread.
     ///
     /// # Safety
-    /// The timers stay until [`end`](Self::end) has returned, and the alarm as long. The calling thread cannot
-    /// be preempted.
+    /// The timers stay until [`end`](Self::end) has returned, and so does the alarm. The calling thread
+    /// cannot be preempted.
     pub(crate) unsafe fn set(&self, timers: &Timers, at: u64) {
         // SAFETY: the caller's promise.
         let no_preempt = unsafe { NoPreempt::by_caller() };
@@ -129,8 +131,8 @@ impl Alarm {
         });
     }
 
-    /// Rings: step 2. The entry has just left the wheel, of which the lock is held. Returns when it is to ring
-    /// again. `ready` receives the thread if it must be made runnable.
+    /// Rings: step 2. The entry has just left the wheel, of which the lock is held. Returns when it is to
+    /// ring again. `ready` receives the thread if it must be made runnable.
     pub(super) fn ring(&self, now: u64, ready: &mut impl FnMut(ThreadRef)) -> Option<u64> {
         // Relaxed: the fence orders it.
         self.rings.store(NEVER, Ordering::Relaxed);
