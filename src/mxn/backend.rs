@@ -47,6 +47,10 @@ impl Backend for Scheduler {
                 me.core().wait_state.waits(reason, false);
                 scheduler.leave_in_place(green);
             }
+            Some(deadline) if self.is_watched(green, sleep, deadline) => {
+                me.core().wait_state.waits(reason, true);
+                scheduler.leave_in_place(green);
+            }
             Some(deadline) => {
                 me.core().wait_state.waits(reason, true);
                 let timers = &green.lwp().timers;

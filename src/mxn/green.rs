@@ -49,6 +49,8 @@ pub(crate) struct Green {
     ahead: AtomicBool,
     /// It has run all that it will ever run. It wakes only threads that waited for its end.
     pub(crate) ends: Cell<bool>,
+    /// An alarm is on its porch (`sched::alarm`).
+    pub(crate) has_alarm: Cell<bool>,
     /// How many regions that announced blocking it is in.
     pub(crate) blocking: Cell<u32>,
     /// The LWP that runs it, while mounted. Otherwise the last one.
@@ -99,6 +101,7 @@ impl Green {
             task: Cell::new(None),
             room: InlineStorage::new(),
             ends: Cell::new(false),
+            has_alarm: Cell::new(false),
             blocking: Cell::new(0),
             regions: Record::default(),
             links: Links::new(),

@@ -14,6 +14,7 @@
 //!
 //! No code here allocates, frees, logs or starts kernel threads (I4). Every lock in it is a `QueueLock`.
 
+mod alarm;
 pub(crate) mod fair_share;
 pub(crate) mod idle;
 pub(crate) mod placement;

@@ -16,7 +16,10 @@
 //! the lock held**, and [`Timers::disarm`] takes the lock. A sleeper may be granted in the same moment, while
 //! another thread still looks at its entry or its sleep. So it cannot return yet, and pop its stack. Lock
 //! order: wheel, then wait-queue bucket.
+//!
+//! For deadlines that are far ahead, a thread has one entry, which stays armed after a wait (`alarm`).
 
+mod alarm;
 mod wheel;
 
 use std::ptr::NonNull;
@@ -28,6 +31,7 @@ use crate::park::thread::ThreadRef;
 use crate::shim::atomic::{AtomicU64, Ordering};
 use crate::shim::{self, Moment};
 
+pub(crate) use alarm::Alarm;
 pub(crate) use wheel::{AT_ONCE, NEVER};
 use wheel::{Node, Wheel};
 
@@ -66,14 +70,16 @@ impl Clock {
 pub(crate) struct Entry<'a>(Node<Sleeper<'a>>);
 
 /// What a deadline ends.
-struct Sleeper<'a> {
-    thread: ThreadRef,
-    sleep: &'a dyn Sleep,
+enum Sleeper<'a> {
+    /// One sleep of a thread.
+    Sleep(ThreadRef, &'a dyn Sleep),
+    /// The sleep that a thread is in by then.
+    Any(NonNull<Alarm>),
 }
 
 impl<'a> Entry<'a> {
     pub(crate) fn new(at: u64, thread: ThreadRef, sleep: &'a dyn Sleep) -> Self {
-        Self(Node::new(at, Sleeper { thread, sleep }))
+        Self(Node::new(at, Sleeper::Sleep(thread, sleep)))
     }
 
     /// Returns the entry without its lifetime. `disarm` ensures that no wheel has it for longer.
@@ -119,7 +125,7 @@ impl Timers {
             // SAFETY: it stays there until `disarm` has removed it, or found it fired.
             unsafe { wheel.insert(entry.erase()) };
             // Any other deadline is the next as before. Relaxed: as in `publish`.
-            self.next.store(self.next().min(entry.0.at), Ordering::Relaxed);
+            self.next.store(self.next().min(entry.0.at.get()), Ordering::Relaxed);
             debug_assert_eq!(self.next(), wheel.next());
         });
     }
@@ -152,12 +158,16 @@ impl Timers {
             return 0;
         }
         self.wheel.with(|wheel| {
-            let fired = wheel.expire(now, steps.min(BATCH), most, |sleeper| {
-                // Read before the sleep ends. The frame itself stays until the lock is dropped (`disarm`).
-                let thread = sleeper.thread;
-                if sleeper.sleep.expire() {
-                    ready(thread);
+            let fired = wheel.expire(now, steps.min(BATCH), most, |sleeper| match *sleeper {
+                // The frame stays until the lock is dropped (`disarm`).
+                Sleeper::Sleep(thread, sleep) => {
+                    if sleep.expire() {
+                        ready(thread);
+                    }
+                    None
                 }
+                // SAFETY: it was in the wheel, so it stays until the lock is dropped (`Alarm::end`).
+                Sleeper::Any(alarm) => unsafe { alarm.as_ref() }.ring(now, &mut ready),
             });
             self.publish(wheel);
             fired

@@ -75,8 +75,9 @@ impl Timeout {
         match self.0.load(Ordering::Relaxed) {
             0 => Wait::forever(),
             nanos => {
-                let from = if nanos < BY_TICKS { Moment::now() } else { Moment::soon() };
-                Wait { may_be_over: false, ..Wait::by(from.checked_add_nanos(nanos)) }
+                let is_far = nanos >= BY_TICKS;
+                let from = if is_far { Moment::soon() } else { Moment::now() };
+                Wait { may_be_over: false, is_far, ..Wait::by(from.checked_add_nanos(nanos)) }
             }
         }
     }

@@ -39,6 +39,12 @@ pub(crate) trait Sleep {
     /// futex wait.
     fn commit_kernel(&self) -> Option<u32>;
 
+    /// Returns `true` if its deadline is far ahead, and `wait_queue::expire_if` finds the sleep by its thread.
+    /// Such a sleep needs no timer of its own (`mxn/timer/alarm.rs`).
+    fn has_far_deadline(&self) -> bool {
+        false
+    }
+
     /// Ends the sleep because its deadline has passed. If it returns `true`, this call won, and its caller
     /// makes the thread runnable. (A kernel thread that expired its own sleep just returns.) A grant that
     /// came first wins. For queue waits this takes the queue lock, so it must be called without one.
@@ -147,6 +153,11 @@ pub(super) trait OnWord {
         true
     }
 
+    /// See [`Sleep::has_far_deadline`].
+    fn has_far_deadline(&self) -> bool {
+        false
+    }
+
     /// Wins the sleep for a deadline or an interrupt. Returns `false` if it has a winner.
     fn withdraw(&self) -> bool;
 }
@@ -170,6 +181,10 @@ impl<S: OnWord> Sleep for S {
     #[inline]
     fn commit_kernel(&self) -> Option<u32> {
         OnWord::word(self).commit_kernel()
+    }
+
+    fn has_far_deadline(&self) -> bool {
+        OnWord::has_far_deadline(self)
     }
 
     fn expire(&self) -> bool {

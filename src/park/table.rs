@@ -43,6 +43,7 @@
 //! All of this happens with the bucket's lock held. Debug builds walk the bucket at each lock and unlock.
 
 mod chains;
+mod of_thread;
 pub(super) mod pair;
 pub(super) mod take;
 

@@ -45,12 +45,14 @@ pub struct Wait {
     /// The clock is to be read before the wait: the deadline may have passed already. `false`: it was ahead a
     /// moment ago. A hint, since the same value may be used for several waits.
     pub(crate) may_be_over: bool,
+    /// The deadline is half a second ahead, or more. A hint: see `mxn/timer/alarm.rs`.
+    pub(crate) is_far: bool,
 }
 
 impl Wait {
     /// Creates a wait without a deadline.
     pub const fn forever() -> Self {
-        Self { deadline: None, interruptible: false, may_be_over: false }
+        Self { deadline: None, interruptible: false, may_be_over: false, is_far: false }
     }
 
     /// Creates a wait that ends `timeout` from now. If the clock cannot count so far, it has no deadline.
@@ -66,7 +68,7 @@ impl Wait {
 
     /// Creates a wait that ends at the deadline, if there is one.
     pub(crate) const fn by(deadline: Option<Moment>) -> Self {
-        Self { deadline, interruptible: false, may_be_over: deadline.is_some() }
+        Self { deadline, interruptible: false, may_be_over: deadline.is_some(), is_far: false }
     }
 
     /// Lets an interrupt end the wait, too.

@@ -18,7 +18,8 @@
 //! 3. A granter locks the bucket, changes the state that `validate` reads, and unlinks a waiter. It *settles*
 //!    its word (says how the sleep ended, `waiter.rs`), unlocks, and wakes the thread if it must be woken.
 //! 4. A deadline locks the bucket. If the waiter is still linked, it unlinks it and settles the word with
-//!    *expired*. If the waiter allows it, an interrupt does the same with *interrupted* (`interrupt.rs`).
+//!    *expired*. If the waiter allows it, an interrupt does the same with *interrupted* (`interrupt.rs`). If
+//!    a far deadline is watched for the thread, [`expire_if`] finds the waiter.
 //!
 //! **Proof.**
 //!
@@ -46,7 +47,8 @@ use super::thread::ThreadRef;
 use super::wait::{Wait, WaitError};
 pub(crate) use super::waiter::{Grant, Grants, Token};
 use super::waiter::{Key, Links, Waiter, grant, settle};
-use crate::shim::UnsafeCell;
+use crate::shim::{UnsafeCell, in_program_order};
+use crate::time::Moment;
 
 /// How to wait.
 #[derive(Clone, Copy, Debug)]
@@ -120,6 +122,7 @@ impl Waiter {
             urgent: options.urgent,
             demand: Cell::new(options.demand),
             heir: options.heir,
+            far: options.wait.deadline.filter(|_| options.wait.is_far),
         }
     }
 
@@ -154,9 +157,32 @@ impl OnWord for Waiter {
         self.spin
     }
 
+    fn has_far_deadline(&self) -> bool {
+        self.far.is_some()
+    }
+
     fn withdraw(&self) -> bool {
         table::unlink_if_linked(self)
     }
+}
+
+/// Expires the wait of a green thread if it has a far deadline, and `is_due` accepts that. `is_due` runs with
+/// the lock of the bucket held, and only if the thread waits so. Returns `true` if the caller is to make the
+/// thread runnable. The thread lives, and its waiter was not moved to another queue.
+pub(crate) fn expire_if(thread: ThreadRef, is_due: impl FnOnce(Moment) -> bool) -> bool {
+    let key = thread.core().wait_state.key();
+    table::with(&NoPreempt::hold(), key, |bucket| {
+        let Some(waiter) = bucket.find_thread(key, thread) else { return false };
+        // SAFETY: it is linked, so its thread cannot have left. Once unlinked, the thread is green, and stays
+        // until it is woken.
+        let waiter = unsafe { &*waiter };
+        if !waiter.far.is_some_and(is_due) {
+            return false;
+        }
+        // SAFETY: it was found in this bucket, and the lock is held.
+        unsafe { bucket.unlink(waiter) };
+        waiter.word.settle_for(waiter.kernel, EXPIRED)
+    })
 }
 
 /// Queues the running thread on `key`, and sleeps until it is granted, expired or interrupted (see the
@@ -239,6 +265,8 @@ fn wait_and(
     let waiter = Waiter::new(me, key, options);
     let validate = || validate(waiter.kernel);
     me.core().wait_state.at(key);
+    // Before the bucket's lock: `mxn/timer/alarm.rs`.
+    in_program_order();
     // From the linking to the wake-up (I9).
     let no_preempt = NoPreempt::hold();
     let linked = table::with(&no_preempt, key, |bucket| {

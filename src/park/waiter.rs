@@ -12,6 +12,7 @@ use super::sleep_word::{CODE_SHIFT, GRANTED, SleepWord};
 use super::thread::ThreadRef;
 use crate::shim::UnsafeCell;
 use crate::shim::atomic::{AtomicU32, AtomicUsize, Ordering};
+use crate::time::Moment;
 
 /// One waiting thread. Lives on that thread's stack.
 pub(super) struct Waiter {
@@ -28,6 +29,8 @@ pub(super) struct Waiter {
     /// Changed only by a party that unlinks the waiter and settles it, with the bucket lock held.
     pub(super) demand: Cell<usize>,
     pub(super) heir: bool,
+    /// The deadline, if it is far ahead ([`Sleep::has_far_deadline`](super::sleep_word::Sleep)).
+    pub(super) far: Option<Moment>,
 }
 
 // SAFETY: `links` and `demand` are reached with the bucket lock held (I7), or by the thread itself after its

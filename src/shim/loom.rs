@@ -166,6 +166,11 @@ impl<T> UnsafeCell<T> {
 /// Does nothing: a model runs each thread in program order.
 pub(crate) fn in_program_order() {}
 
+/// Is a fence: the model's read-modify-writes are none.
+pub(crate) fn fence_behind_swap() {
+    loom::sync::atomic::fence(atomic::Ordering::SeqCst);
+}
+
 /// Lets the model run another thread. A spin loop that does not yield would never end under loom.
 pub(crate) fn spin_hint() {
     loom::thread::yield_now();

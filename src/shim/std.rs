@@ -75,6 +75,18 @@ pub(crate) fn in_program_order() {
     atomic::compiler_fence(atomic::Ordering::SeqCst);
 }
 
+/// Orders what the thread has stored before its last read-modify-write with what it loads from now on, as a
+/// fence does. Between those stores and that read-modify-write, the code is [`in_program_order`].
+#[inline(always)]
+pub(crate) fn fence_behind_swap() {
+    if cfg!(target_arch = "x86_64") {
+        // The read-modify-write is a full fence there. The compiler must be told.
+        atomic::compiler_fence(atomic::Ordering::SeqCst);
+    } else {
+        atomic::fence(atomic::Ordering::SeqCst);
+    }
+}
+
 /// Tells the processor (or the model) that this is a spin loop.
 #[inline(always)]
 pub(crate) fn spin_hint() {

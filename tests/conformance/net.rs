@@ -18,6 +18,8 @@ both! {
     a_reader_holds_up_no_other,
     a_reader_is_served_beside_hogs,
     a_read_times_out,
+    long_limits_change_from_read_to_read,
+    threads_end_before_their_limits,
     a_read_is_interrupted,
     an_accept_ends_as_its_wait_says,
     a_writer_waits_for_room,
@@ -199,6 +201,72 @@ fn a_read_times_out<L: Leg>() {
         other.set_read_timeout(None).unwrap();
         drop(one);
         assert_eq!(other.read(&mut byte).unwrap(), 0);
+    });
+}
+
+/// From half a second on, an entry in the timers may serve many reads.
+fn long_limits_change_from_read_to_read<L: Leg>() {
+    L::new().run(|| {
+        let (one, mut other) = pair();
+        let echo = thread::spawn(move || repeat(one));
+        let ms = Duration::from_millis;
+        let answered = |other: &mut TcpStream| {
+            other.write_all(&[7]).unwrap();
+            other.read_exact(&mut [0]).unwrap();
+        };
+        let times_out = |other: &mut TcpStream, after| {
+            other.set_read_timeout(Some(after)).unwrap();
+            answered(other);
+            let start = Instant::now();
+            is(other.read(&mut [0]), ErrorKind::WouldBlock);
+            assert!(start.elapsed() >= after - ms(50), "{after:?}");
+        };
+        other.set_read_timeout(Some(ms(600))).unwrap();
+        let start = Instant::now();
+        while start.elapsed() < ms(1500) {
+            answered(&mut other);
+            thread::sleep(ms(1));
+        }
+        times_out(&mut other, ms(600));
+        times_out(&mut other, ms(900));
+        times_out(&mut other, ms(500));
+        // What the last read with a limit has left is not for one without.
+        answered(&mut other);
+        other.set_read_timeout(None).unwrap();
+        let mut writer = other.try_clone().unwrap();
+        let late = thread::spawn(move || {
+            thread::sleep(ms(700));
+            writer.write_all(&[7]).unwrap();
+        });
+        other.read_exact(&mut [0]).unwrap();
+        late.join().unwrap();
+        drop(other);
+        echo.join().unwrap();
+    });
+}
+
+/// Nothing of them is left when others have their stacks.
+fn threads_end_before_their_limits<L: Leg>() {
+    L::new().run(|| {
+        let limit = Duration::from_millis(500);
+        let start = Instant::now();
+        while start.elapsed() < 2 * limit {
+            let threads: Vec<_> = (0..10)
+                .map(|n: u8| {
+                    let (mut one, mut other) = pair();
+                    let reader = thread::spawn(move || {
+                        other.set_read_timeout(Some(limit)).unwrap();
+                        let mut bytes = [0; 2000];
+                        other.read_exact(&mut bytes).unwrap();
+                        assert!(bytes.iter().all(|&byte| byte == n));
+                    });
+                    thread::yield_now();
+                    one.write_all(&[n; 2000]).unwrap();
+                    reader
+                })
+                .collect();
+            threads.into_iter().for_each(|thread| thread.join().unwrap());
+        }
     });
 }
 

@@ -15,6 +15,7 @@
 
 use std::sync::Arc;
 
+use super::alarm::end_alarm;
 use super::{Scheduler, deref, policy};
 use crate::fiber::Context;
 use crate::fiber::tls;
@@ -395,6 +396,9 @@ pub(crate) unsafe extern "C" fn begin(arg: usize, data: *mut ()) -> ! {
     }
     let detached = me.core.finish_with(|awaiter| end_awaited(me, awaiter));
     let tag = if detached { end_detached(me, unclaimed) } else { ENDED };
+    if me.has_alarm.get() {
+        end_alarm(me);
+    }
     // What is left of the thread is its context and the flag. It is not used again before the flag is clear.
     scheduler.leave_for_good(me, tag)
 }

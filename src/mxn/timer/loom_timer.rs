@@ -152,7 +152,7 @@ fn negative_returning_without_disarming() {
 fn negative_expiring_without_the_lock() {
     let fire: Fire = |timers, wait| {
         let due = timers.wheel.with(|wheel| {
-            let due = wheel.expire(DEADLINE, BATCH, BATCH, |_| ());
+            let due = wheel.expire(DEADLINE, BATCH, BATCH, |_| None);
             timers.publish(wheel);
             due
         });

@@ -53,7 +53,8 @@ const LEVELS: usize = u64::BITS.div_ceil(DIGIT) as usize;
 /// One deadline, and what is to be known when it has passed.
 #[derive(Debug)]
 pub(super) struct Node<T> {
-    pub(super) at: u64,
+    /// Changed only while the node is in no wheel.
+    pub(super) at: Cell<u64>,
     pub(super) value: T,
     place: Cell<Place>,
     next: Cell<Link<T>>,
@@ -64,7 +65,13 @@ type Link<T> = Option<NonNull<Node<T>>>;
 
 impl<T> Node<T> {
     pub(super) fn new(at: u64, value: T) -> Self {
-        Self { at, value, place: Cell::new(Place::NONE), next: Cell::new(None), prev: Cell::new(None) }
+        Self {
+            at: Cell::new(at),
+            value,
+            place: Cell::new(Place::NONE),
+            next: Cell::new(None),
+            prev: Cell::new(None),
+        }
     }
 }
 
@@ -189,7 +196,16 @@ impl<T> Wheel<T> {
 
     /// Hands out what has a deadline that is not after `now`: at most `most` nodes, in at most `steps` steps.
     /// Returns how many that were. What is left, if anything, is due by [`next`](Self::next).
-    pub(super) fn expire(&mut self, now: u64, steps: usize, most: usize, mut due: impl FnMut(&T)) -> usize {
+    ///
+    /// If `due` returns a deadline after `now`, the node comes back with that. Otherwise the node may be gone
+    /// when `due` has returned.
+    pub(super) fn expire(
+        &mut self,
+        now: u64,
+        steps: usize,
+        most: usize,
+        mut due: impl FnMut(&T) -> Option<u64>,
+    ) -> usize {
         let mut handed_out = 0;
         for turn in 0..steps {
             let node = match self.next_step(now, handed_out < most, turn % 2 == 1) {
@@ -203,7 +219,7 @@ impl<T> Wheel<T> {
                 }
                 Step::LetFall(node) => {
                     self.take_falling(node);
-                    if get(node).at > now || handed_out == most {
+                    if get(node).at.get() > now || handed_out == most {
                         self.put(node);
                         continue;
                     }
@@ -212,7 +228,11 @@ impl<T> Wheel<T> {
                 Step::Done => break,
             };
             handed_out += 1;
-            due(&get(node).value);
+            if let Some(later) = due(&get(node).value) {
+                debug_assert!(later > now, "it would be handed out again");
+                get(node).at.set(later);
+                self.put(node);
+            }
         }
         handed_out
     }
@@ -272,7 +292,7 @@ impl<T> Wheel<T> {
     /// Puts a node where it belongs by now.
     #[inline]
     fn put(&mut self, node: NonNull<Node<T>>) {
-        let at = get(node).at;
+        let at = get(node).at.get();
         let place = Place::of(at.max(self.now), self.now);
         get(node).place.set(place);
         let level = &mut self.levels[usize::from(place.level)];

@@ -59,6 +59,12 @@ impl WaitState {
         self.at.store(address, Ordering::Release);
     }
 
+    /// Returns where the thread waits, or has waited last.
+    pub(in crate::park) fn key(&self) -> usize {
+        // Relaxed: the fence of the caller orders it (`mxn/timer/alarm.rs`).
+        self.at.load(Ordering::Relaxed)
+    }
+
     /// Says that the thread waits, with a deadline or without.
     #[inline]
     pub(crate) fn waits(&self, reason: WaitReason, timed: bool) {

@@ -31,7 +31,7 @@ impl Nodes {
     fn insert(&mut self, number: usize, now: u64) {
         if self.wheel.next() == NEVER {
             // An empty wheel learns the time when it is looked at.
-            assert_eq!(self.wheel.expire(now, 1, 1, |_| ()), 0);
+            assert_eq!(self.wheel.expire(now, 1, 1, |_| None), 0);
         }
         // SAFETY: the nodes stay where they are, and each is inserted once.
         unsafe { self.wheel.insert(NonNull::from(&self.nodes[number])) };
@@ -49,7 +49,10 @@ impl Nodes {
 
     fn expire_most(&mut self, now: u64, steps: usize, most: usize) -> Vec<usize> {
         let mut numbers = Vec::new();
-        let count = self.wheel.expire(now, steps, most, |&number| numbers.push(number));
+        let count = self.wheel.expire(now, steps, most, |&number| {
+            numbers.push(number);
+            None
+        });
         assert_eq!(count, numbers.len());
         numbers
     }
@@ -175,7 +178,7 @@ fn each_node_is_due_at_its_own_deadline() {
     for &now in &edges {
         let times = edges.iter().map(|edge| now.saturating_add(*edge).min(NEVER - 1));
         let mut all = Nodes::inserted(times, now);
-        let mut left: Vec<u64> = all.nodes.iter().map(|node| node.at).collect();
+        let mut left: Vec<u64> = all.nodes.iter().map(|node| node.at.get()).collect();
         left.sort_unstable();
         left.dedup();
         for at in left {
@@ -185,7 +188,7 @@ fn each_node_is_due_at_its_own_deadline() {
             }
             assert_eq!(all.wheel.next(), at, "from {now}");
             let due = all.expire(at, usize::MAX);
-            assert!(!due.is_empty() && due.iter().all(|&number| all.nodes[number].at == at));
+            assert!(!due.is_empty() && due.iter().all(|&number| all.nodes[number].at.get() == at));
         }
         assert_eq!(all.wheel.next(), NEVER);
     }
