@@ -62,7 +62,8 @@ check() {
     local binary model begin output status count
     read -r binary model <<<"$1"
     begin=$(date +%s%N)
-    if output=$(LD_PRELOAD=$stacks timeout "$limit" "$binary" --exact "${model#loom_public::}" --nocapture 2>&1); then
+    if output=$(LD_PRELOAD=$stacks timeout "$limit" "$binary" --exact "${model#loom_public::}" --nocapture \
+        2>&1); then
         count=$(sed -n 's/.*\b\([0-9][0-9]*\) executions$/\1/p' <<<"$output" | tail -1)
         printf '%-90s %8s executions %6d ms%s\n' "$model" "${count:--}" \
             $((($(date +%s%N) - begin) / 1000000)) \

@@ -1,10 +1,10 @@
-// Keeps stacks for the models that `ci/loom.sh` runs. Loom maps a stack for each thread of each execution, and
-// unmaps it when the thread has ended. A model has thousands of executions, so the kernel took two fifths of
-// their time.
+// Keeps stacks for the models that `ci/loom.sh` runs. Loom maps a stack for each thread of each execution,
+// and unmaps it when the thread has ended. A model has thousands of executions, so the kernel took two fifths
+// of their time.
 //
-// A stack that is unmapped here stays, and is the answer to the next request for one. It has the contents that
-// the last thread left, and its guard page: loom protects that page again. All threads of a model run on one
-// kernel thread, so each kernel thread keeps its own stacks.
+// A stack that is unmapped here stays, and is the answer to the next request for one. It has the contents
+// that the last thread left, and its guard page: loom protects that page again. All threads of a model run on
+// one kernel thread, so each kernel thread keeps its own stacks.
 #define _GNU_SOURCE
 #include <stdbool.h>
 #include <stddef.h>
