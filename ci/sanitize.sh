@@ -47,7 +47,7 @@ case $kind in
         exit 1
         ;;
 esac
-export RUSTFLAGS="--cfg selvedge_lean -Zsanitizer=$kind ${RUSTFLAGS:-}"
+export RUSTFLAGS="--cfg selvedge_lean --cfg selvedge_legs=\"kernel\" -Zsanitizer=$kind ${RUSTFLAGS:-}"
 export CARGO_PROFILE_DEV_DEBUG=1
 
 log=$(cargo +nightly test "${build[@]}" --target "$host" --target-dir "target/$kind-sanitizer" \

@@ -23,7 +23,7 @@ rustup target add "$target" || skip "std for $target cannot be had"
 
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target/wine}
 export WINEPREFIX=$CARGO_TARGET_DIR/prefix WINEDEBUG=-all
-export RUSTFLAGS="--cfg selvedge_lean ${RUSTFLAGS:-}"
+export RUSTFLAGS="--cfg selvedge_lean --cfg selvedge_legs=\"kernel\" ${RUSTFLAGS:-}"
 built=$(cargo test --target "$target" --lib --test conformance --no-run 2>&1) || { echo "$built"; exit 1; }
 # The first program would otherwise wait for this.
 "$wine" wineboot --init || skip "Wine does not start"

@@ -7,6 +7,7 @@ pub(crate) mod concurrency;
 pub(crate) mod contention;
 pub(crate) mod creation;
 pub(crate) mod crew;
+#[cfg(feature = "net")]
 pub(crate) mod echo;
 pub(crate) mod growth;
 pub(crate) mod java_threads;
@@ -21,5 +22,6 @@ pub(crate) mod parking;
 pub(crate) mod pingpong;
 pub(crate) mod progress;
 pub(crate) mod selvedge;
+#[cfg(feature = "net")]
 pub(crate) mod sockets;
 pub(crate) mod storms;

@@ -79,7 +79,7 @@ fn auto_traits_are_those_of_std() {
     assert!(lacks.is_empty(), "{lacks:#?}");
 }
 
-#[cfg(unix)]
+#[cfg(all(unix, feature = "net"))]
 #[test]
 fn auto_traits_of_sockets_are_those_of_std() {
     use selvedge::{net, os::unix::net as unix};

@@ -1,6 +1,11 @@
 //! The legs: each a runtime with settings that make it take other paths; and the macro that runs
 //! scenarios on them.
 
+#![cfg_attr(
+    any(selvedge_legs = "kernel", selvedge_legs = "green"),
+    allow(dead_code, reason = "the other kind of legs is not compiled")
+)]
+
 use std::cell::Cell;
 use std::io::ErrorKind;
 
@@ -116,17 +121,27 @@ pub(crate) fn run(what: &str, settings: Option<Settings>, scenario: fn()) {
 
 /// Makes a test of each scenario for each leg. Scenarios that keep something in a thread-local across a
 /// wait, or look at one, are set apart: `own locals:` is not for the leg on which threads share them.
+///
+/// Parts of CI that run only one kind of leg compile only that kind, with `--cfg selvedge_legs="kernel"` or
+/// `--cfg selvedge_legs="green"`.
 macro_rules! both {
     (own locals: $($scenario:ident),* $(,)?) => {
+        #[cfg(not(selvedge_legs = "green"))]
         both! { @leg onetoone, Kernel, None, $($scenario),* }
+        #[cfg(not(selvedge_legs = "kernel"))]
         both! { @leg mxn, Green, Some(crate::legs::switched), $($scenario),* }
+        #[cfg(not(selvedge_legs = "kernel"))]
         both! { @leg mxn_syscall, Green, Some(crate::legs::syscall), $($scenario),* }
+        #[cfg(not(selvedge_legs = "kernel"))]
         both! { @leg mxn_migrating, Green, Some(crate::legs::migrating), $($scenario),* }
+        #[cfg(not(selvedge_legs = "kernel"))]
         both! { @leg mxn_one_slot, Green, Some(crate::legs::one_slot), $($scenario),* }
+        #[cfg(not(selvedge_legs = "kernel"))]
         both! { @leg mxn_crowded, Green, Some(crate::legs::crowded), $($scenario),* }
     };
     ($($scenario:ident),* $(,)?) => {
         both! { own locals: $($scenario),* }
+        #[cfg(not(selvedge_legs = "kernel"))]
         both! { @leg mxn_pinned, Green, Some(crate::legs::pinned), $($scenario),* }
     };
     (@leg $name:ident, $leg:ident, $settings:expr, $($scenario:ident),*) => {

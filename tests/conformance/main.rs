@@ -37,7 +37,7 @@ mod forms;
 mod futures;
 mod futures_join;
 mod interrupt;
-#[cfg(unix)]
+#[cfg(all(unix, feature = "net"))]
 mod io;
 mod join;
 #[cfg(unix)]
@@ -49,9 +49,9 @@ mod locals;
 mod mixed;
 mod mutexes;
 mod names;
-#[cfg(unix)]
+#[cfg(all(unix, feature = "net"))]
 mod net;
-#[cfg(unix)]
+#[cfg(all(unix, feature = "net"))]
 mod net_ends;
 mod no_time;
 mod once;
