@@ -163,10 +163,7 @@ impl Thrift {
     /// Ends a round at `time`: saves some slots, or gives them back. `calm`: all LWPs with a slot are.
     pub(super) fn end_round(&mut self, scheduler: &Scheduler, tasks: &Tasks, time: u64, calm: bool) {
         let slots = scheduler.pool.follows().filter(|_| !scheduler.placement.has_homes()).unwrap_or(1);
-        let saved = self.look(time, calm, slots, || Mark::take(scheduler, tasks, time));
-        if scheduler.pool.save(saved) {
-            scheduler.reserve_state.ask();
-        }
+        scheduler.save_slots(self.look(time, calm, slots, || Mark::take(scheduler, tasks, time)));
     }
 
     /// Returns how many of the `slots` are to be saved until the next round. `mark` takes some system calls.

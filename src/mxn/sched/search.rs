@@ -481,6 +481,8 @@ enum Slept {
 }
 
 #[cfg(all(test, loom))]
+mod loom_saved_slot;
+#[cfg(all(test, loom))]
 mod loom_search;
 
 #[cfg(test)]

@@ -85,6 +85,13 @@ impl Mxn {
 }
 
 impl Scheduler {
+    /// Saves so many of the wanted slots, for the time being. Called by the monitor alone.
+    pub(in crate::mxn) fn save_slots(&self, slots: u32) {
+        if self.pool.save(slots) {
+            self.reserve_state.ask();
+        }
+    }
+
     /// Makes as many slots as are wanted. Returns `false` if that cannot all be done now. Called by the
     /// reserve's thread alone.
     pub(in crate::mxn) fn settle_concurrency(&'static self) -> bool {

@@ -22,7 +22,7 @@ mod keeper;
 use crate::mxn::counter::Counter;
 use crate::mxn::slots::pool::RESERVE;
 use crate::shim::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use crate::shim::futex;
+use crate::shim::{futex, store_among_swaps};
 use crate::time::Moment;
 
 /// For this long, in ns, after an LWP could not be started, threads are preempted without a reserve. Then a
@@ -50,7 +50,7 @@ impl ReserveState {
     /// Asks for the reserve to be looked at. Any context: a store and a futex wake.
     pub(crate) fn ask(&self) {
         // Release: pairs with `take_asked`.
-        self.refill.store(1, Ordering::Release);
+        store_among_swaps!(self.refill, 1, Ordering::Release);
         futex::wake(&self.refill, 1);
     }
 
@@ -112,6 +112,9 @@ impl ReserveState {
 fn is_refused(failed_at: u64, now: u64) -> bool {
     failed_at > 0 && now.saturating_sub(failed_at) < REFUSED
 }
+
+#[cfg(all(test, loom))]
+pub(in crate::mxn) mod loom_saved;
 
 #[cfg(test)]
 mod tests {
