@@ -5,7 +5,8 @@ use std::ffi::c_void;
 use super::isa;
 
 /// Reads four bytes that may not be there: copies them to `found`, and returns `true`. If the load faults, a
-/// handler of the fault may let it go on at the second address of [`checked_load`](super::checked_load), which returns `false`.
+/// handler of the fault may let it go on at the second address of [`checked_load`](super::checked_load), which
+/// returns `false`.
 ///
 /// # Safety
 /// `found` can be written. A fault at `address` is answered, or ends the process.
