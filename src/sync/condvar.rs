@@ -233,6 +233,7 @@ impl Condvar {
 
     /// Waits with `mutex`, which the caller has locked. Returns `true`, too, if the caller has it again. If
     /// not, it is to lock it, and may do something else before.
+    #[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
     pub(crate) fn wait_apart(&self, mutex: &super::Mutex<()>, wait: Wait) -> (Result<(), WaitError>, bool) {
         if let Err(why) = wait.begin() {
             return (Err(why), true);

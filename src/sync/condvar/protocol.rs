@@ -155,6 +155,7 @@ impl Protocol {
 
     /// Waits as [`wait`](Self::wait) does, but does not wait for the mutex. Returns `true`, too, if the
     /// caller has it.
+    #[cfg(all(feature = "interpose", target_os = "linux", target_env = "gnu"))]
     pub(super) fn wait_apart(&self, mutex: &RawMutex, wait: Wait) -> (Result<(), WaitError>, bool) {
         let validate = |kernel| self.waits_with.join(mutex, kernel);
         let options = Options::new(WaitReason::Condvar, wait);
