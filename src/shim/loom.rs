@@ -370,6 +370,8 @@ pub(crate) const MANY_LOOKS: u16 = 1;
 /// One look is enough, as for `MANY_LOOKS`.
 pub(crate) const FEW_LOOKS: u16 = 1;
 /// One look is enough, as for `MANY_LOOKS`.
+pub(crate) const LOOKS_AT_TAKING: u16 = 1;
+/// One look is enough, as for `MANY_LOOKS`.
 pub(crate) const MOUNTED_LOOKS: u16 = 1;
 /// One unlock passes a waiter that is on its way, and the next wakes another.
 pub(crate) const MAX_SKIPPED_WAKES: u8 = 1;

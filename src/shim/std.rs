@@ -166,6 +166,8 @@ pub(crate) const STRANGER: u16 = u16::MAX;
 pub(crate) const MANY_LOOKS: u16 = 300;
 /// See [`GREEN_LOOKS`](crate::park::spin::GREEN_LOOKS).
 pub(crate) const FEW_LOOKS: u16 = 40;
+/// See `park::pending::taking`.
+pub(crate) const LOOKS_AT_TAKING: u16 = 1000;
 /// How often a thread is looked at while an LWP may still stand on its stack (`fiber::on_cpu`).
 pub(crate) const MOUNTED_LOOKS: u16 = 64;
 /// While a waiter is on its way, unlocks of a mutex wake no other. After this many such unlocks, the next

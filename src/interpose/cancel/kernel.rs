@@ -158,7 +158,8 @@ impl Cancel {
         let Some(stands) = self.stands.get().filter(|_| no_preempt::is_allowed()) else { return };
         let before = SignalMask::of_caller();
         SignalMask::asynchronous().adopt();
-        stands.taking.after_others(|| {
+        let is_lost = || stands.is_elsewhere();
+        stands.taking.after_others(is_lost, || {
             // Acquire: pairs with `tell_kernel`.
             self.word.fetch_and(!POKED, Ordering::Acquire);
             let _ = self.send_here(u64::MAX);
@@ -191,7 +192,7 @@ pub(crate) fn pass_to_kernel() {
 pub(crate) fn end_kernel() {
     pass_to_kernel();
     if let Some(stands) = own().and_then(|own| own.stands.get()) {
-        stands.taking.close();
+        stands.taking.close(|| stands.is_elsewhere());
     }
 }
 

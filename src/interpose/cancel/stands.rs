@@ -43,6 +43,11 @@ impl Stands {
         if here == self.process { self.tid } else { here.cast_signed() }
     }
 
+    /// Returns `true` in the child of a fork, as [`tid`](Self::tid) finds it.
+    pub(super) fn is_elsewhere(&self) -> bool {
+        process::id() != self.process
+    }
+
     /// Notes that a signal comes.
     pub(super) fn begin_wait(&self) {
         // Relaxed: a time.

@@ -15,19 +15,22 @@
 //! **The thread itself** may have to know that the kernel has all that was sent to it before. So it waits
 //! for one that takes signals. That one has all signals blocked, and waits for nothing. A thread that ends
 //! waits for it, too, and leaves the flag set: the kernel may give its number to another.
+//!
+//! **In a child** that was forked meanwhile, the flag stays set. If the fork called no handlers, only the
+//! process's number tells. Asked at last, after some looks: it costs a system call. Rejected: to give up
+//! after a time in any process. On a busy machine, one that takes signals may wait for a CPU for longer.
 
 use std::time::Duration;
 
 use super::Pending;
-use crate::shim;
 use crate::shim::atomic::{AtomicBool, Ordering};
+use crate::shim::{self, LOOKS_AT_TAKING, store_among_swaps};
 
 /// Says if a thread takes signals of the kernel thread that has this.
 #[derive(Debug)]
 pub(crate) struct Taking(AtomicBool);
 
-/// How often a thread looks if another still takes its signals: one that was lost in a fork always does.
-const LOOKS: u32 = 1000;
+/// The pause between two looks if another thread still takes a thread's signals.
 const PAUSE: Duration = Duration::from_micros(50);
 
 impl Taking {
@@ -43,26 +46,36 @@ impl Taking {
         }
         let taken = take();
         // Release: the next one finds no signal that was taken.
-        self.0.store(false, Ordering::Release);
+        store_among_swaps!(self.0, false, Ordering::Release);
         Some(taken)
     }
 
-    /// Does so when no other thread does. Called by the thread itself, while no handler can run.
-    pub(crate) fn after_others(&self, mut take: impl FnMut()) {
-        Self::until(|| self.unless_taken(&mut take).is_some());
+    /// Does so when no other thread does, or never if that `is_lost` in a fork. Called by the thread itself,
+    /// while no handler can run.
+    pub(crate) fn after_others(&self, is_lost: impl Fn() -> bool, mut take: impl FnMut()) {
+        Self::until(|| self.unless_taken(&mut take).is_some(), is_lost);
     }
 
-    /// Lets no thread take signals any more. Called by the thread itself, which ends.
-    pub(crate) fn close(&self) {
+    /// Lets no thread take signals any more. Called by the thread itself, which ends. `is_lost`: as for
+    /// [`after_others`](Self::after_others).
+    pub(crate) fn close(&self, is_lost: impl Fn() -> bool) {
         // Acquire: pairs with the release of the last one, which has used the thread's number.
-        Self::until(|| !self.0.swap(true, Ordering::Acquire));
+        Self::until(|| !self.0.swap(true, Ordering::Acquire), is_lost);
     }
 
-    /// Waits until `is_over` returns `true`, but not for one that was lost.
-    fn until(mut is_over: impl FnMut() -> bool) {
-        for _ in 0..LOOKS {
+    /// Waits until `is_over` returns `true`, but not for a thread that `is_lost`.
+    fn until(mut is_over: impl FnMut() -> bool, is_lost: impl Fn() -> bool) {
+        let mut looks = 0;
+        loop {
             if is_over() {
                 return;
+            }
+            looks += 1;
+            if looks == LOOKS_AT_TAKING {
+                if is_lost() {
+                    return;
+                }
+                looks = 0;
             }
             shim::nap(PAUSE);
         }

@@ -154,7 +154,7 @@ fn looks(pass: Take) {
 fn a_thread_that_looks_finds_what_was_sent_before() {
     looks(|shared| {
         if !is_done(shared) {
-            shared.taking.after_others(|| shared.take_all());
+            shared.taking.after_others(|| false, || shared.take_all());
         }
     });
 }
@@ -184,13 +184,31 @@ fn ends(close: Take) {
 
 #[test]
 fn a_thread_that_has_ended_is_sent_nothing() {
-    ends(|shared| shared.taking.close());
+    ends(|shared| shared.taking.close(|| false));
 }
 
 #[test]
 #[should_panic(expected = "another thread has the number")]
 fn negative_a_thread_ends_while_signals_are_sent() {
     ends(|_| ());
+}
+
+/// The thread waits for a while only.
+#[test]
+#[should_panic(expected = "another thread has the number")]
+fn negative_a_thread_that_ends_gives_up() {
+    ends(|shared| shared.taking.close(|| true));
+}
+
+/// Nothing is to be waited for in a child, where the thread that took signals is not.
+#[test]
+fn in_a_child_a_thread_gives_up() {
+    model(|| {
+        let shared = Shared::new(0);
+        shared.taking.0.store(true, Ordering::Relaxed);
+        shared.taking.after_others(|| true, || unreachable!("the flag is set"));
+        shared.taking.close(|| true);
+    });
 }
 
 /// Models a sender, and the thread, which takes the signal.
