@@ -108,7 +108,11 @@ emulated true 2>/dev/null || skip "the kernel starts no programs for $arch in a 
 setting=CARGO_TARGET_$(tr a-z- A-Z_ <<<"$target")
 flags="--cfg selvedge_lean"
 # The short form plays conformance on green threads only, so it compiles nothing else.
-[ "${EMULATED:-}" != short ] || flags+=' --cfg selvedge_legs="green"'
+not_there='^$'
+if [ "${EMULATED:-}" = short ]; then
+    flags+=' --cfg selvedge_legs="green"'
+    not_there='::onetoone::'
+fi
 if [ -n "$repair" ]; then
     mkdir -p "target/$arch"
     $compiler -O -c "$repair" -o "target/$arch/repair.o"
@@ -167,7 +171,7 @@ play() {
     while read -r test; do
         echo "$arch: $list names $1 $test, which is no test"
         failed+=("$test")
-    done < <(grep -vxF -f "$out.names" "$out.skipped" || true)
+    done < <(grep -vxF -f "$out.names" "$out.skipped" | grep -v "$not_there" || true)
     mapfile -t names < <(grep -vxF -f "$out.skipped" "$out.names" | grep -E "${parts[$1]:-}")
     [ "${#names[@]}" != 0 ] || failed+=("$1 has no such tests")
     for ((at = 0; at < ${#names[@]}; at += 100)); do
