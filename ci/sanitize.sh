@@ -75,10 +75,10 @@ case $kind in
     address)
         # Left out: tests of stacks, control blocks and faults, and tests that need the M:N runtime.
         play selvedge --skip arch:: --skip fiber:: --skip mxn::preempt --skip mxn::sched::switch \
-            --skip mxn::monitor::naps_tests --skip mxn::sched::poll --skip mxn::slots::reserve \
-            --skip mxn::start --skip sys::tcb --skip sys::sigstack --skip sys::preempt \
-            --skip channel::tests::the_order_of_service --skip channel::tests::passed_green_threads \
-            --skip between_the_looks
+            --skip mxn::monitor::naps_tests --skip mxn::sched::poll --skip mxn::sched::alarm \
+            --skip mxn::slots::reserve --skip mxn::start --skip sys::tcb --skip sys::sigstack \
+            --skip sys::preempt --skip channel::tests::the_order_of_service \
+            --skip channel::tests::passed_green_threads --skip between_the_looks
         # Left out: a limit on the address space; the sanitizer needs more than that.
         play conformance onetoone:: --skip limits::
         ;;
