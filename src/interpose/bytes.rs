@@ -3,7 +3,7 @@
 //! A call on a pipe says with a flag that it must not block (`RWF_NOWAIT`), and one on a socket with another.
 //! Where neither is known, `poll` is asked first.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{c_int, c_long, c_void};
 
 use libc::{iovec, size_t, ssize_t};
 
@@ -216,6 +216,14 @@ fn note_closed(descriptor: c_int) {
     if no_preempt::is_allowed() && !task_state::has_own_descriptors() {
         by_number::closed(descriptor);
     }
+}
+
+/// Closes a descriptor that this crate has made for a call of the program. The C library's `close` is a place
+/// where a thread may be ended. Its caller here has more to do, and may be one that must not unwind.
+pub(super) fn close_own(descriptor: c_int) {
+    // SAFETY: no memory is involved, and no other code knows the descriptor.
+    unsafe { next::syscall(libc::SYS_close, c_long::from(descriptor), 0, 0, 0, 0, 0) };
+    note_closed(descriptor);
 }
 
 /// See `close(2)`. Threads that wait for the descriptor find that it is closed.

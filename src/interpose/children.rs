@@ -4,6 +4,7 @@ use std::ffi::{c_int, c_long};
 
 use libc::{id_t, idtype_t, pid_t, rusage, siginfo_t};
 
+use super::bytes::close_own;
 use super::caller::green;
 use super::cancel::{self, Ends, in_call, point};
 use super::descriptor::{self, Direction, Ready};
@@ -24,8 +25,7 @@ fn until_ended(me: ThreadRef, pid: pid_t) -> Ready {
         return Ready::Unknown;
     }
     let ready = until_ready(me, descriptor, Ends::Always);
-    // SAFETY: opened above.
-    unsafe { super::bytes::close(descriptor) };
+    close_own(descriptor);
     // Handlers run after that, since they may jump.
     if matches!(ready, Ready::Cut) && !cancel::ends_call() { Ready::Yes } else { ready }
 }

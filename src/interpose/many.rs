@@ -4,12 +4,12 @@
 //! by a set of descriptors that is made for the call: such a set is itself a descriptor.
 
 use std::ffi::{c_int, c_long};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
 use libc::{epoll_event, fd_set, nfds_t, pollfd, sigset_t, timespec, timeval};
 
 use super::awaited::with_mask;
+use super::bytes::close_own;
 use super::caller::{announced, duration, green};
 use super::cancel::kernel::with_marker;
 use super::cancel::{self, Ends, announced_call, point};
@@ -49,7 +49,17 @@ enum Any {
     /// The only one.
     One(c_int, Direction),
     /// A set of them.
-    Set(OwnedFd),
+    Set(Set),
+}
+
+/// A set of descriptors that is made for one call.
+struct Set(c_int);
+
+impl Drop for Set {
+    /// Not by std's type: it calls the C library's `close`, in which the thread may be ended.
+    fn drop(&mut self) {
+        close_own(self.0);
+    }
 }
 
 impl Any {
@@ -73,8 +83,7 @@ impl Any {
         if set < 0 {
             return None;
         }
-        // SAFETY: made above.
-        let set = unsafe { OwnedFd::from_raw_fd(set) };
+        let set = Set(set);
         // The same descriptor may be named several times.
         let mut asked: Vec<_> = polled.iter().filter(|it| it.fd >= 0).map(|it| (it.fd, it.events)).collect();
         asked.sort_unstable();
@@ -82,8 +91,7 @@ impl Any {
             let events = same.iter().fold(0, |events, it| events | it.1);
             let mut event = epoll_event { events: u32::from(events.cast_unsigned()), u64: 0 };
             // SAFETY: `event` is valid, and the kernel does not keep its address.
-            let rc =
-                unsafe { libc::epoll_ctl(set.as_raw_fd(), libc::EPOLL_CTL_ADD, same[0].0, &raw mut event) };
+            let rc = unsafe { libc::epoll_ctl(set.0, libc::EPOLL_CTL_ADD, same[0].0, &raw mut event) };
             if rc != 0 {
                 return None;
             }
@@ -95,7 +103,7 @@ impl Any {
     fn awaited(&self) -> (c_int, Direction) {
         match self {
             Self::One(descriptor, direction) => (*descriptor, *direction),
-            Self::Set(set) => (set.as_raw_fd(), Direction::Read),
+            Self::Set(set) => (set.0, Direction::Read),
         }
     }
 }
