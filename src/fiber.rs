@@ -93,18 +93,46 @@ impl Fiber {
         Self { mounted: Mounted::new(), context: Context::new(), stack: Cell::new(None) }
     }
 
-    /// Puts the fiber on `stack`. The first switch to it calls `entry` with `data`.
+    /// Puts the fiber on `stack`, whose memory stays as it is until [`wait`](Self::wait).
     ///
     /// # Safety
     ///
     /// The caller owns the fiber and `stack`, and no kernel thread stands on either. `tp` comes from
-    /// [`tls::prepare`] of this stack. `entry` does not return.
+    /// [`tls::prepare`] of this stack.
     #[inline]
-    pub(crate) unsafe fn put_on(&self, stack: Stack, tp: usize, entry: Entry, data: *mut ()) {
-        // SAFETY: the stack is the caller's, and its start is aligned.
-        self.context.sp.set(unsafe { arch::init(stack.start(), entry, data) });
+    pub(crate) unsafe fn put_on(&self, stack: Stack, tp: usize) {
         self.context.tp.set(tp);
         self.stack.set(Some(stack));
+        self.mounted.be_new();
+    }
+
+    /// Waits a little until the fiber can be switched to. Returns `false` if it cannot. If it is new, lays
+    /// out its context: the first switch to it calls `entry` with `data`.
+    ///
+    /// # Safety
+    ///
+    /// The caller owns the fiber. A new one is on a stack, and `entry` does not return.
+    #[inline]
+    pub(crate) unsafe fn wait(&self, entry: Entry, data: *mut ()) -> bool {
+        // SAFETY: the caller's contract.
+        self.mounted.is_clear() || unsafe { self.lay_out_or_wait(entry, data) }
+    }
+
+    /// Does what [`wait`](Self::wait) does, for a fiber whose flag is not clear.
+    ///
+    /// # Safety
+    ///
+    /// As [`wait`](Self::wait).
+    #[inline(never)]
+    unsafe fn lay_out_or_wait(&self, entry: Entry, data: *mut ()) -> bool {
+        let Some(stack) = self.stack.get().filter(|_| self.mounted.is_new()) else {
+            return self.mounted.wait_clear();
+        };
+        // SAFETY: the stack is the fiber's, and so the caller's. Its start is aligned, and nothing stands
+        // there.
+        let sp = unsafe { arch::init(stack.start(), entry, data) };
+        self.context.sp.set(sp);
+        true
     }
 
     /// Begins to fetch what a switch to this fiber reads first, unless a kernel thread still stands on its
@@ -118,7 +146,7 @@ impl Fiber {
 
     /// Reads what only the owner may read otherwise: the saved stack pointer, and what is usable of the
     /// stack. For a look from outside, which must find out if the fiber was left alone meanwhile. Returns
-    /// `None` without a stack.
+    /// `None` without a stack, and if the fiber is new.
     pub(crate) fn look(&self) -> Option<(usize, Bounds)> {
         const WORD: usize = size_of::<usize>();
         const { assert!(size_of::<SavedSp>() == WORD && size_of::<Option<Stack>>() == WORD) }
@@ -126,7 +154,8 @@ impl Fiber {
             let mut word = [0; WORD];
             (memory::read(at, &mut word).ok()? == WORD).then(|| usize::from_ne_bytes(word))
         };
-        let header = word(self.stack.as_ptr().addr()).filter(|&header| header != 0)?;
+        let header =
+            word(self.stack.as_ptr().addr()).filter(|&header| header != 0 && !self.mounted.is_new())?;
         Some((word(self.context.sp.as_ptr().addr())?, Bounds::read(header, word)?))
     }
 

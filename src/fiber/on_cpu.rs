@@ -24,6 +24,10 @@
 //! A thread that was preempted by signal has left in the middle of code that knows nothing of it. It must
 //! continue with signals blocked (`mxn/preempt.rs`), and only the dispatcher sees to that. To all others, its
 //! flag looks set.
+//!
+//! A new thread has no context yet: the LWP that takes it off a queue lays one out. That touches the first
+//! page of the thread's stack. If the spawner did it, one thread that starts many would pay for all of their
+//! pages, while other CPUs wait for work.
 
 use crate::shim::atomic::{AtomicU8, Ordering};
 use crate::shim::spin_hint;
@@ -39,14 +43,16 @@ const LOOKS: u16 = crate::shim::MOUNTED_LOOKS;
 /// | clear | the LWP that has taken the thread off a queue | `set`, by it, as it mounts the thread |
 /// | set | the LWP that runs the thread, or is leaving it | `clear` or `clear_preempted`, by that LWP |
 /// | preempted | a dispatcher that has taken the thread off a queue | `set`, by it, with signals blocked |
+/// | new | the LWP that has taken the thread off a queue | `set`, by it, when it has laid out a context there |
 ///
-/// The LWP clears the flag from another stack.
+/// A spawner makes a clear flag new. The LWP clears the flag from another stack.
 #[derive(Debug)]
 pub(crate) struct Mounted(AtomicU8);
 
 const CLEAR: u8 = 0;
 const SET: u8 = 1;
 const PREEMPTED: u8 = 2;
+const NEW: u8 = 3;
 
 impl Mounted {
     pub(crate) fn new() -> Self {
@@ -59,6 +65,20 @@ impl Mounted {
         // Relaxed: the next LWP that looks at it gets the thread from a queue, which orders this store
         // before.
         self.0.store(SET, Ordering::Relaxed);
+    }
+
+    /// Says that the thread has no context yet. The caller owns the thread and has seen the flag clear.
+    #[inline]
+    pub(crate) fn be_new(&self) {
+        // Relaxed: as in `set`.
+        self.0.store(NEW, Ordering::Relaxed);
+    }
+
+    /// Returns `true` if the thread has no context yet.
+    #[inline]
+    pub(crate) fn is_new(&self) -> bool {
+        // Relaxed: an owner has the thread from a queue. Others ask before and after what they do.
+        self.0.load(Ordering::Relaxed) == NEW
     }
 
     /// Clears the flag. The caller stands on another stack, and the context is saved.
@@ -93,21 +113,26 @@ impl Mounted {
         self.0.load(Ordering::Acquire) != SET
     }
 
+    /// Returns `true` if the flag is clear.
+    #[inline]
+    pub(crate) fn is_clear(&self) -> bool {
+        // Acquire: see `clear`.
+        self.0.load(Ordering::Acquire) == CLEAR
+    }
+
     /// Waits a little for the flag to be clear. Returns `false` if it is not.
     #[inline]
     #[must_use]
     pub(crate) fn wait_clear(&self) -> bool {
-        // Acquire: see `clear`.
-        self.0.load(Ordering::Acquire) == CLEAR || self.wait_clear_slowly()
+        self.is_clear() || self.wait_clear_slowly()
     }
 
     #[cold]
     fn wait_clear_slowly(&self) -> bool {
         for _ in 0..LOOKS {
-            spin_hint();
             match self.0.load(Ordering::Acquire) {
                 CLEAR => return true,
-                SET => {}
+                SET => spin_hint(),
                 _ => return false,
             }
         }

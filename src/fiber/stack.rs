@@ -415,16 +415,16 @@ impl Cache {
     }
 
     /// Takes a stack of this class. May map memory, so it is not for the dispatcher. It allocates only if it
-    /// fails, so the caller stays on this LWP.
+    /// fails, so the caller stays on this LWP. For `alone`, see [`pool::take`].
     ///
     /// # Errors
     /// Those of [`pool::take`].
     #[inline]
-    pub(crate) fn take(&self, class: SizeClass) -> io::Result<Stack> {
+    pub(crate) fn take(&self, class: SizeClass, alone: impl FnOnce() -> bool) -> io::Result<Stack> {
         let magazines = &self.classes[class.index()];
         match magazines.loaded.pop() {
             Some(stack) => Ok(stack),
-            None => magazines.refill(class),
+            None => magazines.refill(class, alone),
         }
     }
 
@@ -455,8 +455,8 @@ impl Cache {
 impl Magazines {
     /// Loads the spare, or a chain from the pool, and takes a stack of it.
     #[cold]
-    fn refill(&self, class: SizeClass) -> io::Result<Stack> {
-        let chain = if self.spare.is_empty() { pool::take_batch(class)? } else { self.spare.take() };
+    fn refill(&self, class: SizeClass, alone: impl FnOnce() -> bool) -> io::Result<Stack> {
+        let chain = if self.spare.is_empty() { pool::take_batch(class, alone)? } else { self.spare.take() };
         let stack = chain.pop().expect("a chain that is handed over is not empty");
         self.loaded.put(chain);
         Ok(stack)

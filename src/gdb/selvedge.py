@@ -54,7 +54,8 @@ SELVEDGE_ELSEWHERE = (SELVEDGE_SLEEP, SELVEDGE_JOIN, 11, 12, 13, 17)
 # `park/wait_state/word.rs`: the wait has a deadline.
 SELVEDGE_TIMED = 0x80
 # `park/exit/word.rs`, `park/permit/word.rs`, `fiber/on_cpu.rs`.
-SELVEDGE_DONE, SELVEDGE_PARKED, SELVEDGE_SET, SELVEDGE_PREEMPTED = 1, 1, 1, 2
+SELVEDGE_DONE, SELVEDGE_PARKED = 1, 1
+SELVEDGE_SET, SELVEDGE_PREEMPTED, SELVEDGE_NEW = 1, 2, 3
 
 
 def selvedge_read(at, size):
@@ -226,6 +227,7 @@ class SelvedgeThread:
         if is_green:
             fiber = facts["green.fiber"]
             self.mounted = at[fiber + facts["fiber.mounted"]]
+            self.has_begun = self.mounted != SELVEDGE_NEW
             self.sp = word(fiber + facts["fiber.sp"])
             header = word(fiber + facts["fiber.stack"])
             self.stack = range(0)
@@ -382,7 +384,7 @@ class SelvedgeProcess:
     def mark_new_ones(self):
         starts = {}
         for thread in self.threads:
-            if thread.is_green and thread.kernel_thread is None and thread.sp:
+            if thread.is_green and thread.kernel_thread is None and thread.sp and thread.has_begun:
                 try:
                     pc = selvedge_registers(thread)[1]
                 except gdb.error:

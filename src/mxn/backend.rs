@@ -10,7 +10,7 @@ use super::green::{self, Green};
 use super::kernel_threads::Helper;
 use super::life::end::Visit;
 use super::lwp::Lwp;
-use super::sched::{Scheduler, switch};
+use super::sched::Scheduler;
 use super::timer;
 use crate::fiber::stack::{self, SizeClass};
 use crate::fiber::tls;
@@ -342,8 +342,8 @@ impl Spawner for Scheduler {
         // thread that waits for one may go on on another LWP.
         let lwp = || me.map(Green::lwp);
         let stack = match lwp() {
-            Some(lwp) => lwp.stacks.take(class)?,
-            None => stack::take(class)?,
+            Some(lwp) => lwp.stacks.take(class, || self.runs_one_at_a_time())?,
+            None => stack::take(class, || self.runs_one_at_a_time())?,
         };
         let porch = stack.porch();
         let green = prepare(stack, scheduler, || {
@@ -429,7 +429,7 @@ impl kernel::Host for Scheduler {
     }
 }
 
-/// Puts a free thread on a stack, with a TLS block and a context that begins it.
+/// Puts a free thread on a stack, with a TLS block.
 #[inline]
 fn prepare(
     stack: stack::Stack,
@@ -453,8 +453,8 @@ fn prepare(
     green.set_wakes_early(false);
     green.set_ahead(false);
     green.regions.begin();
-    // SAFETY: the thread is free, the stack was prepared for it, and `begin` does not return.
-    unsafe { green.fiber.put_on(stack, tp, switch::begin, green.ptr().as_ptr().cast()) };
+    // SAFETY: the thread is free, and the stack was prepared for it.
+    unsafe { green.fiber.put_on(stack, tp) };
     Ok(green)
 }
 

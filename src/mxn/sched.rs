@@ -166,6 +166,11 @@ impl Scheduler {
         self.one_cpu.store(it_is, Ordering::Relaxed);
     }
 
+    /// Returns `true` if one thread runs at a time: there is one slot, or one CPU.
+    pub(crate) fn runs_one_at_a_time(&self) -> bool {
+        self.pool.aim() == 1 || self.is_on_one_cpu()
+    }
+
     /// Does what others have asked of this LWP before it takes a thread. Returns `true` if it is to look.
     fn do_what_is_asked(&'static self, lwp: &'static Lwp) -> bool {
         let asked = lwp.flags.take();

@@ -100,6 +100,49 @@ fn a_preempted_thread_is_not_mounted_in_passing() {
     });
 }
 
+/// Waits for a thread. The first LWP that has a new one lays its context out, on the stack.
+fn wait_or_lay_out(thread: &Thread) -> bool {
+    if !thread.mounted.is_clear() && thread.mounted.is_new() {
+        thread.use_stack();
+        return true;
+    }
+    let is_clear = thread.mounted.wait_clear();
+    assert!(!is_clear || thread.stack.read() > 0, "a thread without a context was mounted");
+    is_clear
+}
+
+/// Models a spawner and two LWPs, of which either may be the first that has the thread.
+fn a_new_thread(spawn: fn(&Thread)) {
+    model(move || {
+        let thread = Thread::queued();
+        assert!(thread.take());
+        let other = spawn_with(thread.clone(), |thread| {
+            run(&thread, |_| wait_or_lay_out(&thread), Mounted::clear);
+        });
+        spawn(&thread);
+        run(&thread, |_| wait_or_lay_out(&thread), Mounted::clear);
+        other.join().unwrap();
+        assert_eq!(thread.stack.read(), 5);
+    });
+}
+
+#[test]
+fn the_first_lwp_lays_out_the_context_of_a_new_thread() {
+    a_new_thread(|thread| {
+        thread.mounted.be_new();
+        thread.publish();
+    });
+}
+
+#[test]
+#[should_panic(expected = "a thread without a context was mounted")]
+fn negative_a_thread_that_is_new_after_it_is_queued() {
+    a_new_thread(|thread| {
+        thread.publish();
+        thread.mounted.be_new();
+    });
+}
+
 #[test]
 #[should_panic(expected = "Causality violation")]
 fn negative_mounting_without_waiting() {

@@ -290,17 +290,24 @@ fn explain(fault: usize) -> Option<Overflow> {
     })
 }
 
-/// Has the kernel put memory where threads on new stacks will start. That covers their first frames, their
-/// porches, and the TLS blocks, if there will be any. Without this, each page would cost a fault of its own.
-/// Makes a system call.
-pub(super) fn touch(chain: &Chain, with_blocks: bool) {
+/// Has the kernel put memory where it will be needed on new stacks. `blocks`: for the TLS blocks. `frames`: for
+/// the first frames and the porches. Without this, each page would cost a fault of its own. Makes a system
+/// call.
+pub(super) fn touch(chain: &Chain, blocks: bool, frames: bool) {
     let page = page_size();
+    let down = |at: *mut u8| at.map_addr(|at| at / page * page);
     let mut tops = Parts::new();
     for stack in chain.iter() {
-        let first = stack.start().wrapping_sub(FIRST_FRAMES).map_addr(|at| at / page * page);
-        let porch_end = stack.start().wrapping_add(size_of::<Porch>());
-        let end = if with_blocks { stack.top() } else { porch_end.map_addr(|at| at.next_multiple_of(page)) };
-        tops.push(first.max(stack.limit()), end);
+        let first = down(stack.start().wrapping_sub(FIRST_FRAMES)).max(stack.limit());
+        let porch_end =
+            stack.start().wrapping_add(size_of::<Porch>()).map_addr(|at| at.next_multiple_of(page));
+        match (blocks, frames) {
+            (true, true) => tops.push(first, stack.top()),
+            // The lowest page of the block is that of the first frames, as a rule.
+            (true, false) => tops.push(down(stack.start()).wrapping_add(page), stack.top()),
+            (false, true) => tops.push(first, porch_end),
+            (false, false) => {}
+        }
     }
     tops.touch();
 }

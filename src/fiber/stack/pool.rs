@@ -140,15 +140,16 @@ pub(crate) unsafe fn in_child() {
     }
 }
 
-/// Takes one stack, for a caller without a cache.
+/// Takes one stack, for a caller without a cache. `alone` says if the caller's CPU also runs the threads that
+/// it starts. Otherwise the CPU that runs a thread first touches the page of its first frames.
 ///
 /// # Errors
 /// `OutOfMemory`, naming the limit, if a new span is needed and cannot be made.
-pub(crate) fn take(class: SizeClass) -> io::Result<Stack> {
+pub(crate) fn take(class: SizeClass, alone: impl FnOnce() -> bool) -> io::Result<Stack> {
     if let Some(stack) = pool(class).free.with(|free| free.singles.pop()) {
         return Ok(stack);
     }
-    let chain = take_batch(class)?;
+    let chain = take_batch(class, alone)?;
     let stack = chain.pop().expect("a batch has at least one stack");
     pool(class).free.with(|free| {
         if free.singles.is_empty() {
@@ -177,7 +178,7 @@ pub(crate) fn give_back(stack: Stack) {
 ///
 /// # Errors
 /// As [`take`].
-pub(super) fn take_batch(class: SizeClass) -> io::Result<Chain> {
+pub(super) fn take_batch(class: SizeClass, alone: impl FnOnce() -> bool) -> io::Result<Chain> {
     let pool = pool(class);
     if let Some(chain) = pool.free_chain() {
         return Ok(chain);
@@ -192,7 +193,7 @@ pub(super) fn take_batch(class: SizeClass) -> io::Result<Chain> {
     })?;
     if is_new {
         // Relaxed: see `expect_blocks`.
-        mapped::touch(&chain, WITH_BLOCKS.load(Ordering::Relaxed));
+        mapped::touch(&chain, WITH_BLOCKS.load(Ordering::Relaxed), alone());
     }
     Ok(chain)
 }

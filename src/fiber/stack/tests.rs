@@ -65,7 +65,7 @@ fn spans_are_apart_and_coloured() {
         for size in [SMALLEST, 64 << 10, 1 << 20] {
             let class = class(size);
             for _ in 0..100 {
-                let stack = take(class).unwrap();
+                let stack = take(class, || true).unwrap();
                 let (limit, start, top) = (stack.limit().addr(), stack.start().addr(), stack.top().addr());
                 let tls_end = stack.tls_end().addr();
                 assert!(start - limit >= class.usable() && tls_end <= top);
@@ -92,7 +92,7 @@ fn spans_are_apart_and_coloured() {
 #[test]
 fn the_place_of_a_second_block_is_zero_again() {
     isolated!("the_place_of_a_second_block_is_zero_again", {
-        let stack = take(class(SMALLEST)).unwrap();
+        let stack = take(class(SMALLEST), || true).unwrap();
         let block = stack.tls_end().wrapping_sub(RESERVE);
         for _ in 0..3 {
             // SAFETY: a stack that this test owns, without a block.
@@ -110,17 +110,17 @@ fn a_cache_recycles_and_stays_bounded() {
     isolated!("a_cache_recycles_and_stays_bounded", {
         let class = class(64 << 10);
         let cache = Cache::new();
-        let first = cache.take(class).unwrap();
+        let first = cache.take(class, || true).unwrap();
         first.tls().set(77);
         cache.give_back(first);
-        let again = cache.take(class).unwrap();
+        let again = cache.take(class, || true).unwrap();
         assert_eq!((again, again.tls().get()), (first, 77), "the last one back is the next one out");
         again.tls().set(0);
         cache.give_back(again);
 
         // Whole batches of new ones, so that none is left over.
         const MANY: usize = 16 * MAGAZINE as usize;
-        let many: Vec<Stack> = (0..MANY).map(|_| cache.take(class).unwrap()).collect();
+        let many: Vec<Stack> = (0..MANY).map(|_| cache.take(class, || true).unwrap()).collect();
         let distinct: HashSet<usize> = many.iter().map(|stack| stack.limit().addr()).collect();
         assert_eq!(distinct.len(), MANY);
         many.iter().for_each(|&stack| cache.give_back(stack));
@@ -128,13 +128,13 @@ fn a_cache_recycles_and_stays_bounded() {
         let other = Cache::new();
         let before = mappings();
         for _ in 0..MANY - 2 * MAGAZINE as usize {
-            let stack = other.take(class).unwrap();
+            let stack = other.take(class, || true).unwrap();
             assert!(distinct.contains(&stack.limit().addr()), "not a new one");
             // Not given back: `other` must find them all.
         }
         cache.drain();
         for _ in 0..2 * MAGAZINE {
-            assert!(distinct.contains(&other.take(class).unwrap().limit().addr()));
+            assert!(distinct.contains(&other.take(class, || true).unwrap().limit().addr()));
         }
         assert_eq!(mappings(), before);
     });
@@ -161,7 +161,9 @@ fn one_stack_has_one_owner_at_a_time() {
                     for round in 0..ROUNDS {
                         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
                         let class = classes[(random >> 40) as usize % 2];
-                        let stack = if round % 16 == 0 { take(class) } else { cache.take(class) }.unwrap();
+                        let stack =
+                            if round % 16 == 0 { take(class, || true) } else { cache.take(class, || true) }
+                                .unwrap();
                         check(stack, 0);
                         stack.tls().set(me);
                         mine.push(stack);
@@ -195,7 +197,7 @@ fn a_hundred_thousand_stacks_are_few_mappings() {
         }
         let before = mappings();
         let class = class(64 << 10);
-        let stacks: Vec<Stack> = (0..100_000).map(|_| take(class).unwrap()).collect();
+        let stacks: Vec<Stack> = (0..100_000).map(|_| take(class, || true).unwrap()).collect();
         assert!(mappings() - before < 40, "{} mappings", mappings() - before);
         // Every one is there: the handler would find each.
         for stack in stacks.iter().step_by(997) {
@@ -220,7 +222,7 @@ fn without_markers_stacks_work_until_mappings_run_out() {
         let class = class(SMALLEST);
         let mut count = 0;
         let error = loop {
-            match take(class) {
+            match take(class, || true) {
                 Ok(stack) if count % 1000 == 0 => {
                     // SAFETY: a stack that this test owns, whole.
                     unsafe { stack.limit().write_bytes(1, stack.top().addr() - stack.limit().addr()) };
@@ -246,7 +248,7 @@ fn a_limit_on_address_space_is_a_clear_error_and_leaves_some() {
         let class = class(256 << 10);
         let mut count = 0;
         let error = loop {
-            match take(class) {
+            match take(class, || true) {
                 Ok(_) => count += 1,
                 Err(error) => break error,
             }
@@ -264,7 +266,8 @@ fn trimming_keeps_the_bound_and_destroys_blocks() {
         let class = class(SMALLEST);
         // Whole batches of new ones, so that none is left over.
         const EXTRA: usize = 16 * MAGAZINE as usize;
-        let stacks: Vec<Stack> = (0..pool::KEEP_WARM + EXTRA).map(|_| take(class).unwrap()).collect();
+        let stacks: Vec<Stack> =
+            (0..pool::KEEP_WARM + EXTRA).map(|_| take(class, || true).unwrap()).collect();
         for stack in &stacks {
             stack.tls().set(1);
             // SAFETY: a stack that this test owns.
@@ -287,7 +290,7 @@ fn trimming_keeps_the_bound_and_destroys_blocks() {
         assert_eq!((trim_to(0), trim_to(0)), (warm / MAGAZINE as usize * MAGAZINE as usize, 0));
         // Nothing is lost: all can be taken again, without a new span.
         let before: HashSet<usize> = stacks.iter().map(|stack| stack.limit().addr()).collect();
-        assert!((0..stacks.len()).all(|_| before.contains(&take(class).unwrap().limit().addr())));
+        assert!((0..stacks.len()).all(|_| before.contains(&take(class, || true).unwrap().limit().addr())));
     });
 }
 
@@ -295,7 +298,7 @@ fn trimming_keeps_the_bound_and_destroys_blocks() {
 #[test]
 fn stacks_given_back_one_by_one_are_trimmed() {
     isolated!("stacks_given_back_one_by_one_are_trimmed", {
-        let stacks: Vec<Stack> = (0..3).map(|_| take(class(SMALLEST)).unwrap()).collect();
+        let stacks: Vec<Stack> = (0..3).map(|_| take(class(SMALLEST), || true).unwrap()).collect();
         stacks.iter().for_each(|&stack| give_back(stack));
         assert!(trim_to(0) >= 3);
         assert_eq!(trim_to(0), 0);
@@ -309,7 +312,7 @@ fn a_cache_keeps_few_large_stacks() {
         const MANY: usize = 20;
         let class = class(128 << 20);
         let cache = Cache::new();
-        let stacks: Vec<Stack> = (0..MANY).map(|_| cache.take(class).unwrap()).collect();
+        let stacks: Vec<Stack> = (0..MANY).map(|_| cache.take(class, || true).unwrap()).collect();
         stacks.iter().for_each(|&stack| cache.give_back(stack));
         assert!(trim_to(0) >= MANY - 2, "all but two are for others to take, and to trim");
     });
@@ -319,7 +322,7 @@ fn a_cache_keeps_few_large_stacks() {
 fn a_trim_keeps_as_many_stacks_as_it_is_told() {
     isolated!("a_trim_keeps_as_many_stacks_as_it_is_told", {
         const MANY: usize = 3 * MAGAZINE as usize;
-        let stacks: Vec<Stack> = (0..MANY).map(|_| take(class(SMALLEST)).unwrap()).collect();
+        let stacks: Vec<Stack> = (0..MANY).map(|_| take(class(SMALLEST), || true).unwrap()).collect();
         stacks.into_iter().for_each(give_back);
         // What was taken with the last of them is warm, too.
         let all = trim_to(10) + 10;
@@ -359,7 +362,7 @@ fn dig(depth: usize) -> usize {
 #[test]
 fn high_water_tells_how_deep() {
     isolated!("high_water_tells_how_deep", {
-        let stack = take(class(256 << 10)).unwrap();
+        let stack = take(class(256 << 10), || true).unwrap();
         // Room for the first frames is there from the start.
         let first = Bounds::of(stack).high_water();
         assert!(first <= page_size(), "{first}");
@@ -377,7 +380,7 @@ fn high_water_tells_how_deep() {
 fn a_shallow_thread_touches_no_page_of_its_own() {
     isolated!("a_shallow_thread_touches_no_page_of_its_own", {
         for _ in 0..2 * COLOURS {
-            let stack = take(class(64 << 10)).unwrap();
+            let stack = take(class(64 << 10), || true).unwrap();
             let first = Bounds::of(stack).high_water();
             on(stack, &|| _ = black_box([1_u8; 512]));
             let used = Bounds::of(stack).high_water();
@@ -389,6 +392,25 @@ fn a_shallow_thread_touches_no_page_of_its_own() {
     });
 }
 
+/// The CPU that runs the thread touches it, unless that is the spawner's.
+#[test]
+fn the_page_of_the_first_frames_is_left_to_another_cpu() {
+    isolated!("the_page_of_the_first_frames_is_left_to_another_cpu", {
+        let lowest = |class, alone: bool| {
+            let stack = take(class, || alone).unwrap();
+            let first = stack.start().addr() / page_size() * page_size();
+            mmap::lowest_resident(first..stack.top().addr()).map(|lowest| (lowest - first) / page_size())
+        };
+        assert_eq!(lowest(class(16 << 10), false), None);
+        // A kernel may have no call for it.
+        let Some(mine) = lowest(class(32 << 10), true) else { return };
+        assert_eq!(mine, 0);
+        expect_blocks();
+        assert_eq!(lowest(class(64 << 10), false), Some(1), "the block is written by the spawner");
+        assert_eq!(lowest(class(128 << 10), true), Some(0));
+    });
+}
+
 #[test]
 fn an_overflow_names_the_thread() {
     let ended = child::run(concat!(module_path!(), "::an_overflow_names_the_thread"), || {
@@ -397,7 +419,7 @@ fn an_overflow_names_the_thread() {
         let _alternate = AltStack::install().unwrap();
         let thread = core_pool::take(1, None, Some("diver".into()));
         current::set_current(Some(thread));
-        let stack = take(class(64 << 10)).unwrap();
+        let stack = take(class(64 << 10), || true).unwrap();
         stack.set_owner(std::ptr::from_ref(thread.core()).cast_mut().cast());
         on(stack, &|| _ = black_box(dig(usize::MAX)));
     });
@@ -413,7 +435,7 @@ fn a_write_into_a_strangers_red_zone_is_no_overflow() {
         child::run(concat!(module_path!(), "::a_write_into_a_strangers_red_zone_is_no_overflow"), || {
             start();
             report_overflows().unwrap();
-            let stack = take(class(64 << 10)).unwrap();
+            let stack = take(class(64 << 10), || true).unwrap();
             let thread = core_pool::take(1, None, Some("innocent".into()));
             stack.set_owner(std::ptr::from_ref(thread.core()).cast_mut().cast());
             // SAFETY: none. This child is here to fault.

@@ -41,6 +41,14 @@ const DETACHED: usize = 2;
 /// Set when the thread that leaves was preempted by signal, and all signals are blocked.
 const PREEMPTED: usize = 4;
 
+/// Waits a little until no LWP stands on the stack of `next`. Returns `false` if one still does. The caller has
+/// taken the thread off a queue.
+#[inline]
+pub(super) fn wait_for(next: &'static Green) -> bool {
+    // SAFETY: the caller owns the thread. `prepare` has put it on a stack, and `begin` does not return.
+    unsafe { next.fiber.wait(begin, next.ptr().as_ptr().cast()) }
+}
+
 impl Scheduler {
     /// Leaves the running thread `me`, which is published already: asleep, or on a run queue. Returns when it
     /// is mounted again, on any LWP. If it was the next itself, that is at once.
@@ -88,7 +96,7 @@ impl Scheduler {
                 Self::show_owner(lwp, me);
                 return current::cache_hint(Some(me.thread()));
             }
-            Some(next) if next.fiber.mounted.wait_clear() => {
+            Some(next) if wait_for(next) => {
                 parting(Some(next));
                 self.mount(lwp, next);
                 // SAFETY: `next` came off a run queue and its flag is clear. So no LWP stands on its stack
@@ -123,7 +131,7 @@ impl Scheduler {
                 Self::show_owner(lwp, me);
                 return None;
             }
-            Some(next) if next.fiber.mounted.wait_clear() => {
+            Some(next) if wait_for(next) => {
                 parting(Some(next));
                 // `me` is still mounted, and `next` came off a queue: the caller is the keeper of both.
                 if lwp.flags.traces() {
@@ -201,7 +209,7 @@ impl Scheduler {
     fn leave_for_good(&'static self, me: &'static Green, tag: usize) -> ! {
         let lwp = me.lwp();
         match self.pick_next(lwp) {
-            Some(next) if next.fiber.mounted.wait_clear() => {
+            Some(next) if wait_for(next) => {
                 self.mount(lwp, next);
                 let arg = me.ptr().as_ptr() as usize | tag;
                 // SAFETY: nothing else runs `next` (I2, I1). What is saved of `me` is never used.
@@ -220,7 +228,7 @@ impl Scheduler {
     /// Runs `next` from the dispatcher, until the dispatcher is switched to again. Returns `false` if an LWP
     /// still stands on its stack; `next` was then put back.
     pub(super) fn run(&'static self, lwp: &'static Lwp, next: &'static Green) -> bool {
-        if !next.fiber.mounted.wait_clear() {
+        if !wait_for(next) {
             if !next.fiber.mounted.is_preempted() {
                 self.put_back(lwp, next);
                 return false;
@@ -357,8 +365,8 @@ fn settle_preempted(lwp: &'static Lwp, arg: usize) {
 /// Begins every green thread.
 ///
 /// # Safety
-/// Called by the first switch to a context that `spawn` laid out. `data` is the green thread.
-pub(crate) unsafe extern "C" fn begin(arg: usize, data: *mut ()) -> ! {
+/// Called by the first switch to a context that `wait_for` laid out. `data` is the green thread.
+unsafe extern "C" fn begin(arg: usize, data: *mut ()) -> ! {
     // SAFETY: `spawn` passed it, and green threads are type-stable.
     let me: &'static Green = unsafe { &*data.cast_const().cast::<Green>() };
     let scheduler = Scheduler::of(me.thread());

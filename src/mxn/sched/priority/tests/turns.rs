@@ -11,6 +11,7 @@ use crate::mxn::lwp::{HighRun, Lwp};
 use crate::mxn::sched::Scheduler;
 use crate::mxn::sched::placement::Placement;
 use crate::mxn::sched::policy::{FAIR_TICK, HEAD_START, HIGH_RUN, LOW_AGE};
+use crate::mxn::sched::switch::wait_for;
 use crate::mxn::tests::Model;
 use crate::park::priority::Priority::{self, High, Low, Normal};
 use crate::park::thread::NO_ID;
@@ -321,7 +322,7 @@ fn a_raised_thread_that_was_preempted_has_a_turn_beside_threads_that_yield() {
         scheduler.queue_behind(lwp, runs);
         // As `leave_after` does.
         runs = match scheduler.pick_next(lwp) {
-            Some(next) if next.fiber.mounted.wait_clear() => next,
+            Some(next) if wait_for(next) => next,
             next => {
                 next.into_iter().for_each(|next| scheduler.put_back(lwp, next));
                 scheduler.pick(lwp).expect("one that yields")
