@@ -160,6 +160,8 @@ pub(crate) struct Counters {
     pub(crate) steals: Counter,
     pub(crate) wakes: Counter,
     pub(crate) preempted: Counter,
+    /// How often it had nothing to run, and looked at the descriptors in vain or slept.
+    pub(crate) ran_dry: Counter,
 }
 
 /// What a searching LWP remembers of its steals.

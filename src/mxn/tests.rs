@@ -208,7 +208,9 @@ impl Lwp {
         let _ = (self.life.tid(), self.life.spare_since());
         let _ = self.running();
         let counters = &self.counters;
-        for counter in [&counters.spawned, &counters.ended, &counters.steals, &counters.wakes] {
+        for counter in
+            [&counters.spawned, &counters.ended, &counters.steals, &counters.wakes, &counters.ran_dry]
+        {
             let _ = counter.get();
         }
         self.snapshot.with(|_| ());

@@ -10,17 +10,22 @@
 //!
 //! **So** the monitor tries it out, if the LWPs are calm (`policy`) and wait for CPUs.
 //!
-//! 1. It looks whether both of two slots have just one CPU. Then the kernel has both LWPs there. Beside a
-//!    process that only computes, that lasts for tens of milliseconds, then one of them moves. Beside a
-//!    client, it may last for as long as the client talks. So if it is so for a quarter of a second, one slot
-//!    loses nothing. And the slowest messages are faster: no LWP waits for a CPU with threads in its ring.
-//!    With more slots, a whole number of CPUs may be what other processes leave.
-//! 2. If not, it counts the turns that threads have with all slots, and with a quarter fewer, twice in turns.
+//! 1. If LWPs run dry, it saves one of two slots. While the LWP that is left still runs dry, one is enough:
+//!    then all threads wait for something outside. And the slowest messages are faster: no LWP waits for a CPU
+//!    with threads in its ring, and the client waits for none. With more slots, an LWP may run dry while
+//!    others have threads to run.
+//! 2. If the other LWP does not run dry, all slots are back. It looks whether both have just one CPU. Then the
+//!    kernel has both LWPs there. Beside a process that only computes, that lasts for tens of milliseconds,
+//!    then one of them moves. Beside a client, it may last for as long as the client talks. So if it is so
+//!    for a quarter of a second, one slot loses nothing. With more slots, a whole number of CPUs may be what
+//!    other processes leave.
+//! 3. If not, it counts the turns that threads have with all slots, and with a quarter fewer, twice in turns.
 //!    More turns with as much of the CPUs tell nothing: that is by how the kernel has put the LWPs this time.
 //!
-//! If fewer slots are as good or better, it stays so for a second, and begins again with a short look. Each
-//! further time doubles the stay, up to eight seconds: while all slots are tried, some connections wait
-//! several times as long as others. A trial that does not pay puts the next one off, up to a minute.
+//! One slot that is enough stays for eight seconds, or until it is not. Fewer slots that are as good or better
+//! for another reason stay for a second. Then it begins again. Each further time doubles the stay, up to
+//! eight seconds: while all slots are tried, some connections wait several times as long as others. A trial
+//! that does not pay puts the next one off, up to a minute.
 //!
 //! As soon as an LWP is not calm, all slots are back: it may compute, or wait for a thread that has no LWP.
 //! If that breaks off a trial, or a stay that has just begun, the next one is put off, too.
@@ -48,6 +53,9 @@ const SAVES: f64 = 1.1;
 const ALIKE: f64 = 1.08;
 /// They have a CPU to themselves, if they have this much of it.
 const WHOLE: f64 = 0.9;
+/// One slot is not enough if its LWP has not run dry for this long, in ns. At first it has what the other LWP
+/// had, too.
+const BUSY: u64 = 100_000_000;
 /// How long it stays with fewer, in ns, at first and at most.
 const SHORT_STAY: u64 = 1_000_000_000;
 const LONG_STAY: u64 = 8_000_000_000;
@@ -113,6 +121,10 @@ impl Mark {
 struct Trial {
     /// How many spans are over.
     spans: usize,
+    /// One slot was tried, and is not enough.
+    needs_more: bool,
+    /// How often LWPs had run dry when it began.
+    dry: u64,
     /// Where this one begins: when LWPs that have lost a slot have had a round to leave.
     from: Option<Mark>,
     /// What came so far, with all slots and with fewer.
@@ -141,6 +153,26 @@ enum Phase {
     Trial(Trial),
     /// Fewer slots, until this time, from this mark.
     Stay(u64, Mark),
+    /// The same, while one slot is enough.
+    Enough(u64, Mark, Dry),
+}
+
+/// When an LWP has run dry the last time, as far as is known.
+#[derive(Clone, Copy, Debug)]
+struct Dry {
+    count: u64,
+    at: u64,
+}
+
+/// What each round tells.
+#[derive(Clone, Copy, Debug)]
+struct Round {
+    /// By the runtime's clock, in ns.
+    time: u64,
+    /// All LWPs with a slot are calm.
+    calm: bool,
+    /// How often LWPs have run dry.
+    dry: u64,
 }
 
 /// What came of trials.
@@ -163,24 +195,32 @@ impl Thrift {
     /// Ends a round at `time`: saves some slots, or gives them back. `calm`: all LWPs with a slot are.
     pub(super) fn end_round(&mut self, scheduler: &Scheduler, tasks: &Tasks, time: u64, calm: bool) {
         let slots = scheduler.pool.follows().filter(|_| !scheduler.placement.has_homes()).unwrap_or(1);
-        scheduler.save_slots(self.look(time, calm, slots, || Mark::take(scheduler, tasks, time)));
+        let dry = scheduler.pool.all().map(|lwp| lwp.counters.ran_dry.get()).sum();
+        let round = Round { time, calm, dry };
+        scheduler.save_slots(self.look(round, slots, || Mark::take(scheduler, tasks, time)));
     }
 
     /// Returns how many of the `slots` are to be saved until the next round. `mark` takes some system calls.
-    fn look(&mut self, time: u64, calm: bool, slots: u32, mark: impl Fn() -> Mark) -> u32 {
+    fn look(&mut self, round: Round, slots: u32, mark: impl Fn() -> Mark) -> u32 {
         if slots == 1 {
             return 0;
         }
+        let Round { time, calm, dry } = round;
         self.phase = match self.phase {
             Phase::Rest(until) if time < until || !calm => self.phase,
             // All slots may be why the LWPs were calm. Without this, it would be tried again at once.
             Phase::Trial(trial) if !calm && trial.spans > 0 => self.put_off(time, BROKEN_PAUSE),
-            Phase::Stay(_, from) if !calm && time < from.time + SHORT_PAUSE => {
+            Phase::Stay(_, from) | Phase::Enough(_, from, _) if !calm && time < from.time + SHORT_PAUSE => {
                 self.put_off(time, BROKEN_PAUSE)
             }
-            _ if !calm => Phase::Rest(time + SHORT_PAUSE),
-            Phase::Trial(trial) => self.go_on(trial, time, slots, mark),
+            _ if !calm => Phase::Rest(time + SPAN),
+            Phase::Trial(trial) => self.go_on(trial, round, slots, mark),
             Phase::Stay(until, _) if time < until => self.phase,
+            Phase::Enough(until, from, last) if time < until => match last.count == dry {
+                true if time < last.at + BUSY => self.phase,
+                true => Phase::Trial(Trial { needs_more: true, ..Trial::default() }),
+                false => Phase::Enough(until, from, Dry { count: dry, at: time }),
+            },
             Phase::Rest(until) => {
                 // What was seen so long ago may have been beside other processes.
                 if time > until + SHORT_STAY {
@@ -188,7 +228,7 @@ impl Thrift {
                 }
                 Phase::Trial(Trial::default())
             }
-            Phase::Stay(_, from) => {
+            Phase::Stay(_, from) | Phase::Enough(_, from, _) => {
                 self.before = Some(mark().since(from));
                 Phase::Trial(Trial::default())
             }
@@ -196,14 +236,15 @@ impl Thrift {
         let fewer = match self.phase {
             Phase::Rest(_) => false,
             Phase::Trial(trial) => trial.has_fewer(),
-            Phase::Stay(..) => true,
+            Phase::Stay(..) | Phase::Enough(..) => true,
         };
         if fewer { slots.div_ceil(4) } else { 0 }
     }
 
-    fn go_on(&mut self, mut trial: Trial, time: u64, slots: u32, mark: impl Fn() -> Mark) -> Phase {
+    fn go_on(&mut self, mut trial: Trial, round: Round, slots: u32, mark: impl Fn() -> Mark) -> Phase {
+        let Round { time, dry, .. } = round;
         let Some(from) = trial.from else {
-            return Phase::Trial(Trial { from: Some(mark()), ..trial });
+            return Phase::Trial(Trial { from: Some(mark()), dry, ..trial });
         };
         if time < from.time + SPAN {
             return self.phase;
@@ -213,6 +254,9 @@ impl Thrift {
         if trial.spans == 0 {
             if span.waited < u64::from(slots) * span.time / CROWDED {
                 return Phase::Rest(time + SHORT_PAUSE);
+            }
+            if slots == 2 && !trial.needs_more && dry > trial.dry {
+                return Phase::Enough(time + LONG_STAY, now, Dry { count: dry, at: time });
             }
             if slots == 2 && self.is_vain(span) {
                 if span.time < self.look_time() {
@@ -268,174 +312,4 @@ impl Thrift {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const MS: u64 = 1_000_000;
-    const ROUND: u64 = 8 * MS;
-
-    /// A runtime with two slots beside another process, in virtual time.
-    struct Machine {
-        /// Turns in a millisecond with both slots, and with one.
-        rates: [u64; 2],
-        /// What the process has of the CPUs then, in hundredths.
-        cpus: [u64; 2],
-        /// Each rate is up to so many hundredths too much or too little, for 80 ms at a time.
-        noise: u64,
-        /// The LWPs wait for CPUs.
-        crowded: bool,
-        random: u64,
-        /// What is left of each rate at present, in hundredths.
-        percent: u64,
-        now: Mark,
-        thrift: Thrift,
-        saved: u32,
-    }
-
-    impl Machine {
-        fn new(rates: [u64; 2], cpus: [u64; 2], noise: u64, crowded: bool) -> Self {
-            let now = Mark { time: 0, turns: 0, ran: 0, waited: 0 };
-            let thrift = Thrift::new();
-            Self { rates, cpus, noise, crowded, random: 1, percent: 100, now, thrift, saved: 0 }
-        }
-
-        /// Plays for so long. Returns the part of the time that a slot was saved.
-        fn play(&mut self, time: u64, calm: bool) -> f64 {
-            let mut rounds = [0_u32; 2];
-            for _ in 0..time / ROUND {
-                if self.now.time.is_multiple_of(10 * ROUND) {
-                    self.random = self
-                        .random
-                        .wrapping_mul(6_364_136_223_846_793_005)
-                        .wrapping_add(1_442_695_040_888_963_407);
-                    self.percent = 100 - self.noise + (self.random >> 33) % (2 * self.noise + 1);
-                }
-                self.now.time += ROUND;
-                self.now.turns += self.rates[self.saved as usize] * (ROUND / MS) * self.percent / 100;
-                self.now.ran += self.cpus[self.saved as usize] * ROUND / 100;
-                self.now.waited += if self.crowded { ROUND / 2 } else { 0 };
-                let now = self.now;
-                self.saved = self.thrift.look(now.time, calm, 2, || now);
-                rounds[self.saved as usize] += 1;
-            }
-            f64::from(rounds[1]) / f64::from(rounds[0] + rounds[1])
-        }
-    }
-
-    /// An LWP that has more to do with fewer slots may not be calm then, or one may compute now and then.
-    #[test]
-    fn a_trial_that_is_broken_off_each_time_is_put_off() {
-        for all in [130, 100] {
-            let mut machine = Machine::new([140, 155], [all, 100], 0, true);
-            let rounds = MINUTES / ROUND;
-            let saved: f64 = (0..rounds).map(|_| machine.play(ROUND, machine.saved == 0)).sum();
-            assert!(
-                (0.000_1..0.01).contains(&(saved / rounds as f64)),
-                "{saved} of {rounds}, {all} of the CPUs"
-            );
-        }
-    }
-
-    const MINUTES: u64 = 10 * 60_000 * MS;
-
-    #[test]
-    fn a_slot_that_does_not_pay_is_saved() {
-        let saved = Machine::new([140, 155], [130, 100], 0, true).play(MINUTES, true);
-        assert!(saved > 0.99, "all slots are tried for longer than the slowest of a hundred: {saved}");
-        let saved = Machine::new([140, 155], [130, 100], 15, true).play(MINUTES, true);
-        assert!(saved > 0.7, "where rates are noisy: {saved}");
-    }
-
-    #[test]
-    fn a_slot_that_pays_is_tried_without_seldom() {
-        let saved = Machine::new([140, 105], [130, 100], 0, true).play(MINUTES, true);
-        assert!((0.000_1..0.01).contains(&saved), "{saved}");
-        let saved = Machine::new([140, 105], [130, 100], 30, true).play(MINUTES, true);
-        assert!(saved < 0.02, "where rates are noisy: {saved}");
-    }
-
-    #[test]
-    fn a_slot_is_saved_while_two_lwps_share_a_cpu() {
-        let mut machine = Machine::new([140, 140], [100, 100], 0, true);
-        machine.play(SHORT_STAY, true);
-        let saved = machine.play(MINUTES, true);
-        assert!(saved > 0.98, "{saved}");
-        // Such a stay ends as all do.
-        machine.play(ROUND, false);
-        assert_eq!(machine.saved, 0);
-        let saved = machine.play(4 * SHORT_PAUSE, true);
-        assert!(saved > 0.4, "what has been seen before is known: {saved}");
-        // Now there is a process that computes, and a second LWP would have half a CPU.
-        (machine.rates, machine.cpus) = ([140, 105], [150, 100]);
-        machine.play(LONG_STAY, true);
-        let saved = machine.play(MINUTES, true);
-        assert!(saved < 0.01, "{saved}");
-    }
-
-    /// Beside a process that computes, two LWPs share a CPU for half of the time.
-    #[test]
-    fn a_slot_is_kept_while_two_lwps_share_a_cpu_for_moments() {
-        let mut machine = Machine::new([140, 105], [150, 100], 0, true);
-        let mut saved = 0.0;
-        for turn in 0..100 {
-            (machine.rates, machine.cpus) =
-                if turn % 2 == 1 { ([140, 105], [150, 100]) } else { ([105, 105], [100, 100]) };
-            saved += machine.play(100 * MS, true) / 100.0;
-        }
-        assert!(saved < 0.06, "{saved}");
-    }
-
-    #[test]
-    fn what_was_seen_long_ago_is_forgotten() {
-        for (pause, knows) in [(ROUND, true), (2 * SHORT_STAY, false)] {
-            let mut machine = Machine::new([140, 140], [100, 100], 0, true);
-            machine.play(20 * SHORT_STAY, true);
-            machine.play(pause, false);
-            let saved = machine.play(SHORT_PAUSE + SHORT_LOOKS.1 + 5 * ROUND, true);
-            assert_eq!(saved > 0.0, knows, "{saved} after {pause} ns");
-        }
-    }
-
-    /// Two of five threads on two CPUs have less than one.
-    #[test]
-    fn a_slot_is_kept_beside_many_that_compute() {
-        let mut machine = Machine::new([112, 70], [80, 50], 0, true);
-        let saved = machine.play(2_000 * MS, true);
-        assert!(saved < 0.2, "{saved}");
-        let saved = machine.play(MINUTES, true);
-        assert!(saved < 0.01, "{saved}");
-    }
-
-    #[test]
-    fn nothing_is_tried_where_lwps_have_cpus_or_one_computes() {
-        assert_eq!(Machine::new([140, 155], [130, 100], 0, false).play(MINUTES, true), 0.0);
-        assert_eq!(Machine::new([140, 155], [130, 100], 0, true).play(MINUTES, false), 0.0);
-    }
-
-    #[test]
-    fn all_slots_are_back_at_the_first_sign() {
-        let mut machine = Machine::new([140, 155], [130, 100], 0, true);
-        machine.play(500 * MS, true);
-        assert_eq!(machine.saved, 1);
-        machine.play(ROUND, false);
-        assert_eq!(machine.saved, 0);
-        assert_eq!(machine.play(SHORT_PAUSE / 2, true), 0.0);
-        assert!(machine.play(1_000 * MS, true) > 0.0);
-    }
-
-    #[test]
-    fn a_slot_that_begins_to_pay_is_back_within_seconds() {
-        let mut machine = Machine::new([140, 155], [130, 100], 0, true);
-        machine.play(MINUTES, true);
-        machine.rates = [140, 105];
-        machine.play(LONG_STAY + SHORT_STAY, true);
-        assert!(machine.play(MINUTES, true) < 0.01);
-    }
-
-    #[test]
-    fn the_only_slot_is_kept() {
-        let mut thrift = Thrift::new();
-        let mark = || Mark { time: 0, turns: 0, ran: 0, waited: 0 };
-        assert!((0..1_000).all(|round| thrift.look(round * ROUND, true, 1, mark) == 0));
-    }
-}
+mod tests;

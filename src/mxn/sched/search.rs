@@ -348,6 +348,7 @@ impl Scheduler {
 
     /// Sleeps until woken, or until there is something to look at. `searched`: the LWP counts as a searcher.
     fn sleep(&'static self, lwp: &'static Lwp, searched: bool, nap: &mut u64) -> Slept {
+        lwp.counters.ran_dry.add_alone();
         lwp.sleep.prepare();
         self.idle.enter(lwp.index, searched);
         // After the fence of `enter`: what is queued from here on is queued by a thread that finds this LWP
