@@ -235,8 +235,12 @@ fn lock_slow(mutex: &sync::Mutex<()>, raw: &RawMutex) {
             // SAFETY: no arguments.
             unsafe { libc::sched_yield() };
         } else {
-            // SAFETY: no memory is involved.
-            unsafe { libc::usleep(50) };
+            // The C library's functions that sleep would end a thread that was asked to end.
+            let pause = libc::timespec { tv_sec: 0, tv_nsec: 50_000 };
+            // SAFETY: a time, and no place for what is left of it.
+            unsafe {
+                libc::syscall(libc::SYS_nanosleep, &raw const pause, ptr::null_mut::<libc::timespec>())
+            };
         }
     }
 }

@@ -60,7 +60,7 @@ mod values;
 pub(in crate::interpose) use jumps::with_other_mask;
 pub(crate) use jumps::{has_other_mask, jumps};
 pub(in crate::interpose) use points::{announced_call, in_call, is_outside};
-pub(crate) use points::{code_of_end, in_marked_call, sleep_at, test, wait_outside, wait_unless};
+pub(crate) use points::{code_of_end, in_marked_call, sleep_at, test, unended, wait_outside, wait_unless};
 pub use points::{handles_signals, lock, point, point_of_code, undisturbed, wait};
 pub(crate) use signals::{
     Ends, begin_signals, ends_call, has_signals, in_child, is_told, own_signals, run_handlers, send_at,

@@ -108,8 +108,9 @@ unsafe extern "C" fn pthread_tryjoin_np(thread: pthread_t, value: *mut *mut c_vo
     if runs {
         return libc::EBUSY;
     }
+    // It is no cancellation point, and the thread has ended.
     // SAFETY: the caller's promise.
-    unsafe { join(record, value, Wait::forever()) }
+    cancel::refusing(|| unsafe { join(record, value, Wait::forever()) })
 }
 
 /// See `pthread_timedjoin_np(3)`.

@@ -197,27 +197,13 @@ fn send_to_kernel(
     let _quiet = Mask::block_asynchronous();
     record.cancel.begin_wait();
     let added = add(&record, signal, value);
-    if added.is_ok() && unended(|| record.cancel.tell_kernel(&Tasks::SHARED)) {
+    if added.is_ok() && cancel::unended(|| record.cancel.tell_kernel(&Tasks::SHARED)) {
         leave(&record);
     }
     // The last share may not be dropped in a handler.
     GIVEN_UP.give_up(&record.given_up);
     mem::forget(record);
     added.err().unwrap_or(0)
-}
-
-/// `PTHREAD_CANCEL_DISABLE`.
-const DISABLE: c_int = 1;
-
-/// Makes a call in which the running thread does not end, at none of the C library's cancellation points.
-fn unended<R>(call: impl FnOnce() -> R) -> R {
-    let mut before = 0;
-    // SAFETY: a place for the old state.
-    unsafe { next::pthread_setcancelstate(DISABLE, &raw mut before) };
-    let result = cancel::refusing(call);
-    // SAFETY: no place for the old state.
-    unsafe { next::pthread_setcancelstate(before, ptr::null_mut()) };
-    result
 }
 
 /// Returns `true` if this process has a helper, and waits listen to it.

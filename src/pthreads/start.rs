@@ -54,7 +54,7 @@ unsafe extern "C-unwind" fn pthread_create(
 ) -> c_int {
     // It holds locks, and makes calls with them, of which some are cancellation points.
     // SAFETY: the caller's promise.
-    let code = cancel::refusing(|| unsafe { create(thread, attributes, function, argument) });
+    let code = cancel::unended(|| unsafe { create(thread, attributes, function, argument) });
     cancel::test_anywhere();
     code
 }

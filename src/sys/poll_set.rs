@@ -101,11 +101,14 @@ impl PollSet {
         }
         let one = 1_u64;
         let length = size_of::<u64>();
+        // The C library's `write` would end a thread that was asked to end (`pthread_cancel`). It may be here
+        // in a call that is no cancellation point, and it has locks.
         // SAFETY: eight bytes, which is what the descriptor takes. It never blocks: if nothing more can be
         // added, it has been rung.
-        let written = unsafe { libc::write(self.bell.as_raw_fd(), (&raw const one).cast(), length) };
-        let is_rung =
-            written == length.cast_signed() || io::Error::last_os_error().kind() == io::ErrorKind::WouldBlock;
+        let written =
+            unsafe { libc::syscall(libc::SYS_write, self.bell.as_raw_fd(), &raw const one, length) };
+        let is_rung = usize::try_from(written) == Ok(length)
+            || io::Error::last_os_error().kind() == io::ErrorKind::WouldBlock;
         if is_rung {
             return Ok(());
         }

@@ -48,6 +48,14 @@ fn threads_end_each_other() {
     says_ok("cancels");
 }
 
+/// The main thread ended where it started a thread, or woke one, with locks of this crate. The C library ends
+/// a kernel thread in `write` and its like, and this crate calls those. And a thread was told `ECANCELED` by
+/// `pthread_tryjoin_np`.
+#[test]
+fn a_thread_that_was_asked_to_end_makes_all_other_calls_before() {
+    says_ok("asked");
+}
+
 #[test]
 fn the_next_owner_of_a_robust_mutex_is_told() {
     says_ok("robust");

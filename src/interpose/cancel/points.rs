@@ -5,7 +5,7 @@ use std::ptr;
 use std::sync::atomic::Ordering;
 
 use super::signals::{self, Ends};
-use super::{ANYWHERE, CUT, Cancel, POKED, REQUESTED, are_signals_used, is_used, own};
+use super::{ANYWHERE, CUT, Cancel, POKED, REQUESTED, are_signals_used, is_used, own, refusing};
 use crate::interpose::caller::announced;
 use crate::park::current;
 use crate::park::wait::Wait;
@@ -69,6 +69,25 @@ pub fn undisturbed<R>(call: impl FnOnce() -> R) -> R {
     own.within.store((&raw const frame).addr(), Ordering::Relaxed);
     let result = call();
     own.within.store(outside, Ordering::Relaxed);
+    result
+}
+
+/// `PTHREAD_CANCEL_DISABLE`.
+const DISABLE: c_int = 1;
+
+/// Calls `call`, in which the running thread is ended nowhere. A kernel thread is to end at the C library's
+/// cancellation points, which this crate calls, too. It may unwind when `call` has returned, as
+/// `pthread_setcancelstate` does.
+pub(crate) fn unended<R>(call: impl FnOnce() -> R) -> R {
+    if own().is_some_and(|own| !own.is_kernel) {
+        return refusing(call);
+    }
+    let mut before = 0;
+    // SAFETY: a place for the old state.
+    unsafe { next::pthread_setcancelstate(DISABLE, &raw mut before) };
+    let result = refusing(call);
+    // SAFETY: no place for the old state.
+    unsafe { next::pthread_setcancelstate(before, ptr::null_mut()) };
     result
 }
 
