@@ -77,7 +77,7 @@ pub(super) const NAME: usize = 16;
 pub(super) struct Record {
     /// Its creator holds the lock until the thread is there.
     pub(super) thread: Mutex<Started>,
-    /// The thread, once it has started.
+    /// The thread, once it has started. Set by its creator or by itself.
     pub(super) started: OnceLock<Thread>,
     /// What the thread has passed to `pthread_exit`.
     pub(super) exit: Exit,
@@ -342,6 +342,10 @@ pub(super) fn until_none_is_alive() {
 /// If the C library has no key left, the thread keeps its share forever.
 pub(super) fn begin(record: Arc<Record>) {
     OWN.set(Arc::as_ptr(&record));
+    if record.started.get().is_none() {
+        // Its creator does so, too, perhaps later. If the thread forks before that, the child has no creator.
+        let _ = record.started.set(current::current());
+    }
     record.cancel.begin();
     let share = Arc::into_raw(record);
     if let Some(key) = key() {

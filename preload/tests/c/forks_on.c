@@ -116,6 +116,12 @@ static void *forks(void *argument)
     return argument;
 }
 
+static void *asks(void *argument)
+{
+    is_known(forker, forkers_frame);
+    return argument;
+}
+
 /* Its creator may not have noted all of the thread yet. */
 static void *forks_at_once(void *argument)
 {
@@ -123,7 +129,13 @@ static void *forks_at_once(void *argument)
     int status;
 
     if (child == 0) {
+        pthread_t thread;
+
         knows_itself();
+        forker = pthread_self();
+        forkers_frame = (char *)&thread;
+        if (pthread_create(&thread, NULL, asks, NULL) != 0 || pthread_join(thread, NULL) != 0)
+            abort();
         _exit(pthread_detach(pthread_self()));
     }
     if (child < 0 || waitpid(child, &status, 0) != child || status != 0)

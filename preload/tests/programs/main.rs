@@ -204,6 +204,7 @@ fn threads_wait_for_the_end_of_the_main_thread() {
 
 /// If the thread that forked had been asked to end, `pause` returned at once, again and again. Nor could it
 /// be joined, or say where its stack is. If it had just been started, what is known of it was locked forever.
+/// Later, other threads were told in that case that there is no such thread.
 #[test]
 fn a_child_ends_with_its_last_thread() {
     let Some(program) = compile("forks_on") else { return };
