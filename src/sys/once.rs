@@ -51,9 +51,26 @@ pub(super) fn wait_for<R>(mut step: impl FnMut() -> Option<R>) -> R {
         if attempt <= YIELDS {
             std::thread::yield_now();
         } else {
-            std::thread::sleep(Duration::from_micros(50));
+            sleep(Duration::from_micros(50));
         }
     }
+}
+
+/// Sleeps. The C library's functions that do so would end a thread that was asked to end (`pthread_cancel`):
+/// in the middle of what it makes, or with a lock.
+fn sleep(time: Duration) {
+    #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+    {
+        let time = libc::timespec { tv_sec: 0, tv_nsec: time.subsec_nanos().into() };
+        // SAFETY: a time, and no place for what is left of it.
+        unsafe {
+            libc::syscall(libc::SYS_nanosleep, &raw const time, std::ptr::null_mut::<libc::timespec>())
+        };
+        // The one that is waited for may be green, and need this LWP.
+        std::thread::yield_now();
+    }
+    #[cfg(not(all(target_os = "linux", target_pointer_width = "64")))]
+    std::thread::sleep(time);
 }
 
 /// Takes the word if it is `FREE` or another process's; otherwise waits. Returns what was there before.
@@ -241,6 +258,47 @@ mod tests {
         assert_eq!(*place.get_or_init(|| 1), 1);
         assert_eq!(*place.get_or_init(|| 2), 1);
         assert_eq!(place.set(3), Err(3));
+    }
+
+    /// The C library ended it in `nanosleep`, perhaps with a lock of this crate.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_thread_that_was_asked_to_end_waits_on() {
+        use std::ffi::{c_int, c_void};
+        use std::ptr;
+
+        /// `PTHREAD_CANCEL_DISABLE`.
+        const DISABLE: c_int = 1;
+
+        unsafe extern "C" {
+            fn pthread_setcancelstate(state: c_int, old: *mut c_int) -> c_int;
+        }
+
+        extern "C" fn waits(value: *mut c_void) -> *mut c_void {
+            // SAFETY: no arguments.
+            let own = unsafe { libc::pthread_self() };
+            // SAFETY: the running thread. It is no cancellation point.
+            unsafe { libc::pthread_cancel(own) };
+            let mut attempts = 0;
+            wait_for(|| {
+                attempts += 1;
+                (attempts > 20).then_some(())
+            });
+            // SAFETY: no place for the old state.
+            unsafe { pthread_setcancelstate(DISABLE, ptr::null_mut()) };
+            value
+        }
+
+        let mut thread = MaybeUninit::uninit();
+        let mut found: *mut c_void = ptr::null_mut();
+        let value = (&raw mut found).cast();
+        // SAFETY: places, no attributes, and a function that takes any value.
+        assert_eq!(unsafe { libc::pthread_create(thread.as_mut_ptr(), ptr::null(), waits, value) }, 0);
+        // SAFETY: written by the call that has succeeded.
+        let thread = unsafe { thread.assume_init() };
+        // SAFETY: neither joined nor detached, and a place for its value.
+        assert_eq!(unsafe { libc::pthread_join(thread, &raw mut found) }, 0);
+        assert_eq!(found, value);
     }
 
     #[test]

@@ -120,3 +120,40 @@ fn negative_the_monitor_makes_a_slot() {
         }
     });
 }
+
+/// Models the reserve's thread, which is to make a slot, while the LWP that can hold it becomes a spare. That
+/// one then does what `notice` says. There can be no other, and no time passes.
+fn a_spare_comes_for_a_slot(notice: fn(&'static Scheduler, usize)) {
+    model(move || {
+        let model = follows(2, 0, 0, true);
+        let scheduler = model.scheduler;
+        scheduler.save_slots(0);
+        let comes = loom::thread::spawn(move || {
+            let lwp = scheduler.pool.lwps().find(|lwp| !lwp.slot.is_held()).unwrap();
+            lwp.sleep.prepare();
+            notice(scheduler, scheduler.pool.enter_spares(lwp));
+        });
+        while scheduler.pool.slots() != 2 {
+            if scheduler.reserve_state.take_asked() {
+                scheduler.settle_concurrency();
+            } else {
+                scheduler.reserve_state.wait(None);
+            }
+        }
+        comes.join().unwrap();
+        assert_eq!(held(scheduler), 2);
+    });
+}
+
+/// It came between the look for a spare and the end of the attempt, in which the slot counts already. Then the
+/// slot was made only when the thread tried again by itself, up to a second later.
+#[test]
+fn a_slot_is_made_when_a_spare_comes() {
+    a_spare_comes_for_a_slot(Scheduler::notice_spare);
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn negative_the_reserve_is_not_asked_for_a_spare() {
+    a_spare_comes_for_a_slot(|_, _| ());
+}
