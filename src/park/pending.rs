@@ -42,8 +42,9 @@ impl Pending {
 
     /// Returns `true` if a signal waits, by its bit. If so, it is taken after what the caller has done.
     pub(crate) fn has(&self, signal: u64) -> bool {
-        // Release: pairs with `take`, so it is a read-modify-write.
-        self.signals.fetch_or(0, Ordering::Release) & signal != 0
+        // Release: pairs with `take`, so it is a read-modify-write. Acquire: pairs with it, too. If the signal
+        // was taken, what the caller writes next comes after what the taker has read.
+        self.signals.fetch_or(0, Ordering::AcqRel) & signal != 0
     }
 
     /// Takes one of these signals, and returns its number. Called by one thread at a time (`Taking`).

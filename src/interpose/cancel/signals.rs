@@ -137,11 +137,17 @@ impl Cancel {
     /// by one thread at a time.
     pub(super) fn give_signal(&self, of: u64, to: impl FnOnce(Sent) -> bool) -> Option<bool> {
         loop {
-            let signal = self.pending.take(of)?.cast_signed();
+            let signals = self.pending.get() & of;
+            if signals == 0 {
+                return None;
+            }
+            let signal = signals.trailing_zeros().cast_signed() + 1;
             let is_queued = signal >= FIRST_QUEUED;
             let first = || values::first(self.number(), signal);
-            // Before `to`: what comes after that is another signal, and has a value of its own.
-            let kept = if is_queued { first() } else { values::only(self.number(), signal) };
+            // As long as it waits, no sender keeps another of its number. What comes later has its own value.
+            let only = if is_queued { None } else { values::only(self.number(), signal) };
+            self.pending.take(bit(signal));
+            let kept = if is_queued { first() } else { only };
             if kept.is_none() && is_queued {
                 continue;
             }

@@ -167,6 +167,36 @@ mod tests {
         assert_eq!(cancel.give_signal(u64::MAX, |_| true), None);
     }
 
+    /// If it was sent while the thread took the one before, it came without its value.
+    #[test]
+    fn each_signal_has_its_value_however_fast_they_come() {
+        let _alone = ALONE.lock();
+        let cancel = Cancel::green();
+        std::thread::scope(|scope| {
+            let sender = scope.spawn(|| {
+                for value in 1..5_000 {
+                    cancel.add_signal(10, Some(value)).unwrap();
+                    while cancel.signals() != 0 {
+                        std::thread::yield_now();
+                    }
+                }
+            });
+            let mut last = 0;
+            let mut take = |sent: Sent| {
+                let before = std::mem::replace(&mut last, sent.value.expect("it was sent with one"));
+                before < last
+            };
+            loop {
+                let is_last = sender.is_finished();
+                match cancel.give_signal(u64::MAX, &mut take) {
+                    Some(is_later) => assert!(is_later),
+                    None if is_last => break,
+                    None => std::thread::yield_now(),
+                }
+            }
+        });
+    }
+
     #[test]
     fn signals_of_one_number_keep_their_order_and_find_room() {
         let _alone = ALONE.lock();
