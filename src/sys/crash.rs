@@ -65,6 +65,14 @@ fn write_and_end() {
         let f = unsafe { std::mem::transmute::<*mut (), fn()>(f) };
         f();
     }
+    // A handler that the program has installed since may call this one, as the one before its own. Without
+    // this crate, it would have found none.
+    let is_called = |now: libc::sigaction| {
+        sigaction::is_handler(&now) && now.sa_sigaction != aborts as sigaction::Handler as usize
+    };
+    if sigaction::of(libc::SIGABRT).is_ok_and(is_called) {
+        return;
+    }
     // Relaxed: as in `at_abort`.
     if WAS_IGNORED.load(Ordering::Relaxed) {
         // If the signal is the C library's, that sees to the end of the process itself.

@@ -8,6 +8,7 @@ mod harness;
 
 use std::fs;
 use std::net::TcpStream;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -145,6 +146,19 @@ fn a_program_handles_overflows_of_its_stacks() {
         "{}: {said}",
         output.status
     );
+}
+
+/// While the trace was on, it ran forever: the handler of this crate sent the signal again.
+#[test]
+fn a_program_handles_its_abort_once() {
+    let Some(program) = compile("aborts") else { return };
+    for model in [None, Some(MODELS[0]), Some(MODELS[1])] {
+        let mut command = on(model, &program);
+        command.env("SELVEDGE_TRACE", folder().join("aborts.trace"));
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("a child");
+        let output = wait(child, "aborts");
+        assert_eq!((output.status.signal(), output.stdout), (Some(6), b"handled\n".to_vec()), "{model:?}");
+    }
 }
 
 /// Apache's module `mpm_worker` does so: it did not end. Later, a plugin that is loaded after the first
