@@ -16,6 +16,7 @@ use crate::park::thread::ThreadRef;
 use crate::park::wait::Wait;
 use crate::reactor::by_number;
 use crate::sys::next::{self, errno, fail};
+use crate::sys::preempt::keep_errno;
 use crate::sys::task_state;
 
 /// The offset that means the descriptor's own.
@@ -214,7 +215,8 @@ impl Parts {
 /// them. What the monitor closes in its own table says nothing of the process's descriptor of that number.
 fn note_closed(descriptor: c_int) {
     if no_preempt::is_allowed() && !task_state::has_own_descriptors() {
-        by_number::closed(descriptor);
+        // The program looks at that of `close`.
+        keep_errno(|| by_number::closed(descriptor));
     }
 }
 
@@ -243,7 +245,9 @@ pub(super) unsafe extern "C-unwind" fn close(fd: c_int) -> c_int {
 pub(super) unsafe extern "C" fn dup2(from: c_int, to: c_int) -> c_int {
     // SAFETY: the caller's promise.
     let result = unsafe { next::dup2(from, to) };
-    note_closed(to);
+    if result >= 0 {
+        note_closed(to);
+    }
     result
 }
 
@@ -252,6 +256,8 @@ pub(super) unsafe extern "C" fn dup2(from: c_int, to: c_int) -> c_int {
 pub(super) unsafe extern "C" fn dup3(from: c_int, to: c_int, flags: c_int) -> c_int {
     // SAFETY: the caller's promise.
     let result = unsafe { next::dup3(from, to, flags) };
-    note_closed(to);
+    if result >= 0 {
+        note_closed(to);
+    }
     result
 }
