@@ -48,7 +48,8 @@ case $kind in
         ;;
 esac
 export RUSTFLAGS="--cfg selvedge_lean --cfg selvedge_legs=\"kernel\" -Zsanitizer=$kind ${RUSTFLAGS:-}"
-export CARGO_PROFILE_DEV_DEBUG=1
+# With 0, as in `.ci/run`, reports name functions only.
+export CARGO_PROFILE_DEV_DEBUG=${CARGO_PROFILE_DEV_DEBUG:-1}
 
 log=$(cargo +nightly test "${build[@]}" --target "$host" --target-dir "target/$kind-sanitizer" \
     --lib --test conformance "${more[@]}" --no-run --message-format=json-render-diagnostics)
