@@ -121,11 +121,6 @@ impl Scheduler {
         } else {
             // An LWP that could not be started has lost it again.
             self.pool.uncount_slot();
-            // One that has become a spare meanwhile may have found that no slot is missing (`notice_spare`). The
-            // lock of the list orders the two.
-            if self.pool.spares() > 0 {
-                self.reserve_state.ask();
-            }
         }
         given
     }
