@@ -28,11 +28,6 @@
 //! So a helper sends the signal again, until the thread ends (`pthreads/kill.rs`). Rejected: to tell the C
 //! library of the request. Then it would also leave this crate's own calls.
 //!
-//! **What this crate's calls call.** They drop values of std, which may close a descriptor, and free memory by
-//! the program's own `free`. None of that may be unwound. So a thread in a call of this crate ends only where
-//! that says that the program waits, by a place of its [`Cut`] ([`Cancel::is_due_at`]). A point in another
-//! point ends nothing.
-//!
 //! **The handler** may not use thread-locals by their names, in a library that is loaded (`sys/preempt.rs`).
 //! The one of this file lies at the same distance from each thread register ([`DISTANCE`]): the loader has
 //! it so for what is there when the program starts. It leads to all else.
@@ -64,9 +59,9 @@ mod values;
 
 pub(in crate::interpose) use jumps::with_other_mask;
 pub(crate) use jumps::{has_other_mask, jumps};
-pub(in crate::interpose) use points::{announced_call, in_call, is_cut, is_outside};
-pub(crate) use points::{code_of_end, sleep_at, test, unended, wait_outside, wait_unless};
-pub use points::{handles_signals, in_marked_call, lock, point, point_of_code, undisturbed, wait};
+pub(in crate::interpose) use points::{announced_call, in_call, is_outside};
+pub(crate) use points::{code_of_end, in_marked_call, sleep_at, test, unended, wait_outside, wait_unless};
+pub use points::{handles_signals, lock, point, point_of_code, undisturbed, wait};
 pub(crate) use signals::{
     Ends, begin_signals, ends_call, has_signals, in_child, is_told, own_signals, run_handlers, send_at,
     send_signal_here, send_unblocked, suspended, take_kernels, wait_for,
@@ -375,17 +370,12 @@ impl Cancel {
     /// `is_library`: it stands in the C library's code. `is_own`: in this crate's, or perhaps in a function
     /// that this crate has called.
     fn is_due_at(&self, is_library: bool, is_own: bool) -> bool {
-        let place = self.cut.place();
         // Relaxed: the thread's own.
-        let is_outside = self.within.load(Ordering::Relaxed) == 0;
-        let may_end = if self.is_in_section() {
-            // In a call of this crate, such a part may be one of a function that std calls, as `close` where a
-            // value is dropped. A call that the program waits in says so. After a jump, the call may be over.
-            is_outside || !place.is_null() || self.has(JUMPED)
-        } else if place.is_null() {
-            self.has(ANYWHERE) && is_outside && !is_own
-        } else {
-            ptr::eq(place, self.word.as_ptr()) && is_library
+        let is_outside = || self.within.load(Ordering::Relaxed) == 0 && !is_own;
+        let may_end = match self.cut.place() {
+            _ if self.is_in_section() => true,
+            place if ptr::eq(place, self.word.as_ptr()) => is_library,
+            place => place.is_null() && self.has(ANYWHERE) && is_outside(),
         };
         may_end && self.is_due()
     }
@@ -477,8 +467,6 @@ pub(crate) fn leave() {
     if let Some(own) = own() {
         own.change(ENDS, true);
         own.cut.leave();
-        // It leaves that call, and its cleanup makes others. Relaxed: the thread's own.
-        own.within.store(0, Ordering::Relaxed);
     }
 }
 
@@ -486,6 +474,3 @@ pub(crate) fn leave() {
 pub(crate) fn end() {
     OWN.set(ptr::null());
 }
-
-#[cfg(test)]
-mod tests;
