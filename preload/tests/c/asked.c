@@ -2,27 +2,13 @@
  * Threads that were asked to end make calls that are no cancellation points. They end in none of these, and
  * in the next that is one. Prints "ok".
  */
-#define _GNU_SOURCE
-#include <errno.h>
-#include <pthread.h>
-#include <semaphore.h>
-#include <signal.h>
+#include "signals.h"
+
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 /* The last step of `calls`. */
 #define ALL 100
-
-#define CHECK(what)                                                             \
-    do {                                                                        \
-        if (!(what)) {                                                          \
-            printf("line %d: %s (errno %d)\n", __LINE__, #what, errno);          \
-            exit(1);                                                            \
-        }                                                                       \
-    } while (0)
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
