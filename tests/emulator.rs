@@ -9,9 +9,10 @@
 use std::io::{Read as _, Write as _};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::MetadataExt;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use std::{fs, io, ptr};
+use std::{fs, io, ptr, thread};
 
 const PAGE: usize = 4096;
 
@@ -36,10 +37,15 @@ fn forked(child: impl FnOnce() -> bool) -> Option<i32> {
 
 /// Maps `len` bytes, readable and writable.
 fn map(len: usize) -> io::Result<*mut u8> {
+    map_at(ptr::null_mut(), len)
+}
+
+/// Maps `len` bytes, at `start` if nothing is there.
+fn map_at(start: *mut libc::c_void, len: usize) -> io::Result<*mut u8> {
     let access = libc::PROT_READ | libc::PROT_WRITE;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     // SAFETY: a new mapping disturbs nothing.
-    let start = unsafe { libc::mmap(ptr::null_mut(), len, access, flags, -1, 0) };
+    let start = unsafe { libc::mmap(start, len, access, flags, -1, 0) };
     if start == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(start.cast()) }
 }
 
@@ -96,6 +102,43 @@ fn a_limit_on_address_space_holds() {
     assert_eq!(ended, Some(0));
 }
 
+/// The shell sets the limit, which holds for an emulator as a whole.
+#[test]
+fn a_process_outlives_the_end_of_address_space() {
+    const CHILD: &str = "SELVEDGE_TEST_CHILD";
+    if std::env::var_os(CHILD).is_some() {
+        let mut last = ptr::null_mut();
+        for len in [64 << 20, 1 << 20, PAGE] {
+            while let Ok(start) = map(len) {
+                last = start;
+            }
+        }
+        // One page moves to where nothing is. An emulator notes that in new tables of its own.
+        for place in 1..20_000 {
+            // SAFETY: a page that was mapped above, and that nothing uses.
+            assert_eq!(unsafe { libc::munmap(last.cast(), PAGE) }, 0);
+            last = map_at(ptr::without_provenance_mut((1 << 36) + (place << 22)), PAGE).unwrap();
+        }
+        return;
+    }
+    let mut shell = Command::new("sh");
+    // In KiB: 4 GiB.
+    shell.args(["-c", "ulimit -v 4194304 && exec \"$@\"", "sh"]).arg(std::env::current_exe().unwrap());
+    shell.args(["a_process_outlives_the_end_of_address_space", "--exact", "--test-threads=1"]);
+    let mut child = shell.env(CHILD, "1").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let begun = Instant::now();
+    let ended = loop {
+        match child.try_wait().unwrap() {
+            None if begun.elapsed() < Duration::from_secs(5) => thread::sleep(Duration::from_millis(10)),
+            ended => break ended,
+        }
+    };
+    // Some emulators hang there. A process that has ended is not harmed.
+    let _ = child.kill();
+    child.wait().unwrap();
+    assert!(ended.is_some_and(|status| status.success()), "{ended:?}");
+}
+
 /// Returns how many pages of this process are in memory.
 fn resident() -> usize {
     let line = fs::read_to_string("/proc/self/statm").unwrap();
@@ -115,7 +158,7 @@ fn address_space_takes_no_memory_until_it_is_touched() {
 /// The other tests of this process may take some memory meanwhile.
 #[test]
 fn memory_of_ended_kernel_threads_comes_back() {
-    let begin_and_end = |threads| (0..threads).for_each(|_| std::thread::spawn(|| ()).join().unwrap());
+    let begin_and_end = |threads| (0..threads).for_each(|_| thread::spawn(|| ()).join().unwrap());
     begin_and_end(20);
     let before = resident();
     begin_and_end(200);
@@ -162,8 +205,8 @@ fn a_forked_child_has_one_kernel_thread() {
 fn a_forked_child_may_start_a_kernel_thread() {
     // Threads that are younger than the one that forks.
     let (end, ends) = std::sync::mpsc::channel::<()>();
-    let younger = std::thread::spawn(move || ends.recv());
-    let ended = forked(|| std::thread::spawn(|| 5).join().is_ok_and(|five| five == 5));
+    let younger = thread::spawn(move || ends.recv());
+    let ended = forked(|| thread::spawn(|| 5).join().is_ok_and(|five| five == 5));
     drop(end);
     younger.join().unwrap().unwrap_err();
     assert_eq!(ended, Some(0));
@@ -173,11 +216,11 @@ fn a_forked_child_may_start_a_kernel_thread() {
 #[test]
 fn all_children_of_a_process_with_threads_end() {
     let over = AtomicBool::new(false);
-    let hung = std::thread::scope(|scope| {
+    let hung = thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
                 while !over.load(Ordering::Relaxed) {
-                    std::thread::spawn(|| drop(vec![1_u8; 200_000])).join().unwrap();
+                    thread::spawn(|| drop(vec![1_u8; 200_000])).join().unwrap();
                 }
             });
         }
@@ -208,7 +251,7 @@ fn hangs() -> bool {
             unsafe { libc::waitpid(pid, ptr::null_mut(), 0) };
             return true;
         }
-        std::thread::sleep(Duration::from_micros(100));
+        thread::sleep(Duration::from_micros(100));
     }
     false
 }
