@@ -47,7 +47,9 @@ mod record;
 mod semaphore;
 mod start;
 
-pub use crate::interpose::cancel::{handles_signals, lock, point, point_of_code, undisturbed, wait};
+pub use crate::interpose::cancel::{
+    handles_signals, in_marked_call, lock, point, point_of_code, undisturbed, wait,
+};
 pub use barrier::Barrier;
 pub use gate::{Gate, wait_apart};
 pub use semaphore::Semaphore;

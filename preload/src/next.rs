@@ -92,7 +92,11 @@ pub(crate) use lock_next;
 /// Calls it as [`next`] does. It may block for long, and is a cancellation point.
 macro_rules! wait_next {
     ($($call:tt)*) => {
-        ::selvedge::pthreads::point(|| ::selvedge::pthreads::announced(|| $crate::next::next!($($call)*)))
+        ::selvedge::pthreads::point(|| {
+            ::selvedge::pthreads::announced(|| {
+                ::selvedge::pthreads::in_marked_call(|| $crate::next::next!($($call)*))
+            })
+        })
     };
 }
 pub(crate) use wait_next;

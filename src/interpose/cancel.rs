@@ -28,6 +28,11 @@
 //! So a helper sends the signal again, until the thread ends (`pthreads/kill.rs`). Rejected: to tell the C
 //! library of the request. Then it would also leave this crate's own calls.
 //!
+//! **What this crate's calls call.** They drop values of std, which may close a descriptor, and free memory by
+//! the program's own `free`. None of that may be unwound. So a thread in a call of this crate ends only where
+//! that says that the program waits, by a place of its [`Cut`] ([`Cancel::is_due_at`]). A point in another
+//! point ends nothing.
+//!
 //! **The handler** may not use thread-locals by their names, in a library that is loaded (`sys/preempt.rs`).
 //! The one of this file lies at the same distance from each thread register ([`DISTANCE`]): the loader has
 //! it so for what is there when the program starts. It leads to all else.
@@ -59,9 +64,9 @@ mod values;
 
 pub(in crate::interpose) use jumps::with_other_mask;
 pub(crate) use jumps::{has_other_mask, jumps};
-pub(in crate::interpose) use points::{announced_call, in_call, is_outside};
-pub(crate) use points::{code_of_end, in_marked_call, sleep_at, test, unended, wait_outside, wait_unless};
-pub use points::{handles_signals, lock, point, point_of_code, undisturbed, wait};
+pub(in crate::interpose) use points::{announced_call, in_call, is_cut, is_outside};
+pub(crate) use points::{code_of_end, sleep_at, test, unended, wait_outside, wait_unless};
+pub use points::{handles_signals, in_marked_call, lock, point, point_of_code, undisturbed, wait};
 pub(crate) use signals::{
     Ends, begin_signals, ends_call, has_signals, in_child, is_told, own_signals, run_handlers, send_at,
     send_signal_here, send_unblocked, suspended, take_kernels, wait_for,
@@ -86,10 +91,8 @@ const CUT: u32 = 16;
 const POKED: u32 = 32;
 /// It is the only thread of a forked child, and a kernel thread there.
 const SURVIVES: u32 = 64;
-/// It has jumped (`longjmp`), perhaps out of a call of this crate.
-const JUMPED: u32 = 128;
 /// The preemption signal has ended its `sigsuspend`; a kernel thread's `sigwait`.
-const DISTURBED: u32 = 256;
+const DISTURBED: u32 = 128;
 
 /// `PTHREAD_CANCELED`.
 const CANCELED: *mut c_void = ptr::without_provenance_mut(usize::MAX);
@@ -150,8 +153,8 @@ pub(crate) struct Cancel {
     /// Where a kernel thread waits for a semaphore; a green thread's calls that block its LWP.
     cut: Cut,
     is_kernel: bool,
-    /// The frame of the call of this crate that it is in; 0: none. The thread's own.
-    within: AtomicUsize,
+    /// It is in a call of this crate. The thread's own.
+    within: AtomicBool,
     /// What a handler of a signal must know of a green thread, from its beginning.
     running: OnceLock<Running>,
     /// The same of a kernel thread.
@@ -288,7 +291,7 @@ impl Cancel {
             word: AtomicU32::new(0),
             cut: Cut::new(),
             is_kernel,
-            within: AtomicUsize::new(0),
+            within: AtomicBool::new(false),
             running: OnceLock::new(),
             stands: OnceLock::new(),
             pending: Pending::new(),
@@ -335,6 +338,13 @@ impl Cancel {
         }
     }
 
+    /// Returns `true` if the running thread, which has this, is in a call of this crate.
+    #[inline]
+    fn is_within(&self) -> bool {
+        // Relaxed: the thread's own.
+        self.within.load(Ordering::Relaxed)
+    }
+
     /// Returns `true` if the thread is to end, and does not refuse that.
     pub(crate) fn is_due(&self) -> bool {
         // Acquire: pairs with `request`.
@@ -370,12 +380,16 @@ impl Cancel {
     /// `is_library`: it stands in the C library's code. `is_own`: in this crate's, or perhaps in a function
     /// that this crate has called.
     fn is_due_at(&self, is_library: bool, is_own: bool) -> bool {
-        // Relaxed: the thread's own.
-        let is_outside = || self.within.load(Ordering::Relaxed) == 0 && !is_own;
-        let may_end = match self.cut.place() {
-            _ if self.is_in_section() => true,
-            place if ptr::eq(place, self.word.as_ptr()) => is_library,
-            place => place.is_null() && self.has(ANYWHERE) && is_outside(),
+        let place = self.cut.place();
+        let is_outside = !self.is_within();
+        let may_end = if self.is_in_section() {
+            // In a call of this crate, such a part may be one of a function that std calls, as `close` where a
+            // value is dropped. A call that the program waits in says so.
+            is_outside || !place.is_null()
+        } else if place.is_null() {
+            self.has(ANYWHERE) && is_outside && !is_own
+        } else {
+            ptr::eq(place, self.word.as_ptr()) && is_library
         };
         may_end && self.is_due()
     }
@@ -467,6 +481,8 @@ pub(crate) fn leave() {
     if let Some(own) = own() {
         own.change(ENDS, true);
         own.cut.leave();
+        // It leaves that call, and its cleanup makes others. Relaxed: the thread's own.
+        own.within.store(false, Ordering::Relaxed);
     }
 }
 
@@ -474,3 +490,6 @@ pub(crate) fn leave() {
 pub(crate) fn end() {
     OWN.set(ptr::null());
 }
+
+#[cfg(test)]
+mod tests;

@@ -103,7 +103,7 @@ fn receive_all(
     let wait = descriptor::limit(fd, Direction::Read);
     let mut done = 0;
     loop {
-        let received = backend::blocking(me, || call(done));
+        let received = backend::blocking(me, || in_call(|| call(done)));
         match usize::try_from(received) {
             Ok(more) => done += more,
             Err(_) if done == 0 => return -1,
@@ -383,7 +383,10 @@ pub(super) unsafe extern "C-unwind" fn connect(fd: c_int, to: *const sockaddr, l
                 Ready::Unknown => {
                     let mut polled = libc::pollfd { fd, events: libc::POLLOUT, revents: 0 };
                     // SAFETY: one descriptor, as said.
-                    backend::blocking(me, || unsafe { next::poll(&raw mut polled, 1, -1) });
+                    let poll = || unsafe { next::poll(&raw mut polled, 1, -1) };
+                    if backend::blocking(me, || in_call(poll)) < 0 && cancel::is_cut() {
+                        return fail(libc::ECANCELED);
+                    }
                 }
             }
         }

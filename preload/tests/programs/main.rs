@@ -57,6 +57,12 @@ fn a_thread_that_was_asked_to_end_makes_all_other_calls_before() {
     says_ok("asked");
 }
 
+/// A thread ended in what std calls within `poll`, where a value is dropped. std may not be unwound there.
+#[test]
+fn a_thread_ends_in_no_function_that_a_call_of_this_crate_calls() {
+    says_ok("frees");
+}
+
 #[test]
 fn the_next_owner_of_a_robust_mutex_is_told() {
     says_ok("robust");

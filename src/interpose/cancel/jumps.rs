@@ -4,10 +4,13 @@
 //! `siglongjmp`, no code takes that back. The thread would then be ended in the C library's code, wherever it
 //! is.
 //!
-//! **Shape.** A jump takes back that the thread is in a call that blocks its LWP: in doubt, a request waits
-//! for the next cancellation point. The same is done with the C library's own mark. At that point, the thread
-//! sees if it has left a call of this crate: that call's frame lies below.
-
+//! **Shape.** A jump takes back that the thread is in a call of this crate, or in one that blocks its LWP: in
+//! doubt, a request waits for the next cancellation point. The same is done with the C library's own mark. A
+//! jump that stays within the handler, or within a function that the call has called, takes back too much:
+//! until the call returns, its thread may be ended where the program's own code could be.
+//!
+//! **Rejected.** *To see at the next call if the frame of the one before is gone.* A call that the thread
+//! makes after the jump, deeper in its stack, looks like one within. Then no signal ended its wait.
 //!
 //! **Calls with a mask of their own** (`sigsuspend`, `ppoll`). A handler in such a call may block what its
 //! thread blocks as a rule, and is known by the call.
@@ -15,7 +18,7 @@
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
 
-use super::{Cancel, JUMPED, own};
+use super::{Cancel, own};
 
 thread_local! {
     /// The running thread is in a call with a mask of its own. It has no destructor: handlers read it.
@@ -47,17 +50,10 @@ pub(super) fn leave_other_mask() {
 pub(crate) fn jumps() {
     leave_other_mask();
     if let Some(own) = own()
-        && (own.within.load(Ordering::Relaxed) != 0 || !own.cut.place().is_null() || own.is_in_section())
+        && (own.is_within() || !own.cut.place().is_null() || own.is_in_section())
     {
         own.note_jump();
     }
-}
-
-/// Returns about where the running thread's stack ends.
-#[inline]
-fn here() -> usize {
-    let here = 0_u8;
-    (&raw const here).addr()
 }
 
 impl Cancel {
@@ -69,27 +65,7 @@ impl Cancel {
             unsafe { running.leave_section() };
         }
         self.pending.await_these(0);
-        self.change(JUMPED, true);
-    }
-
-    /// Returns the frame of the call of this crate that the running thread is in, which has this; 0: none.
-    #[inline]
-    pub(super) fn frame(&self) -> usize {
-        if self.has(JUMPED) {
-            self.look_after_jump();
-        }
         // Relaxed: the thread's own.
-        self.within.load(Ordering::Relaxed)
-    }
-
-    /// Forgets the call if its frame is gone. A thread that stands on another stack is in a handler.
-    #[cold]
-    fn look_after_jump(&self) {
-        self.change(JUMPED, false);
-        let (frame, here) = (self.within.load(Ordering::Relaxed), here());
-        let stack = self.running.get().and_then(|it| it.thread.backend().stack_of(&it.thread));
-        if here > frame && stack.is_some_and(|stack| stack.contains(&here) && stack.contains(&frame)) {
-            self.within.store(0, Ordering::Relaxed);
-        }
+        self.within.store(false, Ordering::Relaxed);
     }
 }

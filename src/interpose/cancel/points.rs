@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use super::signals::{self, Ends};
 use super::{ANYWHERE, CUT, Cancel, POKED, REQUESTED, are_signals_used, is_used, own, refusing};
-use crate::interpose::caller::announced;
+use crate::interpose::caller::{announced, green};
 use crate::park::current;
 use crate::park::wait::Wait;
 use crate::sys::next::{self, errno, fail};
@@ -24,11 +24,15 @@ pub(crate) fn test() {
 }
 
 /// Makes a call that is a cancellation point of the running thread. Unwinds if the thread ends. The caller
-/// and `call` have nothing to drop then.
+/// and `call` have nothing to drop then. Where this crate, or what it calls, makes such a call in another,
+/// a green thread goes on: the outer one ends it.
 #[inline]
 pub fn point<R>(call: impl FnOnce() -> R) -> R {
     if !is_used() {
         return call();
+    }
+    if is_nested() {
+        return refusing(call);
     }
     test();
     let result = undisturbed(call);
@@ -53,20 +57,32 @@ fn end_point(own: &Cancel) {
     }
 }
 
+/// Returns `true` if the running thread is green, and is in a call of this crate already. A handler of a
+/// signal that has interrupted such a call is not.
+#[inline]
+fn is_nested() -> bool {
+    own().is_some_and(|own| own.is_within() && is_green())
+}
+
+#[cold]
+fn is_green() -> bool {
+    green().is_some()
+}
+
 /// Returns `true` if calls that seldom wait are cancellation points here. They are none where this crate
 /// calls them in another call, such as `close` where a value is dropped.
 #[inline]
 pub(in crate::interpose) fn is_outside() -> bool {
-    is_used() && own().is_none_or(|own| own.frame() == 0)
+    is_used() && own().is_none_or(|own| !own.is_within())
 }
 
 /// Calls `call`, in which the running thread is ended nowhere but in calls of the C library.
 #[inline]
 pub fn undisturbed<R>(call: impl FnOnce() -> R) -> R {
     let Some(own) = own() else { return call() };
-    let (outside, frame) = (own.frame(), 0_u8);
+    let outside = own.is_within();
     // Relaxed, both: the thread's own.
-    own.within.store((&raw const frame).addr(), Ordering::Relaxed);
+    own.within.store(true, Ordering::Relaxed);
     let result = call();
     own.within.store(outside, Ordering::Relaxed);
     result
@@ -99,7 +115,7 @@ pub(in crate::interpose) fn in_call<R: From<i8> + PartialEq>(call: impl FnOnce()
 
 /// Makes such a call of which the C library marks the part that may be left, up to 2.40. In later ones, a
 /// request is seen before the call.
-pub(crate) fn in_marked_call<R: From<i8> + PartialEq>(call: impl FnOnce() -> R) -> R {
+pub fn in_marked_call<R: From<i8> + PartialEq>(call: impl FnOnce() -> R) -> R {
     in_call_at(|own| ptr::from_ref(&own.cut).cast(), call)
 }
 
@@ -135,7 +151,7 @@ pub fn point_of_code(mut call: impl FnMut() -> c_int) -> c_int {
 }
 
 /// Returns `true` if a request has ended a wait of this call. It makes no other wait, and returns.
-fn is_cut() -> bool {
+pub(in crate::interpose) fn is_cut() -> bool {
     own().is_some_and(|own| own.has(CUT))
 }
 

@@ -351,10 +351,8 @@ pub(crate) fn send_at(at: &mut Interrupted<'_>) -> bool {
     if own.is_kernel {
         return own.send_at_kernel(at);
     }
-    // Relaxed: the thread's own.
-    let is_within = own.within.load(Ordering::Relaxed) != 0;
     // What this crate calls is in the library, but for system calls.
-    let is_own = at.in_own_library() || is_within && at.in_library() && !at.is_by_call();
+    let is_own = at.in_own_library() || own.is_within() && at.in_library() && !at.is_by_call();
     let blocked = at.mask().bits();
     if blocked & preempt::signal_bit() != 0 {
         // It is let through in `suspended` alone. It has ended that, and no handler has.
