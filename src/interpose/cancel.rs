@@ -93,6 +93,8 @@ const POKED: u32 = 32;
 const SURVIVES: u32 = 64;
 /// The preemption signal has ended its `sigsuspend`; a kernel thread's `sigwait`.
 const DISTURBED: u32 = 128;
+/// It is in a call that ends at no point ([`refusing`]).
+const REFUSING: u32 = 256;
 
 /// `PTHREAD_CANCELED`.
 const CANCELED: *mut c_void = ptr::without_provenance_mut(usize::MAX);
@@ -314,14 +316,21 @@ impl Cancel {
         }
     }
 
-    /// Asks the thread to end. The caller interrupts it then. For a kernel thread, the C library has been
-    /// asked before. `wake` is as [`Cut::cut`] says: it sends a green thread's LWP the signal.
-    pub(crate) fn request(&self, wake: impl FnMut(*const u32) -> bool) {
+    /// Asks the thread to end. For a kernel thread, the C library has been asked before. `wake` is as
+    /// [`Cut::cut`] says: it sends a green thread's LWP the signal, or wakes a [futex](Self::is_futex). If this
+    /// returns `true`, the caller interrupts the thread then: it was not asked before.
+    pub(crate) fn request(&self, wake: impl FnMut(*const u32) -> bool) -> bool {
         // Relaxed: see `is_used`.
         USED.store(true, Ordering::Relaxed);
         // Release: what the caller did comes before the end. Pairs with `is_due`.
-        self.word.fetch_or(REQUESTED, Ordering::Release);
+        let before = self.word.fetch_or(REQUESTED, Ordering::Release);
         self.cut.cut(wake);
+        before & REQUESTED == 0
+    }
+
+    /// Returns `true` if a thread that is in this place sleeps at a futex there, not in a call.
+    pub(crate) fn is_futex(&self, place: *const u32) -> bool {
+        !ptr::eq(place, self.word.as_ptr()) && !ptr::eq(place, ptr::from_ref(&self.cut).cast())
     }
 
     fn has(&self, flag: u32) -> bool {
@@ -345,15 +354,22 @@ impl Cancel {
         self.within.load(Ordering::Relaxed)
     }
 
-    /// Returns `true` if the thread is to end, and does not refuse that.
-    pub(crate) fn is_due(&self) -> bool {
-        // Acquire: pairs with `request`.
+    /// Returns `true` if the thread is to end, and does not ignore that: at once, or after a call in which it
+    /// refuses.
+    pub(crate) fn is_asked(&self) -> bool {
+        // Acquire: as in `is_due`.
         self.word.load(Ordering::Acquire) & (REQUESTED | DISABLED | ENDS) == REQUESTED
+    }
+
+    /// Returns `true` if the thread is to end, and does not refuse that.
+    fn is_due(&self) -> bool {
+        // Acquire: pairs with `request`.
+        self.word.load(Ordering::Acquire) & (REQUESTED | DISABLED | ENDS | REFUSING) == REQUESTED
     }
 
     /// Returns `true` if the running thread, which has this, minds requests.
     fn listens(&self) -> bool {
-        !self.has(DISABLED | ENDS)
+        !self.has(DISABLED | ENDS | REFUSING)
     }
 
     /// Returns `true` if the running thread, which has this, lets others end its waits: by a request, or for
@@ -433,10 +449,10 @@ pub(crate) fn set_anywhere(anywhere: bool) -> Option<bool> {
 /// Calls `call`, in which the running thread refuses requests.
 pub(crate) fn refusing<R>(call: impl FnOnce() -> R) -> R {
     let Some(own) = own() else { return call() };
-    let before = own.has(DISABLED);
-    own.change(DISABLED, true);
+    let before = own.has(REFUSING);
+    own.change(REFUSING, true);
     let result = call();
-    own.change(DISABLED, before);
+    own.change(REFUSING, before);
     result
 }
 
@@ -481,6 +497,7 @@ pub(crate) fn leave() {
     if let Some(own) = own() {
         own.change(ENDS, true);
         own.cut.leave();
+        own.pending.await_these(0);
         // It leaves that call, and its cleanup makes others. Relaxed: the thread's own.
         own.within.store(false, Ordering::Relaxed);
     }

@@ -58,7 +58,10 @@ unsafe extern "C-unwind" fn pthread_cancel(thread: pthread_t) -> c_int {
 /// Asks a green thread to end, and ends what it waits in.
 fn cancel_green(record: &Record) {
     let mut tries = 0..TRIES + SLOW_TRIES;
-    record.cancel.request(|_| {
+    let is_first = record.cancel.request(|place| {
+        if record.cancel.is_futex(place) {
+            semaphore::wake(place, c_int::MAX);
+        }
         tries.next().is_some_and(|tried| {
             interrupt_running(record, tried);
             true
@@ -67,15 +70,17 @@ fn cancel_green(record: &Record) {
     if record.is_own() {
         return;
     }
-    record.with_thread(ThreadRef::interrupt);
-    let _ = (0..TRIES_UNSEEN).all(|tried| record.cancel.is_due() && interrupt_running(record, tried));
+    if is_first {
+        record.with_thread(ThreadRef::interrupt);
+    }
+    let _ = (0..TRIES_UNSEEN).all(|tried| record.cancel.is_asked() && interrupt_running(record, tried));
     for tried in 0..TRIES + SLOW_TRIES_ANYWHERE {
         if !record.cancel.is_due_anywhere() {
             break;
         }
         interrupt_running(record, tried);
     }
-    if record.cancel.is_due() {
+    if record.cancel.is_asked() {
         kill::interrupt_until_ended(record);
     }
 }

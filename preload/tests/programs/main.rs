@@ -63,6 +63,12 @@ fn a_thread_ends_in_no_function_that_a_call_of_this_crate_calls() {
     says_ok("frees");
 }
 
+/// Of these, four were lost: the thread, or a signal for it, waited for ever.
+#[test]
+fn a_request_that_a_thread_cannot_heed_is_kept_for_later() {
+    says_ok("requests");
+}
+
 #[test]
 fn the_next_owner_of_a_robust_mutex_is_told() {
     says_ok("robust");

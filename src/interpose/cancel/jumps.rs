@@ -18,7 +18,7 @@
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
 
-use super::{Cancel, own};
+use super::{Cancel, REFUSING, own};
 
 thread_local! {
     /// The running thread is in a call with a mask of its own. It has no destructor: handlers read it.
@@ -65,6 +65,7 @@ impl Cancel {
             unsafe { running.leave_section() };
         }
         self.pending.await_these(0);
+        self.change(REFUSING, false);
         // Relaxed: the thread's own.
         self.within.store(false, Ordering::Relaxed);
     }

@@ -5,7 +5,7 @@ use std::ptr;
 use std::sync::atomic::Ordering;
 
 use super::signals::{self, Ends};
-use super::{ANYWHERE, CUT, Cancel, POKED, REQUESTED, are_signals_used, is_used, own, refusing};
+use super::{ANYWHERE, CUT, Cancel, POKED, REFUSING, REQUESTED, are_signals_used, is_used, own, refusing};
 use crate::interpose::caller::{announced, green};
 use crate::park::current;
 use crate::park::wait::Wait;
@@ -150,9 +150,10 @@ pub fn point_of_code(mut call: impl FnMut() -> c_int) -> c_int {
     }
 }
 
-/// Returns `true` if a request has ended a wait of this call. It makes no other wait, and returns.
+/// Returns `true` if a request has ended a wait of this call. It makes no other wait, and returns. In a call
+/// within, which refuses requests, that has ended none of its own.
 pub(in crate::interpose) fn is_cut() -> bool {
-    own().is_some_and(|own| own.has(CUT))
+    own().is_some_and(|own| own.has(CUT) && !own.has(REFUSING))
 }
 
 /// Returns the code of a call whose wait has ended for a request (`ECANCELED`), or for a handler of a signal.
@@ -218,25 +219,30 @@ fn listen<R>(
 ) -> R {
     let Some(own) = own().filter(|own| is_used() && own.may_wake()) else { return call(wait) };
     let mut is_noted = false;
-    loop {
+    let result = loop {
         own.forget_nudge();
         let result = call(wait.interruptible());
         if !is_interrupted(&result) || is_cut(own) {
-            return result;
+            break result;
         }
         match own.ends_wait(ends) {
-            Some(true) => return result,
+            Some(true) => break result,
             Some(false) => {}
-            None if ends == Ends::ForNothing => return result,
+            None if ends == Ends::ForNothing => break result,
             // The request is for a later point.
             None if own.has(REQUESTED) && !std::mem::replace(&mut is_noted, true) => {}
             None => {
                 // The program's own interrupt, or the end of a runtime. It is for a wait that asks for that.
                 current::current().interrupt();
-                return call(wait);
+                break call(wait);
             }
         }
+    };
+    if is_noted && own.is_within() {
+        // That may be the one that this call is in. It waits next, and looks for no request before.
+        current::current().interrupt();
     }
+    result
 }
 
 /// Makes such a call, announced.
@@ -248,11 +254,15 @@ pub(in crate::interpose) fn announced_call<R: From<i8> + PartialEq>(call: impl F
 /// (`ECANCELED`). Only used in a [`point`].
 pub(crate) fn sleep_at(futex: *const u32, sleep: impl FnOnce() -> Result<(), c_int>) -> Result<(), c_int> {
     match own() {
-        Some(own) if own.is_kernel && is_used() && own.listens() => {
+        Some(own) if is_used() && own.listens() => {
             let slept = own.cut.sleep(futex, sleep).unwrap_or(Err(libc::ECANCELED));
-            // Its signal is the C library's way to ask. It may come before it is known here.
             if matches!(slept, Err(libc::ECANCELED | libc::EINTR)) {
-                own.change(CUT, true);
+                if own.is_kernel {
+                    // Its signal is the C library's way to ask. It may come before it is known here.
+                    own.change(CUT, true);
+                } else {
+                    own.cut();
+                }
             }
             slept
         }

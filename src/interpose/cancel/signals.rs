@@ -39,7 +39,7 @@ use std::sync::atomic::Ordering;
 use libc::{siginfo_t, sigset_t};
 
 use super::values::{self, Place, Sent};
-use super::{CUT, Cancel, DISTURBED, POKED, SURVIVES, is_used, own, own_in_handler};
+use super::{Cancel, DISTURBED, POKED, SURVIVES, is_used, own, own_in_handler, points};
 use crate::park::thread::ThreadRef;
 use crate::sys::kthread::SignalMask;
 use crate::sys::next;
@@ -197,7 +197,7 @@ impl Cancel {
             // Relaxed: the lock that is held meanwhile orders it.
             thread.end_sleep(|| self.nudged.store(true, Ordering::Relaxed));
         }
-        let is_told = is_wanted || self.is_due();
+        let is_told = is_wanted || self.is_asked();
         if is_told {
             backend.interrupt_running(&thread);
         }
@@ -304,7 +304,7 @@ pub(crate) fn run_handlers() {
 /// Does so after a wait has [ended](Ends::Always) in a call that begins again. Returns `true` if that is to
 /// return: a handler was installed without `SA_RESTART`, or another thread has asked for the end.
 pub(crate) fn ends_call() -> bool {
-    own().is_none_or(|own| own.has(CUT) || own.run_handlers().ending)
+    points::is_cut() || own().is_none_or(|own| own.run_handlers().ending)
 }
 
 /// Runs the handlers of the signals that have come for the running thread before it began.
