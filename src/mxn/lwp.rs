@@ -160,7 +160,7 @@ pub(crate) struct Counters {
     pub(crate) steals: Counter,
     pub(crate) wakes: Counter,
     pub(crate) preempted: Counter,
-    /// How often it had nothing to run, and looked at the descriptors in vain or slept.
+    /// How often it searched for a thread, and looked at the descriptors in vain or slept.
     pub(crate) ran_dry: Counter,
 }
 

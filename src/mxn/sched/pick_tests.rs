@@ -247,6 +247,21 @@ fn a_high_thread_goes_before_all_normal_ones() {
     }
 }
 
+/// The monitor saved one of two slots where all threads had a high priority, because no ring had any.
+#[test]
+fn an_lwp_with_threads_of_any_queue_has_not_run_dry() {
+    let model = Model::new(1, 0, 1);
+    let (scheduler, lwp) = (model.scheduler, model.lwp(0));
+    for level in [High, Normal, Low] {
+        for _ in 0..2 * FAIR_TICK {
+            scheduler.queue_shared(set(model.green(0), level));
+            assert_eq!(number(&model, scheduler.pick(lwp)), Some(0), "{level:?}");
+            lwp.tick.bump();
+        }
+    }
+    assert_eq!(lwp.counters.ran_dry.get(), 0);
+}
+
 #[test]
 fn threads_that_lost_their_slice_come_after_fresh_ones_and_before_low_ones() {
     let model = Model::new(1, 0, 4);

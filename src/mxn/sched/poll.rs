@@ -40,11 +40,7 @@ impl Scheduler {
     /// Called by its dispatcher.
     #[inline]
     pub(super) fn poll_descriptors(&'static self, lwp: &'static Lwp) -> bool {
-        let found = self.poller.set().is_some_and(|set| self.poll_set(set, Some(lwp)));
-        if !found && lwp.queue.is_empty() {
-            lwp.counters.ran_dry.add_alone();
-        }
-        found
+        self.poller.set().is_some_and(|set| self.poll_set(set, Some(lwp)))
     }
 
     /// Has the descriptors looked at if no LWP has done so for long. Monitor only.

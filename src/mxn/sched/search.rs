@@ -81,6 +81,7 @@ impl Scheduler {
                     {
                         return Some(self.found(lwp, green));
                     }
+                    lwp.counters.ran_dry.add_alone();
                 }
                 if lwp.search.in_the_way.take() {
                     searching = self.step_aside();
