@@ -87,6 +87,14 @@ pub(crate) static FACTS: Facts<4> = Facts::new([
     Fact::number("fiber.stack", offset_of!(Fiber, stack)),
 ]);
 
+const WORD: usize = size_of::<usize>();
+
+/// Reads a word that other threads may change or unmap. `None`: it is not mapped.
+fn word(at: usize) -> Option<usize> {
+    let mut word = [0; WORD];
+    (memory::read(at, &mut word).ok()? == WORD).then(|| usize::from_ne_bytes(word))
+}
+
 impl Fiber {
     /// Makes a fiber without a stack.
     pub(crate) fn new() -> Self {
@@ -101,9 +109,10 @@ impl Fiber {
     /// [`tls::prepare`] of this stack.
     #[inline]
     pub(crate) unsafe fn put_on(&self, stack: Stack, tp: usize) {
+        // First: a look from outside finds no stack pointer with the new stack.
+        self.mounted.be_new();
         self.context.tp.set(tp);
         self.stack.set(Some(stack));
-        self.mounted.be_new();
     }
 
     /// Waits a little until the fiber can be switched to. Returns `false` if it cannot. If it is new, lays
@@ -148,15 +157,16 @@ impl Fiber {
     /// stack. For a look from outside, which must find out if the fiber was left alone meanwhile. Returns
     /// `None` without a stack, and if the fiber is new.
     pub(crate) fn look(&self) -> Option<(usize, Bounds)> {
-        const WORD: usize = size_of::<usize>();
-        const { assert!(size_of::<SavedSp>() == WORD && size_of::<Option<Stack>>() == WORD) }
-        let word = |at: usize| {
-            let mut word = [0; WORD];
-            (memory::read(at, &mut word).ok()? == WORD).then(|| usize::from_ne_bytes(word))
-        };
-        let header =
-            word(self.stack.as_ptr().addr()).filter(|&header| header != 0 && !self.mounted.is_new())?;
-        Some((word(self.context.sp.as_ptr().addr())?, Bounds::read(header, word)?))
+        const { assert!(size_of::<SavedSp>() == WORD) }
+        let bounds = self.bounds().filter(|_| !self.mounted.is_new())?;
+        Some((word(self.context.sp.as_ptr().addr())?, bounds))
+    }
+
+    /// Reads what is usable of the stack, as [`look`](Self::look) does. Returns `None` without a stack.
+    pub(crate) fn bounds(&self) -> Option<Bounds> {
+        const { assert!(size_of::<Option<Stack>>() == WORD) }
+        let header = word(self.stack.as_ptr().addr()).filter(|&header| header != 0)?;
+        Bounds::read(header, word)
     }
 
     /// Returns the stack, if the fiber has one.

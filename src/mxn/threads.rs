@@ -125,7 +125,7 @@ fn ask_kernel(tid: u32) -> Option<(bool, Option<u32>)> {
 /// Asks the kernel how much has been used of the stack that a green thread has now.
 fn stack_use(thread: ThreadRef) -> Option<StackUse> {
     // SAFETY: looks at green threads ask this of these only.
-    let (_, bounds) = unsafe { Green::of(thread) }.fiber.look()?;
+    let bounds = unsafe { Green::of(thread) }.fiber.bounds()?;
     Some(StackUse::new(bounds.start - bounds.limit, bounds.high_water()))
 }
 

@@ -188,6 +188,19 @@ fn a_stack_may_have_gigabytes() {
     child::run("huge", &[]).expect_success();
 }
 
+/// Its context is laid out where it first runs, so it had no stack until then.
+#[test]
+fn a_thread_that_has_not_run_yet_has_its_stack() {
+    let _watchdog = Watchdog::start("a_thread_that_has_not_run_yet_has_its_stack");
+    let rt = Mxn::builder().concurrency(1).build().unwrap();
+    rt.run(|| {
+        let new = thread::spawn(|| ());
+        let info = rt.threads().into_iter().find(|info| info.id() == new.thread().id()).unwrap();
+        assert!(info.stack().is_some_and(|stack| stack.size() > 0), "{info:?}");
+        new.join().unwrap();
+    });
+}
+
 /// The promised size can be used, whatever the runtime; sizes in between are rounded up.
 #[test]
 fn a_stack_is_as_large_as_promised() {
