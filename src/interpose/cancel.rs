@@ -47,17 +47,16 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 
 use crate::arch;
-use crate::park::current;
 use crate::park::futex::cut::Cut;
-use crate::park::no_preempt::Count;
 use crate::park::pending::Pending;
 use crate::park::thread::ThreadRef;
 use crate::sys::next;
-use crate::sys::{objects, tcb};
+use crate::sys::objects;
 
 mod jumps;
 pub(crate) mod kernel;
 mod points;
+mod running;
 mod signals;
 mod stands;
 mod values;
@@ -71,6 +70,8 @@ pub(crate) use signals::{
     Ends, begin_signals, ends_call, has_signals, in_child, is_told, own_signals, run_handlers, send_at,
     send_signal_here, send_unblocked, suspended, take_kernels, wait_for,
 };
+
+use running::Running;
 
 unsafe extern "C-unwind" {
     /// This crate's (`pthreads/end.rs`).
@@ -184,58 +185,6 @@ impl Drop for Cancel {
         self.forget_signals();
     }
 }
-
-/// What a handler of a signal must know of a green thread.
-#[derive(Debug)]
-struct Running {
-    thread: ThreadRef,
-    count: Count,
-    /// What the C library knows of the thread's requests; null: that is not known.
-    library: *const AtomicU32,
-}
-
-// SAFETY: atomics, which only the thread itself and handlers on it use.
-unsafe impl Send for Running {}
-// SAFETY: atomics, which only the thread itself and handlers on it use.
-unsafe impl Sync for Running {}
-
-impl Running {
-    /// Returns what is known of the running thread, if it is one of Selvedge's.
-    fn here() -> Option<Self> {
-        let library = tcb::Library::get().map_or(ptr::null(), tcb::Library::cancellation);
-        Some(Self { thread: current::try_current()?, count: Count::of_caller(), library })
-    }
-
-    /// Returns `true` if the C library may be left by unwinding where the thread is.
-    ///
-    /// # Safety
-    /// The thread is the running one.
-    unsafe fn is_in_section(&self) -> bool {
-        // SAFETY: null, or a part of the running thread's block.
-        let word = unsafe { self.library.as_ref() };
-        // Relaxed: the thread's own.
-        word.is_some_and(|word| word.load(Ordering::Relaxed) & (SECTION | REFUSES) == SECTION)
-    }
-
-    /// Takes back that the C library may be left where the thread is.
-    ///
-    /// # Safety
-    /// The thread is the running one.
-    unsafe fn leave_section(&self) {
-        // SAFETY: null, or a part of the running thread's block.
-        if let Some(word) = unsafe { self.library.as_ref() } {
-            // Relaxed: the thread's own.
-            word.fetch_and(!SECTION, Ordering::Relaxed);
-        }
-    }
-}
-
-/// The C library has this in its word while a thread may be ended in its code: around most system calls that
-/// may wait, up to 2.40, but for 2.34 and 2.35. What a program asks for (`PTHREAD_CANCEL_ASYNCHRONOUS`) is
-/// not there for green threads.
-const SECTION: u32 = 2;
-/// The C library has this there while its own code refuses requests, as `error` does.
-const REFUSES: u32 = 1;
 
 thread_local! {
     /// That of the running thread, if it has one. It has no destructor, so that any code may read it.

@@ -1,6 +1,9 @@
 //! Where a thread that was asked to end may be ended.
 
+use super::running::{REFUSES, SECTION};
 use super::*;
+use crate::park::current;
+use crate::park::no_preempt::Count;
 
 /// A thread was ended in std's `OwnedFd`, which closed a descriptor in `poll`. std may not be unwound there.
 #[test]

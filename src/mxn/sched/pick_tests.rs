@@ -253,11 +253,9 @@ fn an_lwp_with_threads_of_any_queue_has_not_run_dry() {
     let model = Model::new(1, 0, 1);
     let (scheduler, lwp) = (model.scheduler, model.lwp(0));
     for level in [High, Normal, Low] {
-        for _ in 0..2 * FAIR_TICK {
-            scheduler.queue_shared(set(model.green(0), level));
-            assert_eq!(number(&model, scheduler.pick(lwp)), Some(0), "{level:?}");
-            lwp.tick.bump();
-        }
+        scheduler.queue_shared(set(model.green(0), level));
+        go_to_fair_tick(lwp);
+        assert_eq!(number(&model, scheduler.pick(lwp)), Some(0), "{level:?}");
     }
     assert_eq!(lwp.counters.ran_dry.get(), 0);
 }
