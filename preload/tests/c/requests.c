@@ -1,6 +1,6 @@
 /*
- * Requests to end a thread that come while it cannot heed them: in a wait of the program's own `malloc`, within
- * a call that waits, and while it ignores them. None is lost, and they hold up no signal. Prints "ok".
+ * Requests to end a thread that come while it cannot heed them: in a wait of the program's own `malloc`,
+ * within a call that waits, and while it ignores them. None is lost, and they hold up no signal. Prints "ok".
  */
 #include "signals.h"
 
@@ -164,7 +164,7 @@ static void *takes(void *argument)
     return argument;
 }
 
-/* Such a handler may run in itself. So no green thread knows that it is in none, and it waits in the kernel. */
+/* Such a handler may run in itself. So no green thread knows that it is in none: it waits in the kernel. */
 static void where_handlers_cannot_be_told(void)
 {
     pthread_t thread;
