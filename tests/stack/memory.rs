@@ -192,13 +192,19 @@ fn a_stack_may_have_gigabytes() {
 #[test]
 fn a_thread_that_has_not_run_yet_has_its_stack() {
     let _watchdog = Watchdog::start("a_thread_that_has_not_run_yet_has_its_stack");
-    let rt = Mxn::builder().concurrency(1).build().unwrap();
-    rt.run(|| {
-        let new = thread::spawn(|| ());
-        let info = rt.threads().into_iter().find(|info| info.id() == new.thread().id()).unwrap();
+    let rt = Arc::new(Mxn::builder().concurrency(1).build().unwrap());
+    let theirs = Arc::clone(&rt);
+    // A green thread, so the other one waits for its slot.
+    let looks = rt.spawn(move || {
+        let new = thread::spawn(thread::park);
+        let infos = theirs.threads();
+        drop(theirs);
+        new.thread().unpark();
+        let info = infos.into_iter().find(|info| info.id() == new.thread().id()).unwrap();
         assert!(info.stack().is_some_and(|stack| stack.size() > 0), "{info:?}");
         new.join().unwrap();
     });
+    looks.join().unwrap();
 }
 
 /// The promised size can be used, whatever the runtime; sizes in between are rounded up.
