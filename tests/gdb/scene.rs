@@ -146,9 +146,13 @@ pub(crate) fn play() {
     while !rt.stats().lwps.iter().all(waits) {
         std::thread::yield_now();
     }
-    let computing = ["computes", "computes, too"].map(|name| {
+    // The slot goes from the first of them to the second, which keeps its LWP from then on. There is no moment
+    // at which neither is on an LWP.
+    let computing = [("computes", false), ("computes, too", true)].map(|(name, keeps)| {
         let (stop, at) = (Arc::clone(&stop), come.clone());
-        rt.spawn_with(named(name), move || computes_until(&stop, at)).unwrap()
+        let computes = move || computes_until(&stop, at);
+        rt.spawn_with(named(name), move || if keeps { thread::no_preempt(computes) } else { computes() })
+            .unwrap()
     });
     all.iter().take(2).for_each(drop);
     // A thread has an id when something has asked for it.
