@@ -49,12 +49,13 @@ fn main() -> ExitCode {
             format!("echo server, {connections} connection{}", if connections == 1 { "" } else { "s" });
         let first = if connections > 100 { 10 } else { 1_000 };
         let each = Unit::NanosEach("a message");
-        let question = Question::new(name.clone(), each, pick(servers, all(Echoes::time(connections))));
-        questions.push(question.per_operation(connections.into()).first(first).prepare(allow_all_lwps));
+        let time = Question::new(name.clone(), each, pick(servers, all(Echoes::time(connections))));
         let worst = Unit::NanosEach("at the 99th percentile");
         let slowest = pick(servers, all(Echoes::slowest(connections)));
-        questions
-            .push(Question::new(name + ", slowest", worst, slowest).first(first).prepare(allow_all_lwps));
+        let slowest = Question::new(name + ", slowest", worst, slowest);
+        questions.extend([time.per_operation(connections.into()), slowest].map(|question| {
+            question.first(first).prepare(allow_all_lwps).only_measured(connections > 1_000)
+        }));
     }
     let visits = Question::new("visits", Unit::NanosEach("a visit"), pick(&all_servers, all(Visits)));
     questions.push(visits.first(2_000).prepare(allow_all_lwps));

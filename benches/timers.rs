@@ -74,7 +74,7 @@ fn main() -> ExitCode {
 }
 
 fn burst(name: &str, figure: Figure) -> Question {
-    Question::new(name, Unit::MillisInAll, some(&LIGHT, Burst { figure })).fixed(1).alone()
+    Question::new(name, Unit::MillisInAll, some(&LIGHT, Burst { figure })).fixed(MILLION.into()).alone()
 }
 
 /// An operation is one sleep of each thread; the time, by how much all of them were late.
@@ -186,7 +186,7 @@ impl Workload for LateByRank {
 
 const MS: Duration = Duration::from_millis(1);
 
-/// A million threads that sleep until the same moment, beside one that yields.
+/// An operation is a thread that sleeps until the same moment as all others, beside one that yields.
 #[derive(Clone, Copy)]
 struct Burst {
     figure: Figure,
@@ -216,8 +216,8 @@ struct Alarm {
 
 impl Alarm {
     /// Sets the moment, late enough for all to be asleep by then.
-    fn set(&self) -> Instant {
-        *self.at.get_or_init(|| Instant::now() + Duration::from_secs(4))
+    fn set(&self, sleepers: u32) -> Instant {
+        *self.at.get_or_init(|| Instant::now() + 10 * MS + sleepers * Duration::from_micros(4))
     }
 
     /// Returns how long a sleeper has to sleep, once that is known.
@@ -231,8 +231,8 @@ impl Alarm {
         self.over.fetch_add(1, Ordering::Release);
     }
 
-    fn is_over(&self) -> bool {
-        self.over.load(Ordering::Acquire) == MILLION
+    fn is_over(&self, sleepers: u32) -> bool {
+        self.over.load(Ordering::Acquire) == sleepers
     }
 }
 
@@ -265,9 +265,10 @@ impl Turns {
 }
 
 impl Workload for Burst {
-    fn threads<C: Contender>(self, _: u64) -> Duration {
+    fn threads<C: Contender>(self, sleepers: u64) -> Duration {
+        let many = u32::try_from(sleepers).expect("at most a million");
         let alarm: Arc<Alarm> = Arc::default();
-        let handles: Arc<[OnceLock<C::Handle>]> = (0..MILLION).map(|_| OnceLock::new()).collect();
+        let handles: Arc<[OnceLock<C::Handle>]> = (0..many).map(|_| OnceLock::new()).collect();
         let sleeper = |number: u32| {
             let (alarm, handles) = (Arc::clone(&alarm), Arc::clone(&handles));
             C::start(move || {
@@ -283,18 +284,18 @@ impl Workload for Burst {
                 alarm.wake();
             })
         };
-        let sleepers: Vec<_> = (0..MILLION).map(sleeper).collect();
-        while alarm.started.load(Ordering::Acquire) < MILLION {
+        let sleepers: Vec<_> = (0..many).map(sleeper).collect();
+        while alarm.started.load(Ordering::Acquire) < many {
             C::yield_now();
         }
-        let at = alarm.set();
+        let at = alarm.set(many);
         handles.iter().filter_map(OnceLock::get).for_each(C::unpark);
         let witness = {
             let alarm = Arc::clone(&alarm);
             C::start(move || {
                 C::sleep(at.saturating_duration_since(Instant::now() + MS));
                 let mut turns = Turns::new();
-                while !alarm.is_over() {
+                while !alarm.is_over(many) {
                     C::yield_now();
                     turns.note(at);
                 }
@@ -306,10 +307,11 @@ impl Workload for Burst {
         *alarm.seen.get().expect("the witness has ended")
     }
 
-    async fn tasks(self, _: u64) -> Duration {
+    async fn tasks(self, sleepers: u64) -> Duration {
+        let many = u32::try_from(sleepers).expect("at most a million");
         let alarm: Arc<Alarm> = Arc::default();
-        let at = alarm.set();
-        for _ in 0..MILLION {
+        let at = alarm.set(many);
+        for _ in 0..many {
             let alarm = Arc::clone(&alarm);
             tokio::spawn(async move {
                 tokio::time::sleep(alarm.rest().expect("it is set")).await;
@@ -319,7 +321,7 @@ impl Workload for Burst {
         let witness = tokio::spawn(async move {
             tokio::time::sleep(at.saturating_duration_since(Instant::now() + MS)).await;
             let mut turns = Turns::new();
-            while !alarm.is_over() {
+            while !alarm.is_over(many) {
                 tokio::task::yield_now().await;
                 turns.note(at);
             }

@@ -2,7 +2,7 @@
 # Runs every example once, with little work, on both runtimes where it lets one choose.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-bin=target/release/examples
+bin=target/debug/examples
 
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
