@@ -114,7 +114,8 @@ impl Source {
 
     /// Makes system calls until one does not say that it would block, and waits in between as `wait` says.
     /// `attempt` is a call that does not block the kernel thread. If its argument is `true`, the descriptor
-    /// has ended, so that none would. `wait` is called at most once, if the thread must wait.
+    /// has ended, so that none would. `wait` is called at most once, if the thread must wait. If its time is
+    /// over, the last call decides.
     ///
     /// # Blocks
     ///
@@ -166,7 +167,15 @@ impl Source {
             }
             let wait = *wait.get_or_insert_with(|| first.take().expect("it is called once")());
             match watched {
-                Some(entry) => direction.of(entry).wait(direction.reason(), wait)?,
+                Some(entry) => match direction.of(entry).wait(direction.reason(), wait) {
+                    // The set may not have been looked at since: a thread that does not leave its LWP waits
+                    // without time, or one that computed has had the LWP.
+                    Err(why @ WaitError::TimedOut) => {
+                        let last = attempt(false).map(|done| done.value);
+                        return if would_block(&last) { Err(why.into()) } else { last };
+                    }
+                    ended => ended?,
+                },
                 None if !me.is_kernel() && entry.is_none() && self.enter(descriptor, direction) => {
                     entry = self.entry();
                 }

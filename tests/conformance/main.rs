@@ -53,6 +53,8 @@ mod names;
 mod net;
 #[cfg(all(unix, feature = "net"))]
 mod net_ends;
+#[cfg(all(unix, feature = "net"))]
+mod net_limits;
 mod no_time;
 mod once;
 mod once_forms;
