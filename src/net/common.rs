@@ -151,12 +151,17 @@ macro_rules! settings {
 }
 pub(super) use settings;
 
-/// Takes over a socket that reads and writes, with its mode and timeouts.
+/// Takes over a socket that reads and writes, with its mode and timeouts. `$has_messages` tells if its calls
+/// may take less than there is.
 macro_rules! adopt {
-    ($socket:ident) => {{
+    ($socket:ident) => {
+        $crate::net::common::adopt!($socket, $crate::sys::socket::has_messages)
+    };
+    ($socket:ident, $has_messages:expr) => {{
         // A socket that does not tell has none.
         let timeouts = [$socket.read_timeout(), $socket.write_timeout()].map(|it| it.ok().flatten());
-        Self($crate::net::socket::Socket::adopt($socket, timeouts))
+        let has_messages = $has_messages(std::os::fd::AsFd::as_fd(&$socket));
+        Self($crate::net::socket::Socket::adopt($socket, timeouts, has_messages))
     }};
 }
 pub(super) use adopt;

@@ -95,25 +95,21 @@ impl<T: AsFd> Socket<T> {
         Self { inner, source, nonblocking: AtomicBool::new(false), timeouts }
     }
 
-    /// Takes over a socket of any type, which has no timeouts.
-    fn of_any_type(inner: T) -> Self {
-        let source = Source::of(socket::has_messages(inner.as_fd()));
-        Self::with_source(inner, source)
-    }
-
     /// Takes over a new connection to this listener, which is of its type.
     pub(crate) fn accepted<S: AsFd>(&self, connection: S) -> Socket<S> {
         Socket::with_source(connection, Source::of(self.source.has_messages()))
     }
 
     /// Takes over any socket. The timeouts are those that the kernel has for it: for reads, and for writes.
-    pub(crate) fn adopt(inner: T, timeouts: [Option<Duration>; 2]) -> Self {
+    /// `has_messages` is for its [source](Source::of).
+    pub(crate) fn adopt(inner: T, timeouts: [Option<Duration>; 2], has_messages: bool) -> Self {
         let nonblocking = socket::is_nonblocking(inner.as_fd()).unwrap_or(false);
         if nonblocking {
             // What fails here fails in each call, too.
             let _ = socket::set_nonblocking(inner.as_fd(), false);
         }
-        let this = Self { timeouts: timeouts.map(Timeout::new), ..Self::of_any_type(inner) };
+        let this = Self::with_source(inner, Source::of(has_messages));
+        let this = Self { timeouts: timeouts.map(Timeout::new), ..this };
         this.set_nonblocking(nonblocking);
         this
     }
@@ -124,7 +120,8 @@ impl<T: AsFd> Socket<T> {
         if !nonblocking {
             let _ = socket::set_nonblocking(inner.as_fd(), true);
         }
-        let this = Self::of_any_type(inner);
+        let source = Source::of(socket::has_messages(inner.as_fd()));
+        let this = Self::with_source(inner, source);
         this.set_nonblocking(nonblocking);
         this
     }

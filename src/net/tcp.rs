@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::{self, SocketAddr, ToSocketAddrs};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use socket2::{Domain, SockAddr, Type};
@@ -101,9 +101,15 @@ impl TcpStream {
     }
 }
 
-socket!(TcpStream, net::TcpStream, |stream| adopt!(stream), |stream| stream.0.into_inner());
+socket!(TcpStream, net::TcpStream, |stream| adopt!(stream, may_stop), |stream| stream.0.into_inner());
 settings!(TcpStream);
 stream!(TcpStream);
+
+/// Returns `true` if a call that reads from this stream may stop before the end of what has come. That of a
+/// Unix socket stops where descriptors came with the bytes, and only `UnixStream` notices that.
+fn may_stop(stream: BorrowedFd<'_>) -> bool {
+    socket::has_messages(stream) || socket::is_within(stream)
+}
 
 fn connect(to: &SocketAddr, wait: Option<Wait>) -> io::Result<TcpStream> {
     let green = current::try_current().is_some_and(|me| !me.is_kernel());

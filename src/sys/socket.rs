@@ -69,9 +69,34 @@ pub(crate) fn is_nonblocking(descriptor: BorrowedFd<'_>) -> io::Result<bool> {
 }
 
 /// Returns `true` unless a socket carries a stream of bytes. A program may have a socket of messages in the
-/// place of a stream: both are connected, and are read in the same way (`SOCK_SEQPACKET`).
+/// place of a stream: both are connected, and are read in the same way (`SOCK_SEQPACKET`). What a protocol
+/// that is not known here calls a stream may have messages, too: that of SCTP has.
 pub(crate) fn has_messages(descriptor: BorrowedFd<'_>) -> bool {
     number(descriptor, libc::SO_TYPE) != Some(libc::SOCK_STREAM)
+        || !(is_within(descriptor) || is_of_tcp(descriptor))
+}
+
+/// Returns `true` for a Unix socket.
+#[cfg(target_os = "linux")]
+pub(crate) fn is_within(descriptor: BorrowedFd<'_>) -> bool {
+    number(descriptor, libc::SO_DOMAIN) == Some(libc::AF_UNIX)
+}
+
+#[cfg(target_os = "linux")]
+fn is_of_tcp(descriptor: BorrowedFd<'_>) -> bool {
+    matches!(number(descriptor, libc::SO_PROTOCOL), Some(libc::IPPROTO_TCP | libc::IPPROTO_MPTCP))
+}
+
+/// Returns `false`. Without a set, all threads make their calls first.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn is_within(_: BorrowedFd<'_>) -> bool {
+    false
+}
+
+/// Returns `true`, for the same reason.
+#[cfg(not(target_os = "linux"))]
+fn is_of_tcp(_: BorrowedFd<'_>) -> bool {
+    true
 }
 
 /// Returns an option of a socket that is a number.
@@ -99,7 +124,7 @@ pub(crate) fn is_in_progress(error: &io::Error) -> bool {
 /// machine. No event tells when that has room: those of an unconnected socket are of its own buffer.
 #[cfg(target_os = "linux")]
 pub(crate) fn lacks_room_elsewhere(descriptor: BorrowedFd<'_>) -> bool {
-    number(descriptor, libc::SO_DOMAIN) == Some(libc::AF_UNIX)
+    is_within(descriptor)
         && number(descriptor, libc::SO_TYPE) == Some(libc::SOCK_DGRAM)
         && poll::until_ready(descriptor.as_raw_fd(), true, None, Some(Duration::ZERO)).unwrap_or(false)
 }

@@ -2,7 +2,7 @@
 
 use std::io::{ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::net::Shutdown;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 #[cfg(target_os = "linux")]
 use std::os::unix::net::SocketAddr;
 use std::sync::Arc;
@@ -28,6 +28,7 @@ both! {
     a_shut_socket_of_messages_has_ended,
     messages_in_the_place_of_a_stream_are_all_read,
     what_comes_behind_descriptors_is_read,
+    what_comes_behind_descriptors_is_read_by_a_stream_of_tcp,
     what_comes_behind_urgent_bytes_is_read,
     buffers_are_as_many_as_one_likes,
     sockets_have_paths,
@@ -225,13 +226,27 @@ fn what_comes_behind_descriptors_is_read<L: Leg>() {
     });
 }
 
+/// A program may have a Unix socket in the place of one of TCP: both are streams.
+fn what_comes_behind_descriptors_is_read_by_a_stream_of_tcp<L: Leg>() {
+    L::new().run(|| {
+        let (one, mut other) = UnixStream::pair().unwrap();
+        let mut one = TcpStream::from(OwnedFd::from(one));
+        for _ in 0..20 {
+            is(one.read_with(&mut [0], Wait::timeout(Duration::from_micros(100))), ErrorKind::TimedOut);
+            other.write_all(b"ab").unwrap();
+            send_with_descriptor(&other, b"cd");
+            other.write_all(b"ef").unwrap();
+            reads_six(&mut one);
+        }
+    });
+}
+
 /// A read takes one message, however much room there is. The others made no event.
 fn messages_in_the_place_of_a_stream_are_all_read<L: Leg>() {
     // Elsewhere, a Unix socket may carry no messages of this kind.
     #[cfg(target_os = "linux")]
     {
         use socket2::{Domain, SockAddr, Socket, Type};
-        use std::os::fd::OwnedFd;
         let rt = L::new();
         rt.run(|| {
             let reads = |mut stream: UnixStream, other: Socket| {
