@@ -158,6 +158,7 @@ alone! {
     an_accept_without_descriptors_backs_off: short_of_descriptors;
     a_wait_without_a_set_does_not_hang: no_set;
     a_forked_child_does_not_disturb_the_set: forks;
+    a_call_that_forks_waits_in_the_child: forks_in_a_call;
     programs_inherit_no_sockets: starts_programs;
     a_write_to_a_peer_that_has_gone_is_an_error_and_no_signal: broken_pipe;
 }

@@ -1,6 +1,7 @@
 //! A descriptor that threads wait for: the system call first, and the wait only if the call would block.
 
 use std::io;
+use std::mem;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::panic::UnwindSafe;
 use std::ptr;
@@ -132,7 +133,7 @@ impl Source {
         wait: impl FnOnce() -> Wait,
         mut attempt: impl FnMut(bool) -> io::Result<Done<T>>,
     ) -> io::Result<T> {
-        let me = current();
+        let mut me = current();
         let mut first = Some(wait);
         let mut wait = None;
         let mut entry = self.entry();
@@ -164,6 +165,11 @@ impl Source {
                     Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
                     Err(_) => _ = readiness.map(|(readiness, seen)| readiness.would_block(seen)),
                 }
+            }
+            let caller = mem::replace(&mut me, current());
+            if me != caller {
+                // The call has forked. In the child, this is a kernel thread, and its runtime looks at no set.
+                continue;
             }
             let wait = *wait.get_or_insert_with(|| first.take().expect("it is called once")());
             match watched {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io::{ErrorKind, IoSlice, Read, Write};
+use std::io::{ErrorKind, IoSlice, PipeReader, Read, Write};
 use std::net::{Shutdown, TcpStream as StdStream};
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
+use selvedge::io::Async;
 use selvedge::net::{TcpListener, TcpStream};
 use selvedge::os::unix::net::{UnixListener, UnixStream};
 use selvedge::{Mxn, OneToOne, Runtime, Wait, thread};
@@ -246,6 +247,11 @@ fn fork(child: impl FnOnce()) {
         // SAFETY: leaves without running anything of the parent's.
         unsafe { libc::_exit(i32::from(played.is_err())) };
     }
+    expect_success(pid);
+}
+
+/// Waits for a child of this process.
+fn expect_success(pid: libc::pid_t) {
     let mut status = 0;
     // SAFETY: our own child, and a place for its status.
     assert_eq!(thread::blocking(|| unsafe { libc::waitpid(pid, &raw mut status, 0) }), pid);
@@ -269,6 +275,49 @@ fn in_the_child(ends: &[Ends]) {
     if let Ok(rt) = Mxn::builder().concurrency(1).build() {
         rt.run(talks);
     }
+}
+
+/// Forks in a call that would block. In the child, the caller is a kernel thread, and waits as one.
+pub(crate) fn forks_in_a_call() {
+    on_each!(|rt| {
+        rt.run(|| {
+            let (reader, mut writer) = std::io::pipe().unwrap();
+            let reader = Async::new(reader).unwrap();
+            // From now on, the runtime's set reports it.
+            reader.readable_with(Wait::timeout(Duration::from_millis(1))).unwrap_err();
+            writer.write_all(b"xx").unwrap();
+            reader.readable().unwrap();
+            let (mut pid, mut writer) = (None, Some(writer));
+            let call = |mut reader: &PipeReader| {
+                if pid.is_some() {
+                    // One byte is for the other process.
+                    return reader.read(&mut [0]);
+                }
+                assert_eq!(reader.read(&mut [0; 2]).unwrap(), 2);
+                // SAFETY: what the child does is what is under test; it leaves by `_exit`.
+                pid = Some(unsafe { libc::fork() });
+                if pid == Some(0) {
+                    // SAFETY: no preconditions. Ends a child that hangs.
+                    unsafe { libc::alarm(20) };
+                } else if let Some(mut writer) = writer.take() {
+                    std::thread::spawn(move || {
+                        // Both wait by then, as a rule.
+                        std::thread::sleep(Duration::from_millis(20));
+                        writer.write_all(b"xx").unwrap();
+                    });
+                }
+                Err(ErrorKind::WouldBlock.into())
+            };
+            let read = catch_unwind(AssertUnwindSafe(|| reader.when_readable(call)));
+            let pid = pid.expect("it has forked");
+            if pid == 0 {
+                // SAFETY: leaves without running anything of the parent's.
+                unsafe { libc::_exit(i32::from(!matches!(read, Ok(Ok(1))))) };
+            }
+            assert_eq!(read.unwrap().unwrap(), 1);
+            expect_success(pid);
+        });
+    });
 }
 
 /// A program that is started has none of the sockets, nor the set.
