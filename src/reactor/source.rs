@@ -133,6 +133,14 @@ impl Source {
         wait: impl FnOnce() -> Wait,
         mut attempt: impl FnMut(bool) -> io::Result<Done<T>>,
     ) -> io::Result<T> {
+        let mut attempt = |may_have_ended: bool| {
+            let result = attempt(false);
+            // The kernel is asked: what events have told may be of an earlier descriptor of that number.
+            let has_ended = may_have_ended
+                && would_block(&result)
+                && poll::has_ended(descriptor, direction == Direction::Write);
+            if has_ended { attempt(true) } else { result }
+        };
         let mut me = current();
         let mut first = Some(wait);
         let mut wait = None;
@@ -143,14 +151,9 @@ impl Source {
             let watched = entry.filter(|entry| self.is_watched(me, descriptor, entry));
             let seen = seen.filter(|_| watched.is_some());
             if seen.is_none_or(|seen| seen.is_ready()) {
-                let mut result = attempt(false);
-                // The kernel is asked: what events have told may be of an earlier descriptor of that number.
-                if seen.is_some_and(Seen::is_closed)
-                    && would_block(&result)
-                    && poll::has_ended(descriptor, direction == Direction::Write)
-                {
-                    result = attempt(true);
-                }
+                // Without a set, only a kernel thread's own wait tells of the end.
+                let may_have_ended = seen.map_or(wait.is_some(), Seen::is_closed);
+                let result = attempt(may_have_ended);
                 let readiness = watched.map(|entry| direction.of(entry)).zip(seen);
                 match result {
                     Ok(done) => {
@@ -177,7 +180,7 @@ impl Source {
                     // The set may not have been looked at since: a thread that does not leave its LWP waits
                     // without time, or one that computed has had the LWP.
                     Err(why @ WaitError::TimedOut) => {
-                        let last = attempt(false).map(|done| done.value);
+                        let last = attempt(true).map(|done| done.value);
                         return if would_block(&last) { Err(why.into()) } else { last };
                     }
                     ended => ended?,

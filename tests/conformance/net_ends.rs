@@ -26,6 +26,7 @@ both! {
     calls_do_not_wait_if_told_so,
     messages_come_whole,
     a_shut_socket_of_messages_has_ended,
+    a_wait_for_a_shut_socket_of_messages_is_over,
     messages_in_the_place_of_a_stream_are_all_read,
     what_comes_behind_descriptors_is_read,
     what_comes_behind_descriptors_is_read_by_a_stream_of_tcp,
@@ -198,6 +199,25 @@ fn a_shut_socket_of_messages_has_ended<L: Leg>() {
         one.shutdown(Shutdown::Both).unwrap();
         assert_eq!(receiver.join().unwrap(), [5, 0]);
         is(one.send(&[0]), ErrorKind::BrokenPipe);
+    });
+}
+
+/// Its calls would block, unless they may. So a kernel thread that asks `poll` finds it ready again and again.
+fn a_wait_for_a_shut_socket_of_messages_is_over<L: Leg>() {
+    let rt = L::new();
+    rt.run(|| {
+        let (one, other) = UnixDatagram::pair().unwrap();
+        let one = Arc::new(one);
+        let theirs = Arc::clone(&one);
+        let receiver = thread::spawn(move || {
+            let mut bytes = [0; 8];
+            [(); 2].map(|()| theirs.recv_with(&mut bytes, Wait::timeout(LONG)).unwrap())
+        });
+        other.send(&[0; 5]).unwrap();
+        until_waits(&rt, &receiver);
+        one.shutdown(Shutdown::Read).unwrap();
+        assert_eq!(receiver.join().unwrap(), [5, 0]);
+        assert_eq!(one.recv_with(&mut [0], Wait::forever().interruptible()).unwrap(), 0);
     });
 }
 
