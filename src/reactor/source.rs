@@ -144,6 +144,7 @@ impl Source {
         let mut me = current();
         let mut first = Some(wait);
         let mut wait = None;
+        let mut turns = 0;
         let mut entry = self.entry();
         loop {
             // The look comes first: a loss of the set is reported to all words (`poller.rs`).
@@ -188,7 +189,14 @@ impl Source {
                 None if !me.is_kernel() && entry.is_none() && self.enter(descriptor, direction) => {
                     entry = self.entry();
                 }
-                None => blocking(me, || kernel_wait::until_ready(me, descriptor, direction, wait))?,
+                None => {
+                    if turns == TURNS {
+                        nap(wait)?;
+                    }
+                    let is_ready =
+                        blocking(me, || kernel_wait::until_ready(me, descriptor, direction, wait))?;
+                    turns = TURNS.min(turns + u32::from(is_ready));
+                }
             }
         }
     }
@@ -224,8 +232,13 @@ impl Source {
     }
 }
 
-/// How long a thread sleeps before it looks again whether a receiver has room.
-const FULL: Duration = Duration::from_millis(1);
+/// If the kernel has said this often that a descriptor is ready, and the call would block all the same, it is
+/// ready for something else. An example is an error that is not read, which remains. Then a kernel thread naps
+/// before it asks again.
+const TURNS: u32 = 16;
+
+/// How long a thread sleeps before it looks again, if neither events nor the kernel tell when to.
+const NAP: Duration = Duration::from_millis(1);
 
 /// Sleeps for a moment, within `wait`, if a call on `descriptor` would block and no event would tell when it
 /// no longer does. Returns `true` if so.
@@ -237,14 +250,24 @@ pub(crate) fn pauses(descriptor: BorrowedFd<'_>, direction: Direction, wait: Wai
     if direction != Direction::Write || !socket::lacks_room_elsewhere(descriptor) {
         return Ok(false);
     }
+    nap(wait)?;
+    Ok(true)
+}
+
+/// Sleeps for a moment, within `wait`.
+///
+/// # Errors
+///
+/// The wait's.
+#[cold]
+fn nap(wait: Wait) -> Result<(), WaitError> {
     if time::has_passed(wait.deadline) {
-        return Err(WaitError::TimedOut.into());
+        return Err(WaitError::TimedOut);
     }
-    let soon = time::after(FULL);
+    let soon = time::after(NAP);
     let deadline = wait.deadline.map_or(soon, |end| soon.map(|soon| soon.min(end)));
     let nap = Wait { interruptible: wait.interruptible, ..Wait::by(deadline) };
-    permit::sleep(nap).map_err(WaitError::reported)?;
-    Ok(true)
+    permit::sleep(nap).map_err(WaitError::reported)
 }
 
 // As std's sockets are. A panic leaves an entry as any other event finds it.

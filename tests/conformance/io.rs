@@ -3,7 +3,7 @@
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, PipeReader, PipeWriter, Read, Write, pipe};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixDatagram;
@@ -32,6 +32,7 @@ both! {
     a_socket_without_a_peer_waits_for_room_at_a_receiver,
     threads_wait_for_one_descriptor_by_values_of_their_own,
     a_stream_is_waited_for_by_other_means,
+    an_error_that_is_not_read_burns_no_cpu,
 }
 
 fn ends() -> (Async<PipeReader>, Async<PipeWriter>) {
@@ -304,4 +305,31 @@ fn a_stream_is_waited_for_by_other_means<L: Leg>() {
         one.write_all(b"x").unwrap();
         assert_eq!(reads.join().unwrap(), 1);
     }
+}
+
+/// The error of a message that nobody takes: the kernel keeps it, and `poll` says so each time.
+fn an_error_that_is_not_read_burns_no_cpu<L: Leg>() {
+    #[cfg(target_os = "linux")]
+    L::new().run(|| {
+        let [socket, nobody] = [(); 2].map(|()| std::net::UdpSocket::bind("127.0.0.1:0").unwrap());
+        let on: libc::c_int = 1;
+        let (level, name, length) = (libc::IPPROTO_IP, libc::IP_RECVERR, size_of_val(&on) as libc::socklen_t);
+        // SAFETY: the option is a number, which is there.
+        let rc = unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, (&raw const on).cast(), length) };
+        assert_eq!(rc, 0);
+        let to = nobody.local_addr().unwrap();
+        drop(nobody);
+        socket.send_to(b"x", to).unwrap();
+        let socket = Async::new(socket).unwrap();
+        let refused = socket.when_readable(|socket| socket.recv(&mut [0]));
+        assert_eq!(refused.unwrap_err().kind(), ErrorKind::ConnectionRefused);
+        let mut calls = 0;
+        let receives = |socket: &std::net::UdpSocket| {
+            calls += 1;
+            socket.recv(&mut [0])
+        };
+        let late = socket.when_readable_with(receives, Wait::timeout(20 * SHORT));
+        assert_eq!(late.unwrap_err().kind(), ErrorKind::TimedOut);
+        assert!(calls < 1_000, "{calls}");
+    });
 }
