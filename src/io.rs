@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::time::Duration;
 
 use crate::park::wait::Wait;
-use crate::reactor::source::{self, Direction, Source};
+use crate::reactor::source::{self, Direction, Source, TURNS};
 use crate::sys::poll;
 use crate::sys::socket;
 
@@ -198,11 +198,16 @@ impl<T: AsFd> Async<T> {
         direction: Direction,
         mut attempt: impl FnMut(&mut T) -> io::Result<R>,
     ) -> io::Result<R> {
+        let mut turns = 0;
         loop {
             match attempt(&mut self.inner) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     if !source::pauses(self.inner.as_fd(), direction, Wait::forever())? {
+                        if turns == TURNS {
+                            source::nap(Wait::forever())?;
+                        }
                         self.until(direction, None)?;
+                        turns = TURNS.min(turns + 1);
                     }
                 }
                 result => return result,

@@ -233,9 +233,9 @@ impl Source {
 }
 
 /// If the kernel has said this often that a descriptor is ready, and the call would block all the same, it is
-/// ready for something else. An example is an error that is not read, which remains. Then a kernel thread naps
+/// ready for something else. An example is an error that is not read, which remains. Then the thread naps
 /// before it asks again.
-const TURNS: u32 = 16;
+pub(crate) const TURNS: u32 = 16;
 
 /// How long a thread sleeps before it looks again, if neither events nor the kernel tell when to.
 const NAP: Duration = Duration::from_millis(1);
@@ -260,7 +260,7 @@ pub(crate) fn pauses(descriptor: BorrowedFd<'_>, direction: Direction, wait: Wai
 ///
 /// The wait's.
 #[cold]
-fn nap(wait: Wait) -> Result<(), WaitError> {
+pub(crate) fn nap(wait: Wait) -> Result<(), WaitError> {
     if time::has_passed(wait.deadline) {
         return Err(WaitError::TimedOut);
     }

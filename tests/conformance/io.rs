@@ -3,7 +3,11 @@
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, PipeReader, PipeWriter, Read, Write, pipe};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+#[cfg(target_os = "linux")]
+use std::net::UdpSocket;
+use std::os::fd::{AsFd, OwnedFd};
+#[cfg(target_os = "linux")]
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixDatagram;
@@ -311,25 +315,64 @@ fn a_stream_is_waited_for_by_other_means<L: Leg>() {
 fn an_error_that_is_not_read_burns_no_cpu<L: Leg>() {
     #[cfg(target_os = "linux")]
     L::new().run(|| {
-        let [socket, nobody] = [(); 2].map(|()| std::net::UdpSocket::bind("127.0.0.1:0").unwrap());
-        let on: libc::c_int = 1;
-        let (level, name, length) = (libc::IPPROTO_IP, libc::IP_RECVERR, size_of_val(&on) as libc::socklen_t);
-        // SAFETY: the option is a number, which is there.
-        let rc = unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, (&raw const on).cast(), length) };
-        assert_eq!(rc, 0);
-        let to = nobody.local_addr().unwrap();
-        drop(nobody);
-        socket.send_to(b"x", to).unwrap();
-        let socket = Async::new(socket).unwrap();
-        let refused = socket.when_readable(|socket| socket.recv(&mut [0]));
-        assert_eq!(refused.unwrap_err().kind(), ErrorKind::ConnectionRefused);
-        let mut calls = 0;
-        let receives = |socket: &std::net::UdpSocket| {
-            calls += 1;
-            socket.recv(&mut [0])
-        };
-        let late = socket.when_readable_with(receives, Wait::timeout(20 * SHORT));
-        assert_eq!(late.unwrap_err().kind(), ErrorKind::TimedOut);
+        let receiver = Receiver { socket: refused(), calls: AtomicUsize::new(0) };
+        let mut receiver = Async::new(receiver).unwrap();
+        let sender = receiver.get_ref().socket.try_clone().unwrap();
+        let sends = thread::spawn(move || {
+            thread::sleep(20 * SHORT);
+            sender.send_to(b"x", sender.local_addr().unwrap()).unwrap();
+        });
+        assert_eq!(receiver.read(&mut [0]).unwrap(), 1);
+        sends.join().unwrap();
+        let receives = |mut receiver: &Receiver| receiver.read(&mut [0]);
+        let late = receiver.when_readable_with(receives, Wait::timeout(20 * SHORT));
+        is(late, ErrorKind::TimedOut);
+        let calls = receiver.get_ref().calls.load(Ordering::Relaxed);
         assert!(calls < 1_000, "{calls}");
     });
+}
+
+/// Counts the calls that receive.
+#[cfg(target_os = "linux")]
+struct Receiver {
+    socket: UdpSocket,
+    calls: AtomicUsize,
+}
+
+#[cfg(target_os = "linux")]
+impl AsFd for Receiver {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl Read for &Receiver {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        self.socket.recv(buffer)
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl Read for Receiver {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        (&*self).read(buffer)
+    }
+}
+
+/// Returns a socket for which the kernel keeps an error.
+#[cfg(target_os = "linux")]
+fn refused() -> UdpSocket {
+    let [socket, nobody] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
+    let on: libc::c_int = 1;
+    let (level, name, length) = (libc::IPPROTO_IP, libc::IP_RECVERR, size_of_val(&on) as libc::socklen_t);
+    // SAFETY: the option is a number, which is there.
+    let rc = unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, (&raw const on).cast(), length) };
+    assert_eq!(rc, 0);
+    let to = nobody.local_addr().unwrap();
+    drop(nobody);
+    socket.send_to(b"x", to).unwrap();
+    is(socket.recv(&mut [0]), ErrorKind::ConnectionRefused);
+    socket
 }
