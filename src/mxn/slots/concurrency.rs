@@ -17,6 +17,11 @@
 //!   that it has no slot, gives its queue away, and goes among the spares, like an LWP that lost its slot to
 //!   another.
 //!
+//! If no LWP can have the slot, it is counted off again, and the next LWP that becomes a spare asks for it
+//! (`notice_spare`). That LWP enters the list of spares, and then looks at the count. This thread counts the
+//! slot off, and then looks at the list once more. The lock of the list orders the two: either this thread
+//! finds the spare, or the spare finds a slot missing.
+//!
 //! The count is never less than what there is, so no look takes a runtime for asleep in which an LWP runs
 //! (`monitor`). Slots that are in hand at the moment cannot be taken. The rest is tried again a little later.
 
@@ -107,7 +112,7 @@ impl Scheduler {
         }
     }
 
-    /// Makes one slot more.
+    /// Makes one slot more. Returns `false` if no LWP can have it now.
     fn grow(&'static self) -> bool {
         self.pool.count_slot();
         let given = self.trace_slots(SlotCause::Concurrency, || {
@@ -118,11 +123,12 @@ impl Scheduler {
         if given {
             // An LWP is awake that was not.
             self.watch.notice_activity();
-        } else {
-            // An LWP that could not be started has lost it again.
-            self.pool.uncount_slot();
+            return true;
         }
-        given
+        // An LWP that could not be started has lost it again.
+        self.pool.uncount_slot();
+        // After that: an LWP that became a spare meanwhile saw the slot counted, and has not asked.
+        self.pool.spares() > 0
     }
 
     /// Makes an LWP that begins with a slot. Returns `None` if there can be none.

@@ -90,13 +90,14 @@ fn negative_a_spare_gives_its_ring_away_in_silence() {
 }
 
 /// Models an LWP that becomes a spare because its slot was saved. Meanwhile the slot is given back. There is
-/// a thread for it, because the other LWP computes forever. There can be no further LWP.
-fn a_slot_comes_back(settle: fn(&'static Scheduler) -> bool) {
+/// a thread for it, because the other LWP computes forever. There can be no further LWP. The reserve's thread
+/// makes the slot when it is asked, and not only when it tries again.
+fn a_slot_comes_back(wait_for_slot: WaitForSlot, settle: fn(&'static Scheduler) -> bool) {
     model_within(1, move || {
         let model = follows(2, 0, 1, true);
         let (scheduler, lwp) = (model.scheduler, model.lwp(1));
         scheduler.inject.push(model.green(0).ptr());
-        let spare = loom::thread::spawn(move || find(scheduler, lwp, Scheduler::wait_for_slot).is_some());
+        let spare = loom::thread::spawn(move || find(scheduler, lwp, wait_for_slot).is_some());
         let monitor = loom::thread::spawn(move || scheduler.save_slots(0));
         keep_reserve(scheduler, 2, settle);
         monitor.join().unwrap();
@@ -105,16 +106,18 @@ fn a_slot_comes_back(settle: fn(&'static Scheduler) -> bool) {
     });
 }
 
+/// Once it came up to a second late: the reserve's thread had found no spare, and the spare had found the slot
+/// counted.
 #[test]
 fn a_slot_that_comes_back_runs_what_waits() {
-    a_slot_comes_back(Scheduler::settle_concurrency);
+    a_slot_comes_back(Scheduler::wait_for_slot, Scheduler::settle_concurrency);
 }
 
 /// The LWP has a slot, but is not woken.
 #[test]
 #[should_panic(expected = "deadlock")]
 fn negative_a_slot_comes_back_in_silence() {
-    a_slot_comes_back(|scheduler| {
+    a_slot_comes_back(Scheduler::wait_for_slot, |scheduler| {
         if scheduler.pool.slots() == scheduler.pool.aim() {
             return true;
         }
@@ -125,4 +128,35 @@ fn negative_a_slot_comes_back_in_silence() {
         }
         spare.is_some()
     });
+}
+
+/// The spare comes after the last look at the list, and finds the slot counted.
+#[test]
+#[should_panic(expected = "deadlock")]
+fn negative_the_last_look_for_a_spare_is_before_the_slot_is_counted_off() {
+    a_slot_comes_back(Scheduler::wait_for_slot, |scheduler| {
+        let pool = &scheduler.pool;
+        while pool.slots() < pool.aim() {
+            pool.count_slot();
+            if pool.hand_off(|| Some(InHand::first_of_its_life())).is_none() {
+                let came = pool.spares() > 0;
+                pool.uncount_slot();
+                if !came {
+                    return false;
+                }
+            }
+        }
+        true
+    });
+}
+
+/// The slot is wanted after the spare has looked, and before the spare is on the list.
+#[test]
+#[should_panic(expected = "deadlock")]
+fn negative_a_spare_looks_for_a_slot_before_it_is_on_the_list() {
+    let look_first = |scheduler: &'static Scheduler, lwp| {
+        scheduler.notice_spare(1);
+        be_spare(scheduler, lwp)
+    };
+    a_slot_comes_back(look_first, Scheduler::settle_concurrency);
 }

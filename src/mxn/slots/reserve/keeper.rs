@@ -49,10 +49,10 @@ impl Scheduler {
         self.reserve_state.set_width(0);
     }
 
-    /// Notes that there is another spare. If it is the first too many, the reserve's thread must end it in
-    /// time.
+    /// Notes that there is another spare, which is on the list. If it is the first too many, the reserve's
+    /// thread must end it in time.
     pub(crate) fn notice_spare(&self, spares: usize) {
-        // The second condition: a slot may still have to be made, and this spare can hold it.
+        // The second condition: a slot may still have to be made, and this spare can hold it (`concurrency`).
         if spares == self.reserve_state.width() + 1 || self.pool.slots() < self.pool.aim() {
             self.reserve_state.ask();
         }

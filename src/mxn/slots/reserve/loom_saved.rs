@@ -6,7 +6,6 @@ use crate::mxn::slots::pool::LwpPool;
 use crate::mxn::slots::slot::InHand;
 use crate::mxn::tests::Model;
 use crate::park::tests::loom_model::model;
-use crate::shim::yield_cpu;
 
 /// Makes `wanted` LWPs with a slot, as many as there are CPUs, and then `spares` without. One of the slots
 /// may be `saved`.
@@ -29,22 +28,18 @@ pub(in crate::mxn) fn held(scheduler: &Scheduler) -> usize {
 }
 
 /// Plays the reserve's thread, as `Reserve::run` does, until there are so many slots. It settles their number
-/// by `settle`.
+/// by `settle`. It only does so when it is asked: a slot that another attempt would make, a moment later, is
+/// late.
 pub(in crate::mxn) fn keep_reserve(
     scheduler: &'static Scheduler,
     slots: u32,
     settle: impl Fn(&'static Scheduler) -> bool,
 ) {
-    let mut tries_again = false;
-    while scheduler.pool.slots() != slots || tries_again {
-        if !scheduler.reserve_state.take_asked() && !tries_again {
+    while scheduler.pool.slots() != slots {
+        if scheduler.reserve_state.take_asked() {
+            settle(scheduler);
+        } else {
             scheduler.reserve_state.wait(None);
-            continue;
-        }
-        tries_again = !settle(scheduler);
-        if tries_again {
-            // Until the time for that has come.
-            yield_cpu();
         }
     }
 }
