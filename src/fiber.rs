@@ -52,7 +52,7 @@ impl Context {
     /// # Safety
     ///
     /// The caller runs in this context. `to` belongs to the caller, no kernel thread stands on its stack
-    /// (I2), and it has been left by a switch, or laid out by [`Fiber::put_on`].
+    /// (I2), and it has been left by a switch, or laid out by [`Fiber::wait`].
     #[inline(always)]
     pub(crate) unsafe fn switch_to(&self, rung: ThreadRegister, to: &Self, arg: usize) -> usize {
         let (save, sp, tp) = (self.sp.as_ptr(), to.sp.get(), to.tp.get());
@@ -109,7 +109,7 @@ impl Fiber {
     /// [`tls::prepare`] of this stack.
     #[inline]
     pub(crate) unsafe fn put_on(&self, stack: Stack, tp: usize) {
-        // First: a look from outside finds no stack pointer with the new stack.
+        // In any order: a look from outside asks whether the thread lives, and its life begins after this.
         self.mounted.be_new();
         self.context.tp.set(tp);
         self.stack.set(Some(stack));

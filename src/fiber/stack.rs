@@ -483,3 +483,6 @@ impl Drop for Cache {
 
 #[cfg(all(test, unix))]
 mod tests;
+
+#[cfg(all(test, loom))]
+mod loom_new_stack;
