@@ -217,7 +217,7 @@ struct Alarm {
 impl Alarm {
     /// Sets the moment, late enough for all to be asleep by then.
     fn set(&self, sleepers: u32) -> Instant {
-        *self.at.get_or_init(|| Instant::now() + 10 * MS + sleepers * Duration::from_micros(4))
+        *self.at.get_or_init(|| Instant::now() + 200 * MS + sleepers * Duration::from_micros(4))
     }
 
     /// Returns how long a sleeper has to sleep, once that is known.

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::time::Duration;
 
 use crate::park::wait::Wait;
-use crate::reactor::source::{self, Direction, Source, TURNS};
+use crate::reactor::source::{self, Direction, Source, VainTurns};
 use crate::sys::poll;
 use crate::sys::socket;
 
@@ -180,7 +180,7 @@ impl<T: AsFd> Async<T> {
         wait: Option<Wait>,
         mut attempt: impl FnMut(&T) -> io::Result<R>,
     ) -> io::Result<R> {
-        self.source.call_by_mode(self.inner.as_fd(), direction, wait, || attempt(&self.inner))
+        self.source.call_by_mode(self.inner.as_fd(), direction, wait, |_| attempt(&self.inner))
     }
 
     fn until(&self, direction: Direction, wait: Option<Wait>) -> io::Result<()> {
@@ -198,16 +198,13 @@ impl<T: AsFd> Async<T> {
         direction: Direction,
         mut attempt: impl FnMut(&mut T) -> io::Result<R>,
     ) -> io::Result<R> {
-        let mut turns = 0;
+        let mut vain = VainTurns::default();
         loop {
             match attempt(&mut self.inner) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     if !source::pauses(self.inner.as_fd(), direction, Wait::forever())? {
-                        if turns == TURNS {
-                            source::nap(Wait::forever())?;
-                        }
+                        vain.nap_after_many(Wait::forever())?;
                         self.until(direction, None)?;
-                        turns = TURNS.min(turns + 1);
                     }
                 }
                 result => return result,

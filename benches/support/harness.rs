@@ -246,7 +246,8 @@ impl Question {
         Self { further: 3, cpu_time: true, ..self }
     }
 
-    /// `--test` leaves the question out if `so`, since another one has the same code do work of another size.
+    /// `--test` leaves the question out if `so`: another one has the same code do work of another size, or it
+    /// cannot be made small.
     pub(crate) fn only_measured(self, so: bool) -> Self {
         Self { only_measured: so, ..self }
     }

@@ -12,6 +12,7 @@ use crate::park::thread::ThreadRef;
 use crate::park::wait::Wait;
 use crate::reactor::by_number::{self, Look};
 pub(super) use crate::reactor::source::Direction;
+use crate::reactor::source::TURNS;
 use crate::sys::next::{self, errno, fail};
 
 /// How a call went that a green thread made.
@@ -31,10 +32,6 @@ impl<T: From<i8> + PartialEq> Outcome<T> {
         }
     }
 }
-
-/// If a descriptor has been reported ready this often, and the call would block all the same, it is ready for
-/// something else. An example is an error that is not read, which remains. Then the call itself waits.
-const TURNS: u32 = 16;
 
 /// Makes calls on a descriptor until one does not say that it would block, and waits in between. `me` is the
 /// running thread, which is green. `attempt` does not block, whatever the mode of the descriptor. If a call
@@ -87,6 +84,7 @@ pub(super) fn call_within<T: From<i8> + PartialOrd>(
             None => return Outcome::Done(attempt()),
         };
         match until_ready(me, descriptor, direction, wait, Ends::AsAsked) {
+            // After so many, the call itself waits.
             Ready::Yes if turns < TURNS => turns += 1,
             // The set may not have been looked at in time.
             Ready::TimedOut => return Outcome::Done(attempt()),

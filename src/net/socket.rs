@@ -305,18 +305,19 @@ impl<T: AsFd> Socket<T> {
         }
     }
 
-    /// Makes calls on a descriptor that does not block until one of them would not.
+    /// Makes calls on a descriptor that does not block until one of them would not. If the second argument of
+    /// `attempt` is `true`, the socket has ended.
     pub(crate) fn call_shared<R>(
         &self,
         direction: Direction,
         wait: Option<Wait>,
-        mut attempt: impl FnMut(&T) -> io::Result<R>,
+        mut attempt: impl FnMut(&T, bool) -> io::Result<R>,
     ) -> io::Result<R> {
         // Relaxed: a setting.
         if wait.is_none() && self.nonblocking.load(Ordering::Relaxed) {
-            return attempt(&self.inner);
+            return attempt(&self.inner, false);
         }
-        self.source.call_by_mode(self.descriptor(), direction, wait, || attempt(&self.inner))
+        self.source.call_by_mode(self.descriptor(), direction, wait, |ended| attempt(&self.inner, ended))
     }
 
     pub(crate) fn shutdown(&self, how: Shutdown) -> io::Result<()> {
@@ -328,8 +329,10 @@ impl<T: AsFd> Socket<T> {
 pub(crate) fn accept<T: AsFd, R>(
     listener: &Socket<T>,
     wait: Option<Wait>,
-    attempt: impl FnMut(&T) -> io::Result<R>,
+    mut attempt: impl FnMut(&T) -> io::Result<R>,
 ) -> io::Result<R> {
+    // A Unix socket that was shut down tells that only to calls that may block.
+    let attempt = |listener: &T, ended| if ended { Err(socket::is_shut()) } else { attempt(listener) };
     listener.call_shared(Direction::Read, wait, attempt).inspect_err(|error| {
         if socket::is_shortage(error) {
             thread::sleep(SHORTAGE);

@@ -22,31 +22,32 @@ use crate::time;
 /// How long a thread without a bell sleeps before it looks for interrupts again.
 const DEAF: Duration = Duration::from_millis(10);
 
-/// Blocks the kernel thread of `me` until `descriptor` is ready, or as `wait` says. May return before: then it
-/// returns `false`.
+/// Blocks the kernel thread of `me` until `descriptor` is ready, or the time of `wait` is over. May return
+/// before.
 ///
 /// # Errors
 ///
-/// As `poll`, or the [`WaitError`].
+/// As `poll`, or [`WaitError::Interrupted`].
 #[cold]
 pub(crate) fn until_ready(
     me: ThreadRef,
     descriptor: BorrowedFd<'_>,
     direction: Direction,
     wait: Wait,
-) -> io::Result<bool> {
+) -> io::Result<()> {
     let once = |bell: Option<i32>, most: Option<Duration>| {
         let timeout = wait.deadline.map(|deadline| deadline - time::now());
         if timeout.is_some_and(|timeout| timeout.is_zero()) {
-            return Err(WaitError::TimedOut.into());
+            return Ok(());
         }
         let timeout = timeout.into_iter().chain(most).min();
         let poll = || poll::until_ready(descriptor.as_raw_fd(), direction == Direction::Write, bell, timeout);
         if me.is_kernel() {
-            kernel_park::in_call(me, direction.reason(), timeout.is_some(), poll)
+            kernel_park::in_call(me, direction.reason(), timeout.is_some(), poll)?;
         } else {
-            poll()
+            poll()?;
         }
+        Ok(())
     };
     if !wait.interruptible {
         return once(None, None);
@@ -65,7 +66,7 @@ pub(crate) fn until_ready(
     if !sleep.is_asleep() {
         return Err(WaitError::Interrupted.reported().into());
     }
-    result.unwrap_or(Ok(false))
+    result.unwrap_or(Ok(()))
 }
 
 const ASLEEP: u32 = 0;

@@ -20,7 +20,7 @@ use crate::park::thread::ThreadRef;
 use crate::park::wait::{Wait, WaitError};
 use crate::shim::atomic::{AtomicPtr, AtomicU32, Ordering};
 use crate::sys::{poll, socket};
-use crate::time;
+use crate::time::{self, Moment};
 
 /// What a thread waits to do with a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,7 +116,7 @@ impl Source {
     /// Makes system calls until one does not say that it would block, and waits in between as `wait` says.
     /// `attempt` is a call that does not block the kernel thread. If its argument is `true`, the descriptor
     /// has ended, so that none would. `wait` is called at most once, if the thread must wait. If its time is
-    /// over, the last call decides.
+    /// over, another call decides.
     ///
     /// # Blocks
     ///
@@ -133,28 +133,27 @@ impl Source {
         wait: impl FnOnce() -> Wait,
         mut attempt: impl FnMut(bool) -> io::Result<Done<T>>,
     ) -> io::Result<T> {
-        let mut attempt = |may_have_ended: bool| {
-            let result = attempt(false);
-            // The kernel is asked: what events have told may be of an earlier descriptor of that number.
-            let has_ended = may_have_ended
-                && would_block(&result)
-                && poll::has_ended(descriptor, direction == Direction::Write);
-            if has_ended { attempt(true) } else { result }
-        };
         let mut me = current();
         let mut first = Some(wait);
-        let mut wait = None;
-        let mut turns = 0;
+        let (mut wait, mut is_over) = (None, false);
+        let mut vain = VainTurns::default();
         let mut entry = self.entry();
         loop {
             // The look comes first: a loss of the set is reported to all words (`poller.rs`).
             let seen = entry.map(|entry| direction.of(entry).look());
             let watched = entry.filter(|entry| self.is_watched(me, descriptor, entry));
             let seen = seen.filter(|_| watched.is_some());
-            if seen.is_none_or(|seen| seen.is_ready()) {
-                // Without a set, only a kernel thread's own wait tells of the end.
-                let may_have_ended = seen.map_or(wait.is_some(), Seen::is_closed);
-                let result = attempt(may_have_ended);
+            if is_over || seen.is_none_or(|seen| seen.is_ready()) {
+                let mut result = attempt(false);
+                // Without a set, or if it was not looked at in time, nothing has told of the end.
+                let may_have_ended = is_over || seen.map_or(wait.is_some(), Seen::is_closed);
+                // The kernel is asked: what events have told may be of an earlier descriptor of that number.
+                if may_have_ended
+                    && would_block(&result)
+                    && poll::has_ended(descriptor, direction == Direction::Write)
+                {
+                    result = attempt(true);
+                }
                 let readiness = watched.map(|entry| direction.of(entry)).zip(seen);
                 match result {
                     Ok(done) => {
@@ -167,6 +166,7 @@ impl Source {
                         return Ok(done.value);
                     }
                     Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
+                    Err(_) if is_over => return Err(WaitError::TimedOut.into()),
                     Err(_) => _ = readiness.map(|(readiness, seen)| readiness.would_block(seen)),
                 }
             }
@@ -176,46 +176,40 @@ impl Source {
                 continue;
             }
             let wait = *wait.get_or_insert_with(|| first.take().expect("it is called once")());
+            // What came in time may not have been seen: a thread that does not leave its LWP waits without
+            // time, or one that computed has had the LWP or the CPU.
             match watched {
                 Some(entry) => match direction.of(entry).wait(direction.reason(), wait) {
-                    // The set may not have been looked at since: a thread that does not leave its LWP waits
-                    // without time, or one that computed has had the LWP.
-                    Err(why @ WaitError::TimedOut) => {
-                        let last = attempt(true).map(|done| done.value);
-                        return if would_block(&last) { Err(why.into()) } else { last };
-                    }
+                    Err(WaitError::TimedOut) => is_over = true,
                     ended => ended?,
                 },
                 None if !me.is_kernel() && entry.is_none() && self.enter(descriptor, direction) => {
                     entry = self.entry();
                 }
                 None => {
-                    if turns == TURNS {
-                        nap(wait)?;
-                    }
-                    let is_ready =
-                        blocking(me, || kernel_wait::until_ready(me, descriptor, direction, wait))?;
-                    turns = TURNS.min(turns + u32::from(is_ready));
+                    vain.nap_after_many(wait)?;
+                    blocking(me, || kernel_wait::until_ready(me, descriptor, direction, wait))?;
+                    is_over = time::has_passed(wait.deadline);
                 }
             }
         }
     }
 
-    /// Does what [`call`](Self::call) does, on a descriptor whose mode is not to block. Without a `wait`,
-    /// waits for as long as it takes.
+    /// Does what [`call`](Self::call) does, on a descriptor whose mode is not to block. If the argument of
+    /// `attempt` is `true`, the descriptor has ended. Without a `wait`, waits for as long as it takes.
     pub(crate) fn call_by_mode<T>(
         &self,
         descriptor: BorrowedFd<'_>,
         direction: Direction,
         wait: Option<Wait>,
-        mut attempt: impl FnMut() -> io::Result<T>,
+        mut attempt: impl FnMut(bool) -> io::Result<T>,
     ) -> io::Result<T> {
         if let Some(wait) = wait {
             wait.begin()?;
         }
         let wait = wait.unwrap_or(Wait::forever());
-        let attempt = |_| loop {
-            let result = attempt();
+        let attempt = |has_ended| loop {
+            let result = attempt(has_ended);
             if !would_block(&result) || !pauses(descriptor, direction, wait)? {
                 return Ok(Done { value: result?, all: false });
             }
@@ -232,13 +226,40 @@ impl Source {
     }
 }
 
-/// If the kernel has said this often that a descriptor is ready, and the call would block all the same, it is
-/// ready for something else. An example is an error that is not read, which remains. Then the thread naps
-/// before it asks again.
-pub(crate) const TURNS: u32 = 16;
-
 /// How long a thread sleeps before it looks again, if neither events nor the kernel tell when to.
 const NAP: Duration = Duration::from_millis(1);
+
+/// If the kernel has said this often that a descriptor is ready, and the call would block all the same, it is
+/// ready for something else. An example is an error that is not read, which remains.
+pub(crate) const TURNS: u32 = 16;
+
+/// Counts a thread's turns of a wait and a call that would block, as far as each follows closely on the last.
+/// Where other threads are faster now and then, there are waits in between.
+#[derive(Default)]
+pub(crate) struct VainTurns {
+    count: u32,
+    last: Option<Moment>,
+}
+
+impl VainTurns {
+    /// Notes a turn. After [`TURNS`], each one begins with a nap, within `wait`.
+    ///
+    /// # Errors
+    ///
+    /// If the nap is interrupted.
+    pub(crate) fn nap_after_many(&mut self, wait: Wait) -> Result<(), WaitError> {
+        let is_close = self.last.is_some_and(|last| time::now() - last < NAP);
+        self.count = if is_close { TURNS.min(self.count + 1) } else { 0 };
+        if self.count == TURNS {
+            match nap(wait) {
+                Err(WaitError::TimedOut) => {}
+                over => over?,
+            }
+        }
+        self.last = Some(time::now());
+        Ok(())
+    }
+}
 
 /// Sleeps for a moment, within `wait`, if a call on `descriptor` would block and no event would tell when it
 /// no longer does. Returns `true` if so.
@@ -260,7 +281,7 @@ pub(crate) fn pauses(descriptor: BorrowedFd<'_>, direction: Direction, wait: Wai
 ///
 /// The wait's.
 #[cold]
-pub(crate) fn nap(wait: Wait) -> Result<(), WaitError> {
+fn nap(wait: Wait) -> Result<(), WaitError> {
     if time::has_passed(wait.deadline) {
         return Err(WaitError::TimedOut);
     }

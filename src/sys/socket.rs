@@ -135,6 +135,11 @@ pub(crate) fn lacks_room_elsewhere(_: BorrowedFd<'_>) -> bool {
     false
 }
 
+/// Returns the error of a listener that was shut down.
+pub(crate) fn is_shut() -> io::Error {
+    io::Error::from_raw_os_error(libc::EINVAL)
+}
+
 /// Returns the error of a call that would block.
 pub(crate) fn would_block() -> io::Error {
     io::Error::from_raw_os_error(libc::EAGAIN)

@@ -372,6 +372,7 @@ fn refused() -> UdpSocket {
     assert_eq!(rc, 0);
     let to = nobody.local_addr().unwrap();
     drop(nobody);
+    socket.set_read_timeout(Some(LONG)).unwrap();
     socket.send_to(b"x", to).unwrap();
     is(socket.recv(&mut [0]), ErrorKind::ConnectionRefused);
     socket

@@ -12,6 +12,7 @@ use selvedge::net::{TcpStream, UdpSocket};
 use selvedge::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use selvedge::thread::{ThreadInfo, ThreadState};
 use selvedge::{Runtime, Wait, thread};
+use socket2::SockRef;
 
 use crate::legs::Leg;
 use crate::net::{LONG, SHORT, is, listen, pair, repeat, say};
@@ -27,6 +28,7 @@ both! {
     messages_come_whole,
     a_shut_socket_of_messages_has_ended,
     a_wait_for_a_shut_socket_of_messages_is_over,
+    a_wait_for_a_shut_listener_is_over,
     messages_in_the_place_of_a_stream_are_all_read,
     what_comes_behind_descriptors_is_read,
     what_comes_behind_descriptors_is_read_by_a_stream_of_tcp,
@@ -217,7 +219,27 @@ fn a_wait_for_a_shut_socket_of_messages_is_over<L: Leg>() {
         until_waits(&rt, &receiver);
         one.shutdown(Shutdown::Read).unwrap();
         assert_eq!(receiver.join().unwrap(), [5, 0]);
-        assert_eq!(one.recv_with(&mut [0], Wait::forever().interruptible()).unwrap(), 0);
+        for wait in [Wait::forever().interruptible(), Wait::timeout(Duration::ZERO)] {
+            assert_eq!(one.recv_with(&mut [0], wait).unwrap(), 0);
+        }
+    });
+}
+
+/// That of a Unix socket says so only to calls that may block.
+fn a_wait_for_a_shut_listener_is_over<L: Leg>() {
+    let rt = L::new();
+    rt.run(|| {
+        let place = tempfile::tempdir().unwrap();
+        let listener = Arc::new(UnixListener::bind(place.path().join("socket")).unwrap());
+        let theirs = Arc::clone(&listener);
+        let accepts = thread::spawn(move || {
+            is(theirs.accept_with(Wait::timeout(LONG)), ErrorKind::InvalidInput);
+            is(theirs.accept(), ErrorKind::InvalidInput);
+        });
+        until_waits(&rt, &accepts);
+        SockRef::from(&*listener).shutdown(Shutdown::Read).unwrap();
+        accepts.join().unwrap();
+        is(listener.accept_with(Wait::timeout(Duration::ZERO)), ErrorKind::InvalidInput);
     });
 }
 

@@ -298,7 +298,7 @@ pub(crate) fn forks_in_a_call() {
                 pid = Some(unsafe { libc::fork() });
                 if pid == Some(0) {
                     // SAFETY: no preconditions. Ends a child that hangs.
-                    unsafe { libc::alarm(20) };
+                    unsafe { libc::alarm(100) };
                 } else if let Some(mut writer) = writer.take() {
                     std::thread::spawn(move || {
                         // Both wait by then, as a rule.
