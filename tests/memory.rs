@@ -175,10 +175,13 @@ fn a_queue_that_grows_and_shrinks_allocates_once() {
                 assert_eq!(r.try_iter().count(), 300);
             };
             (0..3).for_each(|_| cycle());
-            let before = CALLS.load(Relaxed);
-            (0..100).for_each(|_| cycle());
-            let calls = CALLS.load(Relaxed) - before;
-            // The program's other threads may allocate a little.
+            let calls = || {
+                let before = CALLS.load(Relaxed);
+                (0..100).for_each(|_| cycle());
+                CALLS.load(Relaxed) - before
+            };
+            // The program's other threads may allocate a little, now and then.
+            let calls = (0..5).map(|_| calls()).min().unwrap();
             assert!(calls < 20, "{calls} allocations");
         }
     });

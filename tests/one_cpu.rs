@@ -23,6 +23,7 @@ const PART: f64 = 1.0 / 3.0;
 /// The LWP that watches keeps the other from running: what it sees there is not stale.
 #[test]
 fn a_pair_that_wakes_each_other_stays_together() {
+    let _alone = ALONE.lock();
     let _watchdog = Watchdog::start("a pair on one CPU");
     pin_to_one_cpu();
     let (two, one) = (Pair::start(2), Pair::start(1));
@@ -47,10 +48,13 @@ const HAND_OFFS: u32 = 4000;
 /// take more.
 const TRIP: Duration = Duration::from_micros(45);
 const ROUNDS: usize = 20;
+/// Held by a test: the CPU time is that of the process.
+static ALONE: Mutex<()> = Mutex::new(());
 
 /// An LWP without work does not keep the CPU from the kernel thread that makes work for it.
 #[test]
 fn a_kernel_thread_and_a_green_one_take_turns() {
+    let _alone = ALONE.lock();
     let _watchdog = Watchdog::start("a kernel thread and a green one on one CPU");
     pin_to_one_cpu();
     let runtime = Mxn::builder().concurrency(1).build().unwrap();
@@ -60,6 +64,7 @@ fn a_kernel_thread_and_a_green_one_take_turns() {
 /// A green thread that yields while no other is runnable does not keep the CPU from a kernel thread either.
 #[test]
 fn a_green_thread_that_yields_lets_a_kernel_thread_run() {
+    let _alone = ALONE.lock();
     let _watchdog = Watchdog::start("yielding on one CPU");
     pin_to_one_cpu();
     let runtime = Mxn::builder().concurrency(1).build().unwrap();

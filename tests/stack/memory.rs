@@ -16,7 +16,8 @@ use crate::{child, dive};
 pub(crate) const ROLES: &[(&str, fn())] = &[
     ("parked", || {
         const THREADS: usize = 20_000;
-        let rt = Mxn::builder().concurrency(2).build().unwrap();
+        // More LWPs would have mappings of their own.
+        let rt = Mxn::builder().concurrency(2).max_lwps(4).build().unwrap();
         // The first ones pay for what all share.
         end(parked(&rt, 100));
         let (resident, mappings) = (resident(), lines_of("/proc/self/maps"));

@@ -19,12 +19,15 @@ use super::waiting::soon;
 
 /// Runs threads, so that there is something to record.
 fn work(rt: &Mxn) {
+    let others = rt.stats().threads;
     rt.run(|| {
         let threads: Vec<_> = (0..4)
             .map(|n| named(&format!("worker-{n}"), || (0..20).for_each(|_| thread::yield_now())))
             .collect();
         threads.into_iter().for_each(|thread| thread.join().unwrap());
     });
+    // A result comes before the end of its thread is recorded.
+    soon("all have ended", rt, |stats| stats.threads <= others);
 }
 
 pub(super) fn exit() {

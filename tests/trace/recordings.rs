@@ -13,6 +13,7 @@ use selvedge::trace::{
 };
 use selvedge::{Mxn, OneToOne, Runtime, thread};
 
+use super::waiting::soon;
 use super::{compute, live, named, traced};
 
 /// Records five threads that do all sorts of things, and their creator.
@@ -27,6 +28,8 @@ fn record<R: Runtime>(rt: &R) -> Recording {
             .collect();
         threads.into_iter().for_each(|thread| thread.join().unwrap());
     });
+    // A result comes before the end of its thread is recorded.
+    soon("all have ended", rt, |stats| stats.threads == 0);
     Recording::take()
 }
 
