@@ -332,7 +332,7 @@ pub(crate) fn accept<T: AsFd, R>(
     mut attempt: impl FnMut(&T) -> io::Result<R>,
 ) -> io::Result<R> {
     // A Unix socket that was shut down tells that only to calls that may block.
-    let attempt = |listener: &T, ended| if ended { Err(socket::is_shut()) } else { attempt(listener) };
+    let attempt = |listener: &T, ended| if ended { Err(socket::shut_down()) } else { attempt(listener) };
     listener.call_shared(Direction::Read, wait, attempt).inspect_err(|error| {
         if socket::is_shortage(error) {
             thread::sleep(SHORTAGE);

@@ -136,7 +136,7 @@ pub(crate) fn lacks_room_elsewhere(_: BorrowedFd<'_>) -> bool {
 }
 
 /// Returns the error of a listener that was shut down.
-pub(crate) fn is_shut() -> io::Error {
+pub(crate) fn shut_down() -> io::Error {
     io::Error::from_raw_os_error(libc::EINVAL)
 }
 

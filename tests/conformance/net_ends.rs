@@ -257,30 +257,31 @@ fn reads_six(stream: &mut impl Read) {
 /// A thread that has waited has the set report what comes.
 fn what_comes_behind_descriptors_is_read<L: Leg>() {
     L::new().run(|| {
-        let (mut one, mut other) = UnixStream::pair().unwrap();
-        for _ in 0..20 {
-            is(one.read_with(&mut [0], Wait::timeout(Duration::from_micros(100))), ErrorKind::TimedOut);
-            other.write_all(b"ab").unwrap();
-            send_with_descriptor(&other, b"cd");
-            other.write_all(b"ef").unwrap();
-            reads_six(&mut one);
-        }
+        let (one, other) = UnixStream::pair().unwrap();
+        reads_behind_descriptors(one, UnixStream::read_with, other);
     });
 }
 
 /// A program may have a Unix socket in the place of one of TCP: both are streams.
 fn what_comes_behind_descriptors_is_read_by_a_stream_of_tcp<L: Leg>() {
     L::new().run(|| {
-        let (one, mut other) = UnixStream::pair().unwrap();
-        let mut one = TcpStream::from(OwnedFd::from(one));
-        for _ in 0..20 {
-            is(one.read_with(&mut [0], Wait::timeout(Duration::from_micros(100))), ErrorKind::TimedOut);
-            other.write_all(b"ab").unwrap();
-            send_with_descriptor(&other, b"cd");
-            other.write_all(b"ef").unwrap();
-            reads_six(&mut one);
-        }
+        let (one, other) = UnixStream::pair().unwrap();
+        reads_behind_descriptors(TcpStream::from(OwnedFd::from(one)), TcpStream::read_with, other);
     });
+}
+
+fn reads_behind_descriptors<S: Read>(
+    mut one: S,
+    read_with: fn(&S, &mut [u8], Wait) -> std::io::Result<usize>,
+    mut other: UnixStream,
+) {
+    for _ in 0..20 {
+        is(read_with(&one, &mut [0], Wait::timeout(Duration::from_micros(100))), ErrorKind::TimedOut);
+        other.write_all(b"ab").unwrap();
+        send_with_descriptor(&other, b"cd");
+        other.write_all(b"ef").unwrap();
+        reads_six(&mut one);
+    }
 }
 
 /// A read takes one message, however much room there is. The others made no event.
